@@ -81,7 +81,7 @@ final class CoreRun {
         }
         nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activityCount
         delivery.endBatch(now: now)
-        while replyToStoreCalls() || answerPushes() || acknowledgeOutgoingRecords() {}
+        while replyToStoreCalls() || respondToPushes() || acknowledgeOutgoingRecords() {}
     }
 
     private func receive(_ value: UnsafeRawBufferPointer) {
@@ -133,7 +133,7 @@ final class CoreRun {
         return reply
     }
 
-    private func answerPushes() -> Bool {
+    private func respondToPushes() -> Bool {
         while let record = delivery.takeNextPush(pool, now: now) { pushes.append(record) }
         let acceptedResult = PushResult(
             disposition: .accepted,
@@ -141,9 +141,9 @@ final class CoreRun {
             reason: UnsafeRawBufferPointer(start: nil, count: 0),
             invalidAtMilliseconds: -1,
             sentAtMilliseconds: now.wallMilliseconds,
-            answeredAtMilliseconds: now.wallMilliseconds
+            responseAtMilliseconds: now.wallMilliseconds
         )
-        for record in pushes { delivery.pushAnswered(record, acceptedResult, now: now) }
+        for record in pushes { delivery.pushResponseReceived(record, acceptedResult, now: now) }
         defer { pushes.removeAll(keepingCapacity: true) }
         return !pushes.isEmpty
     }
@@ -191,7 +191,7 @@ final class CoreRun {
                 result.receivedAtMilliseconds = view.receivedAtMilliseconds
                 result.admittedAtMilliseconds = view.admittedAtMilliseconds
                 result.sentAtMilliseconds = view.sentAtMilliseconds
-                result.answeredAtMilliseconds = view.answeredAtMilliseconds
+                result.responseAtMilliseconds = view.responseAtMilliseconds
                 result.write(to: &writer)
             }
         }

@@ -12,7 +12,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     private let activityCount: Int
     private let pace: Policy.Pace
     private var timestamp: Int64 = 1_760_000_000
-    private var answeredCount = 0
+    private var replyCount = 0
     private var sendCount = 0
     private var failure: RedisError?
 
@@ -36,7 +36,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.callsPerCommandMax = callsPerCommandMax
         // Longer than a worker would wait, because the machine may be busy with other work.
-        configuration.responseDeadlineMilliseconds = 120_000
+        configuration.replyDeadlineMilliseconds = 120_000
         let store = ActivityStore(loop: loop, configuration: configuration, handler: self)
         self.store?.close()
         self.store = store
@@ -138,8 +138,8 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     ) throws -> Int {
         guard let store else { return 0 }
         var issuedCount = 0
-        answeredCount = 0
-        while answeredCount < calls {
+        replyCount = 0
+        while replyCount < calls {
             var isFull = false
             while issuedCount < calls && !isFull {
                 let subject = Self.subject(identifier(issuedCount))
@@ -170,7 +170,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     func redisLost(_ reason: RedisError) { failure = reason }
     func redisWarns(_ warning: RedisWarning) {}
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        answeredCount += 1
+        replyCount += 1
         if reply.verdict == .send { sendCount += 1 }
     }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }

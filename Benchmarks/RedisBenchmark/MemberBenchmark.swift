@@ -46,7 +46,7 @@ final class MemberBenchmark: AudienceStoreHandler {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.callsPerCommandMax = callsPerCommandMax
         // Longer than a worker would wait, because the machine may be busy with other work.
-        configuration.responseDeadlineMilliseconds = 120_000
+        configuration.replyDeadlineMilliseconds = 120_000
         let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
         self.store = store
         store.connect()

@@ -3,7 +3,7 @@ import Glibc
 import Reactor
 
 /// Simulates the distance to APNs: a process between client and server that delays all bytes in both
-/// directions by half a round trip. Flow control and answers are delayed as on a real network. The relay's
+/// directions by half a round trip. Flow control and responses are delayed as on a real network. The relay's
 /// CPU time does not count as the client's.
 struct RelayProcess {
     let port: Int

@@ -69,8 +69,8 @@ func send(_ initialArguments: Arguments) throws {
     sender.pool = nil
     pool.close()
     relay?.end()
-    if sender.acceptedCount != sender.answeredCount {
-        fail("\(sender.answeredCount - sender.acceptedCount) pushes were not accepted")
+    if sender.acceptedCount != sender.responseCount {
+        fail("\(sender.responseCount - sender.acceptedCount) pushes were not accepted")
     }
 }
 

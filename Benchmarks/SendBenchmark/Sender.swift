@@ -19,15 +19,15 @@ final class Sender: PushHandler, TimerHandler {
     private let body: UnsafeMutableRawBufferPointer
 
     private var submittedCount: UInt64 = 0
-    private(set) var answeredCount = 0
+    private(set) var responseCount = 0
     private(set) var acceptedCount = 0
     private var authenticatedConnections = 0
     private var connectionsPeak = 0
     private var startSample: ProcessSample?
     private var endSample: ProcessSample?
     private var warmUpResponses = 0
-    /// For each sampled push, in nanoseconds. Before the answer it is the time of the submission as a negative number.
-    /// After the answer it is the time from the submission to the answer.
+    /// For each sampled push, in nanoseconds. Before the response it is the time of the submission as a negative
+    /// number. After the response it is the time from the submission to the response.
     private var latencyNanoseconds: [Int64]
     private var firstTickMilliseconds: Int64 = 0
     private var hasPacingBegun = false
@@ -97,8 +97,8 @@ final class Sender: PushHandler, TimerHandler {
 
     // MARK: - Responses
 
-    func pushAnswered(_ response: borrowing PushResponse) {
-        answeredCount += 1
+    func pushResponseReceived(_ response: borrowing PushResponse) {
+        responseCount += 1
         if response.disposition == .accepted { acceptedCount += 1 }
         if response.tag % Self.latencySampleInterval == 0 {
             latencyNanoseconds[Int(response.tag / Self.latencySampleInterval)] += ProcessSample.nanoseconds(
@@ -106,11 +106,11 @@ final class Sender: PushHandler, TimerHandler {
             )
         }
         if startSample == nil, authenticatedConnections >= connectionsWanted,
-            answeredCount >= min(20_000, pushCount / 10)
+            responseCount >= min(20_000, pushCount / 10)
         {
             beginCounting()
         }
-        if answeredCount == pushCount {
+        if responseCount == pushCount {
             endSample = ProcessSample()
             loop.stop()
         } else if !demand.isPaced {
@@ -119,7 +119,7 @@ final class Sender: PushHandler, TimerHandler {
     }
 
     private func beginCounting() {
-        warmUpResponses = answeredCount
+        warmUpResponses = responseCount
         startSample = ProcessSample()
         guard demand.isPaced else { return }
         // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not counted.
@@ -151,10 +151,10 @@ final class Sender: PushHandler, TimerHandler {
     /// Returns the figures as one line of JSON.
     func report(connections: Int, inFlight: Int, latencyMilliseconds: Int, spacingMicroseconds: Int) -> String {
         guard let startSample, let endSample else { return "{}" }
-        guard answeredCount > warmUpResponses, endSample.wallNanoseconds > startSample.wallNanoseconds else {
+        guard responseCount > warmUpResponses, endSample.wallNanoseconds > startSample.wallNanoseconds else {
             fail("nothing was left to count after the warm-up: --count must be well above --in-flight")
         }
-        let pushes = Double(answeredCount - warmUpResponses)
+        let pushes = Double(responseCount - warmUpResponses)
         let seconds = Double(endSample.wallNanoseconds - startSample.wallNanoseconds) / 1e9
         let userMicroseconds = Double(endSample.userMicroseconds - startSample.userMicroseconds) / pushes
         let systemMicroseconds = Double(endSample.systemMicroseconds - startSample.systemMicroseconds) / pushes
@@ -172,7 +172,7 @@ final class Sender: PushHandler, TimerHandler {
             return "\(thousandths / 1_000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
         }
         let fields: [(String, String)] = [
-            ("pushes", String(answeredCount)), ("accepted", String(acceptedCount)),
+            ("pushes", String(responseCount)), ("accepted", String(acceptedCount)),
             ("pushesPerSecond", String(Int(pushes / seconds))),
             ("cpuMicrosecondsPerPush", text(userMicroseconds + systemMicroseconds)),
             ("userMicrosecondsPerPush", text(userMicroseconds)),

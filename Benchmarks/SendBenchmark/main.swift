@@ -1,6 +1,6 @@
 import Glibc
 
-/// `causeway-bench`: measures the cost of a push, from the call to the answer.
+/// `causeway-bench`: measures the cost of a push, from the call to the response.
 let usage = """
     usage: causeway-bench send --port P --ca FILE [options]     send pushes, print one line of JSON
            causeway-bench serve [--latency MS] [--connection-window BYTES]

@@ -3,7 +3,7 @@
 
     endpoint.py BOOTSTRAP_SERVERS PORT BUNDLE_ID     (pip install confluent-kafka)
 
-It answers 204 only when Kafka has the record. Otherwise the app can try again. An endpoint in production must check the
+It responds with 204 only when Kafka has the record. Otherwise the app can try again. An endpoint in production must check the
 user's session first, because a report decides which device gets pushes.
 """
 import http.server
@@ -68,18 +68,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         length = int(self.headers.get("Content-Length", 0))
         if self.path != "/live-activities" or not 0 < length <= BODY_BYTES_MAX:
-            return self.answer(404)
+            return self.respond(404)
         try:
             key, record = registration(self.app, json.loads(self.rfile.read(length)), int(time.time() * 1000))
         except (KeyError, TypeError, ValueError) as fault:
-            return self.answer(400, f"not a report: {fault}")
+            return self.respond(400, f"not a report: {fault}")
         errors = []
         value = None if record is None else json.dumps(record)
         self.producer.produce(TOPIC, value, key, on_delivery=lambda error, _: errors.append(error))
         self.producer.flush(10)
-        self.answer(204 if errors == [None] else 503)
+        self.respond(204 if errors == [None] else 503)
 
-    def answer(self, status, reason=None):
+    def respond(self, status, reason=None):
         self.send_response(status)
         body = f"{reason}\n".encode() if reason else b""
         if status != 204:

@@ -1,6 +1,9 @@
 /// The readers of bytes from outside that are fuzzed. Each target has rules that must hold for every input.
 enum FuzzTarget: String, CaseIterable, Sendable {
-    case frames, headers, answers, commands, registrations, replies
+    case frames, headers
+    /// The bodies of APNs' responses. The raw value names the target in the command line and its folder in `Cases`.
+    case responses = "answers"
+    case commands, registrations, replies
 
     /// Returns how the input breaks a rule of the target; nil if it breaks none. A trap, or an access that
     /// AddressSanitizer reports, ends the process.
@@ -8,7 +11,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
         switch self {
         case .frames: frameViolation(input)
         case .headers: headerViolation(input)
-        case .answers: responseViolation(input)
+        case .responses: responseViolation(input)
         case .commands: commandViolation(input)
         case .registrations: registrationViolation(input)
         case .replies: replyViolation(input)

@@ -30,7 +30,7 @@ import Testing
 
     /// The targets `commands` and `registrations` are left out. Their folders may be empty, because their seeds
     /// are in the corpus of `LiveActivityTests`.
-    @Test(arguments: [FuzzTarget.frames, .headers, .answers, .replies])
+    @Test(arguments: [FuzzTarget.frames, .headers, .responses, .replies])
     func `Cases are there`(_ target: FuzzTarget) {
         #expect(Self.cases.contains { $0.target == target })
     }

@@ -57,17 +57,17 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
     case succeeded
-    /// APNs answered 5xx (but not Shutdown), or did not answer a completely sent push in time. A lost connection is
-    /// `inconclusive` instead, because the next connection may work.
+    /// APNs responded with 5xx (but not Shutdown), or did not respond to a completely sent push in time. A lost
+    /// connection is `inconclusive` instead, because the next connection may work.
     case unavailable
-    /// APNs answered BadDeviceToken or DeviceTokenNotForTopic to a push to a device. It checks the device token only
-    /// after it has accepted the provider token.
+    /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. It checks the device token
+    /// only after it has accepted the provider token.
     case suspect
-    /// APNs answered 429, but not TooManyProviderTokenUpdates. APNs works, but may answer 429 before it checks the
-    /// provider token.
+    /// APNs responded with 429, but not TooManyProviderTokenUpdates. APNs works, but may respond with 429 before it
+    /// checks the provider token.
     case throttled
-    /// APNs answered 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot repair. A
-    /// 403 to the trial of a new key is `inconclusive` instead.
+    /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
+    /// repair. A 403 to the trial of a new key is `inconclusive` instead.
     case forbidden
     /// The outcome says nothing about whether APNs works. The push counts as ended, but neither as success nor as
     /// failure. A probe with this sample has failed.
@@ -82,7 +82,7 @@ enum CircuitBreakerSample {
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
-        case .rejected: self = kind == .answered ? .succeeded : .inconclusive
+        case .rejected: self = kind == .responded ? .succeeded : .inconclusive
         // Neither disposition shows a fault of APNs. The push can be sent again on another connection.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }

@@ -200,7 +200,7 @@ extension Connection {
     /// Ends a push whose whole response has arrived.
     func finishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
-        // If the server has answered before the whole body was sent, it needs no more of the body (RFC 9113, section
+        // If the server has responded before the whole body was sent, it needs no more of the body (RFC 9113, section
         // 8.1).
         if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
         completePush(slotIndex, wasRefused: false)
@@ -225,8 +225,8 @@ extension Connection {
     func completePush(_ slotIndex: Int32, wasRefused: Bool, hasTimedOut: Bool = false) {
         let slot = pushSlots.pointer(slotIndex).pointee
         var body = ResponseBody()
-        let isAnswered = slot.status >= 200
-        if isAnswered, slot.storedResponseBytes > 0 {
+        let hasFinalStatus = slot.status >= 200
+        if hasFinalStatus, slot.storedResponseBytes > 0 {
             body = ResponseBody(
                 UnsafeRawBufferPointer(
                     start: pushSlots.responseBodyMemory(slotIndex),
@@ -244,12 +244,12 @@ extension Connection {
         let response = PushResponse(
             tag: slot.tag,
             kind: kind,
-            status: kind == .answered ? slot.status : 0,
+            status: kind == .responded ? slot.status : 0,
             reason: reason,
             reasonText: body.reasonText,
             tokenInvalidAtMilliseconds: body.timestampMilliseconds,
             sentAtMilliseconds: slot.sentAtMilliseconds,
-            answeredAtMilliseconds: loop.wallMilliseconds,
+            responseAtMilliseconds: loop.wallMilliseconds,
             connection: identifier,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
@@ -278,7 +278,7 @@ extension Connection {
     }
 
     private func responseKind(_ slot: PushSlot, wasRefused: Bool) -> PushResponse.Kind {
-        if slot.status >= 200 { return .answered }
+        if slot.status >= 200 { return .responded }
         // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was
         // not sent.
         return wasRefused || slot.stage == .queued ? .notProcessed : .ambiguous
@@ -323,8 +323,8 @@ extension Connection {
         schedule(.request, afterMilliseconds: deadlineMilliseconds - nowMilliseconds)
     }
 
-    /// Sends a PING, and closes the connection if the peer does not answer it in time. Does nothing while an earlier
-    /// PING is unanswered.
+    /// Sends a PING, and closes the connection if the peer does not acknowledge it in time. Does nothing while an
+    /// earlier PING is unacknowledged.
     func sendPing(timeoutMilliseconds: Int64) {
         guard phase != .closed, !isScheduled(.ping) else { return }
         var data: UInt64 = 0

@@ -17,7 +17,7 @@ final class Connection {
         case unauthenticated
         /// As many requests may be open as SETTINGS and our own limit allow. Next: `draining` or `closed`.
         case open
-        /// The connection takes no new request. It waits until the requests in flight are answered or time
+        /// The connection takes no new request. It waits until the requests in flight get their responses or time
         /// out. Next: `closed`.
         case draining
         /// The connection has ended, or `close` is just ending it and every push in flight. No phase follows.
@@ -33,7 +33,7 @@ final class Connection {
         /// Checks for silence. If nothing has arrived for `pingAfterIdleMilliseconds`, the connection sends a PING,
         /// because the peer may be dead.
         case idle
-        /// Fires if the peer has not answered a PING in time.
+        /// Fires if the peer has not acknowledged a PING in time.
         case ping
     }
 

@@ -30,7 +30,7 @@ extension Pool {
     /// key per interval, and only while a connection with the new key is open.
     ///
     /// A pool in which no push ended in the last interval does not try a key. It may have no push to try the key with,
-    /// and other pools would wait for APNs' answer.
+    /// and other pools would wait for APNs' response.
     private func replaceOldKey() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {

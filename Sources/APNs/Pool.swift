@@ -53,11 +53,11 @@ public final class Pool {
     /// current sizing interval. Nil while the pool refuses no push for this reason.
     var starvedSinceMilliseconds: Int64?
 
-    /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``, because
-    /// it never answers a push from inside `submit`.
+    /// The tags of malformed pushes. The pool reports these pushes at the end of the turn, or in ``close()``, because
+    /// it never calls the handler from inside `submit`.
     var malformedPushTags: [UInt64] = []
-    /// The maximum number of malformed pushes that wait for their answer (R4). After that, `submit` returns false for a
-    /// malformed push.
+    /// The maximum number of malformed pushes that wait for their response (R4). After that, `submit` returns false for
+    /// a malformed push.
     private static let malformedPushTagsMax = 256
 
     /// - Parameters:
@@ -105,12 +105,12 @@ public final class Pool {
     /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
     public var breakerCause: BreakerCause? { breaker.cause }
 
-    /// Whether the answer BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
+    /// Whether the response BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
     /// false, the environment or topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since the previous answer of this kind.
-    /// Read it in ``PushHandler/pushAnswered(_:)``. The answer that is being handled does not yet count as the previous
-    /// answer of this kind, but it may already have opened the breaker.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the previous response of this
+    /// kind. Read it in ``PushHandler/pushResponseReceived(_:)``. The response that is being handled does not yet count
+    /// as the previous response of this kind, but it may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 
@@ -123,7 +123,7 @@ public final class Pool {
         scheduleOpeningIfNeeded()
     }
 
-    /// Sends a push, or answers a malformed push at the end of the turn.
+    /// Sends a push, or reports a malformed push at the end of the turn.
     ///
     /// - Returns: false if the pool cannot take the push now. A running pool calls ``PushHandler/poolHasRoom(_:)`` when
     ///   it can take one.
@@ -142,7 +142,7 @@ public final class Pool {
         statistics.pushesSubmitted += 1
         intervalCounts.inFlightPeak = max(
             intervalCounts.inFlightPeak,
-            Int(statistics.pushesSubmitted - statistics.pushesAnswered)
+            Int(statistics.pushesSubmitted - statistics.responsesReceived)
         )
         if request.isRetry {
             statistics.retries += 1
@@ -166,8 +166,8 @@ public final class Pool {
         closeIfDrained()
     }
 
-    /// Ends all connections now. When the call returns, every push has its response: a push that APNs has not answered
-    /// ends as `ambiguous`, `notProcessed` or `malformed`. The pool makes no later call to the handler.
+    /// Ends all connections now. When the call returns, every push has its response: a push to which APNs has not
+    /// responded ends as `ambiguous`, `notProcessed` or `malformed`. The pool makes no later call to the handler.
     public func close() {
         guard phase != .closed else { return }
         phase = .closed
@@ -239,7 +239,7 @@ public final class Pool {
         handler.poolHasRoom(self)
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
     func pushCompleted(
         _ response: borrowing PushResponse,
@@ -257,14 +257,14 @@ public final class Pool {
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         intervalCounts.countPush(
             isFailure: sample == .unavailable || sample == .forbidden,
-            isAnswered: response.kind == .answered,
+            hasFinalStatus: response.kind == .responded,
             roundTripMilliseconds: roundTripMilliseconds
         )
-        statistics.pushesAnswered += 1
+        statistics.responsesReceived += 1
         if response.disposition != .accepted { handleReason(response.reason, of: connection) }
         // A broadcast has no device token, so its response says nothing about tokens.
         if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceTokenRefusal = true }
-        handler.pushAnswered(response)
+        handler.pushResponseReceived(response)
         if sample == .suspect { hasAcceptedSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }
@@ -337,12 +337,12 @@ public final class Pool {
                 reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
                 tokenInvalidAtMilliseconds: -1,
                 sentAtMilliseconds: -1,
-                answeredAtMilliseconds: loop.wallMilliseconds,
+                responseAtMilliseconds: loop.wallMilliseconds,
                 connection: 0,
                 disposition: ResponseDisposition(kind: .malformed, status: 0, reason: .absent)
             )
-            statistics.pushesAnswered += 1
-            handler.pushAnswered(response)
+            statistics.responsesReceived += 1
+            handler.pushResponseReceived(response)
         }
     }
 
@@ -382,7 +382,7 @@ extension Pool: TimerHandler, TurnEndHandler {
     public func turnEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // Unanswered malformed pushes can make `submit` refuse a push. Now they have their responses.
+        // Malformed pushes without a response can make `submit` refuse a push. Now they have their responses.
         notifyHandlerIfRoom()
     }
 }

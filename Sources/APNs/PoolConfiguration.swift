@@ -37,7 +37,8 @@ public struct PoolConfiguration {
     /// After this time without a received byte, the connection sends a PING. Apple suggests one hour. Range
     /// 10 to 86,400,000.
     public var pingAfterIdleMilliseconds: Int64 = 3_600_000
-    /// The longest time that the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
+    /// The longest time that the connection waits for the acknowledgement of a PING before it closes. Range 10 to
+    /// 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
     /// The shortest time between the openings of two connections, plus or minus a random part of up to a quarter. Apple
     /// advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.

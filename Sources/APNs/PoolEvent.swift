@@ -21,8 +21,8 @@ public enum PoolEvent: Sendable {
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// APNs answered ExpiredProviderToken, UnrelatedKeyIdInToken or TooManyProviderTokenUpdates, or refused a new key.
-    /// Or no token could be signed.
+    /// APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken or TooManyProviderTokenUpdates, or refused a new
+    /// key. Or no token could be signed.
     case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -32,9 +32,9 @@ public enum PoolEvent: Sendable {
 public enum RetirementCause: UInt8, Sendable {
     /// APNs sent GOAWAY.
     case goAway
-    /// APNs answered IdleTimeout or Shutdown.
+    /// APNs responded with IdleTimeout or Shutdown.
     case serverClosing
-    /// APNs refused the connection's provider token or its key, or answered TooManyProviderTokenUpdates. Or the
+    /// APNs refused the connection's provider token or its key, or responded with TooManyProviderTokenUpdates. Or the
     /// connection has no token that it may use. Or its key was replaced, or is no longer tried.
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
@@ -55,7 +55,7 @@ public enum CloseCause: UInt8, Sendable {
     case notHTTP2
     /// The server's SETTINGS frame did not arrive in time (RFC 9113, section 3.4).
     case settingsTimeout
-    /// The peer did not answer a PING in time.
+    /// The peer did not acknowledge a PING in time.
     case pingTimeout
     /// Pushes timed out and the peer had stopped reading.
     case outputStalled
@@ -75,7 +75,7 @@ public struct PoolStatistics: Sendable {
     /// Pushes that the pool took.
     public var pushesSubmitted: UInt64 = 0
     /// Pushes that got their response.
-    public var pushesAnswered: UInt64 = 0
+    public var responsesReceived: UInt64 = 0
     /// Connections that the pool tried to open.
     public var connectionsOpened: UInt64 = 0
     /// Retries among the pushes that the pool took.

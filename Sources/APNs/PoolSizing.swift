@@ -28,17 +28,17 @@ struct PoolSizing {
         /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `forbidden`: APNs is at fault, or the
         /// provider token.
         var pushesFailed = 0
-        /// Pushes that APNs answered. Only their times count as round trips: a push that was lost or timed
+        /// Pushes to which APNs responded. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.
         var responses = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
 
-        mutating func countPush(isFailure: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
+        mutating func countPush(isFailure: Bool, hasFinalStatus: Bool, roundTripMilliseconds: Int64) {
             pushesEnded += 1
             if isFailure { pushesFailed += 1 }
-            guard isAnswered else { return }
+            guard hasFinalStatus else { return }
             responses += 1
             roundTripMillisecondsSum += roundTripMilliseconds
             roundTripMillisecondsMin = min(roundTripMillisecondsMin, roundTripMilliseconds)

@@ -41,7 +41,7 @@ public final class ProviderToken: @unchecked Sendable {
 
 /// The times that keep provider tokens within Apple's rules ("Establishing a token-based connection to APNs"). A token
 /// may be used for at most 60 minutes. A connection may change its token at most once in 20 minutes; if it changes the
-/// token more often, APNs answers TooManyProviderTokenUpdates.
+/// token more often, APNs responds with TooManyProviderTokenUpdates.
 ///
 /// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
 ///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.

@@ -1,9 +1,9 @@
-/// The outcome of one push. Valid only during ``PushHandler/pushAnswered(_:)``.
+/// The outcome of one push. Valid only during ``PushHandler/pushResponseReceived(_:)``.
 public struct PushResponse: ~Copyable {
     /// How far the push came.
     public enum Kind: UInt8, Sendable, CaseIterable {
-        /// APNs answered with a final status.
-        case answered
+        /// APNs responded with a final status.
+        case responded
         /// APNs did not process the push, so sending it again cannot deliver it twice. APNs refused its
         /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely. Or APNs refused the
         /// new key that the connection tried.
@@ -19,7 +19,7 @@ public struct PushResponse: ~Copyable {
     /// The push's ``PushRequest/tag``.
     public var tag: UInt64
     public var kind: Kind
-    /// The HTTP status; 0 unless `answered`.
+    /// The HTTP status; 0 unless `responded`.
     public var status: UInt16
     public var reason: Reason
     /// The text of the reason as APNs wrote it, with its JSON escapes; empty if there is none.
@@ -31,14 +31,14 @@ public struct PushResponse: ~Copyable {
     /// the push was not sent completely.
     public var sentAtMilliseconds: Int64
     /// The wall clock of the turn in which the push got this response, UNIX milliseconds.
-    public var answeredAtMilliseconds: Int64
+    public var responseAtMilliseconds: Int64
     /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if no connection
     /// carried it.
     public var connection: UInt32
     public var disposition: ResponseDisposition
 
     /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded
-    /// server may answer 429 or 5xx before it checks the token.
+    /// server may respond with 429 or 5xx before it checks the token.
     public var acceptsProviderToken: Bool {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true
@@ -52,7 +52,7 @@ public struct PushResponse: ~Copyable {
 public protocol PushHandler: AnyObject {
     /// A push got its response. The pool makes this call exactly once for each push that ``Pool/submit(_:)``
     /// took, never from inside `submit`. The handler may submit new pushes here.
-    func pushAnswered(_ response: borrowing PushResponse)
+    func pushResponseReceived(_ response: borrowing PushResponse)
     /// The pool can take a push again, after ``Pool/submit(_:)`` returned false.
     func poolHasRoom(_ pool: Pool)
     /// The pool or a connection reports an event, for logs and metrics. Events are rare.

@@ -4,7 +4,7 @@
 /// Besides `absent` and `unknown`, the cases are all names of Apple's tables for `/3/device` and for channels
 /// ("Handling notification responses from APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
-    /// No reason was given: for example, APNs accepted the push, or did not answer.
+    /// No reason was given: for example, APNs accepted the push, or did not respond.
     case absent
     /// The given reason is none of the other cases. The status of a response then decides what the sender does.
     case unknown

@@ -11,8 +11,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
     case throttled
-    /// APNs answered ExpiredProviderToken or UnrelatedKeyIdInToken. The pool replaces the connection. It also replaces
-    /// the token, unless the token is younger than 20 minutes. Send the push again.
+    /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. The pool replaces the connection. It also
+    /// replaces the token, unless the token is younger than 20 minutes. Send the push again.
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
     /// operator may replace the key.
@@ -50,7 +50,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .malformed: self = .rejected
         case .notProcessed: self = .retryNow
         case .ambiguous: self = .ambiguous
-        case .answered:
+        case .responded:
             if status / 100 == 2 {
                 self = .accepted
             } else if status / 100 == reason.documentedStatus / 100, let known = ResponseDisposition(known: reason) {

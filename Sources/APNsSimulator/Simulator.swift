@@ -136,7 +136,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Ends all connections and threads. Requests in flight are not answered. Does nothing if the service is
+    /// Ends all connections and threads. Requests in flight get no response. Does nothing if the service is
     /// not running.
     public func stop() async {
         let runningService = state.withLock { state -> RunningService? in
@@ -280,13 +280,13 @@ public final class Simulator: Sendable {
         try await runOnEveryThread { $0.sendGoAwayToAll(goAway) }
     }
 
-    /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight are not
-    /// answered.
+    /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight get no
+    /// response.
     public func cutConnections() async throws(SimulatorError) {
         try await runOnEveryThread { $0.cutAllConnections() }
     }
 
-    /// Leaves all established connections half open: nothing is sent on them any more, and PINGs are not answered.
+    /// Leaves all established connections half open: nothing is sent on them any more, and PINGs are not acknowledged.
     ///
     /// - Parameter stopsReading: whether to read nothing either, so that the client's socket buffer fills up.
     public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {

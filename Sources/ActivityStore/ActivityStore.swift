@@ -97,7 +97,7 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` count as `unanswered`, because the same call
+    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` count as `noReply`, because the same call
     /// can succeed at once.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
@@ -105,7 +105,7 @@ extension RedisError {
         // do not wait for replicas still succeed.
         if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
-        case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered
+        case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply
         default: return .busy
         }
     }

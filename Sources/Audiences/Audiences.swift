@@ -27,7 +27,7 @@ import Numbers
 ///   ``activityStoreFailed(tag:_:now:)``.
 /// - for a free stream: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn,
 ///   until no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
-///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
+///   ``pushResponseReceived(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelProvided(appIndex:audience:_:now:)``,
 ///   ``channelRefused(appIndex:audience:environment:now:)``.
 /// - for the producer: ``nextOutgoingRecord(now:)``, ``compose(_:)``, ``outgoingRecordTaken()``,
@@ -150,7 +150,7 @@ public struct Audiences: ~Copyable {
         parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.fanoutRecordsMax)
-        // Abandoned channels keep their slots until their pushes are answered, and idle channels keep theirs
+        // Abandoned channels keep their slots until their pushes have their responses, and idle channels keep theirs
         // for some time, unless a new channel needs the slot. So there can be more channels than records.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)

@@ -1,11 +1,11 @@
 import Kafka
 
-/// Prints a message with the reason if no Kafka broker has answered after 2.5 s. Without the message, a user would see
+/// Prints a message with the reason if no Kafka broker has responded after 2.5 s. Without the message, a user would see
 /// nothing, because librdkafka keeps trying and prints nothing.
 ///
 /// A monitor belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
-    /// How long a broker may take to answer before the message is printed.
+    /// How long a broker may take to respond before the message is printed.
     package static let messageDelayMilliseconds: Int64 = 2_500
 
     private let command: String
@@ -13,7 +13,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     package let servers: String
     private let startMilliseconds = Clock.monotonicMilliseconds
     private var lastReason = "no answer"
-    private var hasAnswered = false
+    private var wasReached = false
     private var hasPrinted = false
 
     /// - Parameters:
@@ -29,28 +29,28 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
 
     /// Prints the message once it is due. Call this regularly while waiting for a broker.
     ///
-    /// - Parameter hasReachedBroker: whether a broker has answered the client. Evaluated only when the message is
+    /// - Parameter hasReachedBroker: whether a broker has responded to the client. Evaluated only when the message is
     ///   due.
-    package func printIfUnanswered(_ hasReachedBroker: @autoclosure () -> Bool) {
-        guard !hasAnswered, !hasPrinted,
+    package func printIfUnreached(_ hasReachedBroker: @autoclosure () -> Bool) {
+        guard !wasReached, !hasPrinted,
             Clock.monotonicMilliseconds - startMilliseconds >= Self.messageDelayMilliseconds
         else {
             return
         }
-        hasAnswered = hasReachedBroker()
-        guard !hasAnswered else { return }
+        wasReached = hasReachedBroker()
+        guard !wasReached else { return }
         hasPrinted = true
         StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
     }
 
-    /// Returns the final error message if no broker has ever answered; nil if one has.
+    /// Returns the final error message if no broker has ever responded; nil if one has.
     package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
-        guard !hasAnswered, !hasReachedBroker() else { return nil }
+        guard !wasReached, !hasReachedBroker() else { return nil }
         let seconds = (Clock.monotonicMilliseconds - startMilliseconds + 500) / 1_000
         return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
     }
 
-    /// The error for a client that no broker has answered.
+    /// The error for a client to which no broker has responded.
     package var noBrokerError: KafkaError { KafkaError.noBroker(failureReason(false) ?? "") }
 
     package func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {}

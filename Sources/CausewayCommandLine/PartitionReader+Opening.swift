@@ -3,12 +3,12 @@ import Kafka
 extension PartitionReader {
     private static let failedOpeningCloseTimeoutMilliseconds: Int64 = 1_000
 
-    /// Creates a reader of a topic, and waits until a broker answers. The caller must close the reader.
+    /// Creates a reader of a topic, and waits until a broker responds. The caller must close the reader.
     ///
     /// - Parameters:
-    ///   - command: the command that reads, for a message to the user while no broker answers; nil: no message.
-    ///   - timeoutMilliseconds: how long a broker may take to answer.
-    /// - Throws: also if no broker answers in time. Then the reader is closed.
+    ///   - command: the command that reads, for a message to the user while no broker responds; nil: no message.
+    ///   - timeoutMilliseconds: how long a broker may take to respond.
+    /// - Throws: also if no broker responds in time. Then the reader is closed.
     package static func open(
         topic: String,
         for command: String?,
@@ -17,11 +17,11 @@ extension PartitionReader {
     ) throws(KafkaError) -> PartitionReader {
         let brokerMonitor = BrokerMonitor(of: command ?? topic, properties: properties)
         let reader = try PartitionReader(properties: properties, topic: topic, logHandler: brokerMonitor)
-        let hasAnswered = reader.awaitBroker(timeoutMilliseconds: timeoutMilliseconds) {
-            if command != nil { brokerMonitor.printIfUnanswered(false) }
+        let hasReachedBroker = reader.awaitBroker(timeoutMilliseconds: timeoutMilliseconds) {
+            if command != nil { brokerMonitor.printIfUnreached(false) }
         }
-        guard hasAnswered else {
-            // The error says how long no broker answered, so it is made before the close, which may wait.
+        guard hasReachedBroker else {
+            // The error says how long no broker responded, so it is made before the close, which may wait.
             let error = brokerMonitor.noBrokerError
             _ = reader.close(timeoutMilliseconds: failedOpeningCloseTimeoutMilliseconds)
             throw error

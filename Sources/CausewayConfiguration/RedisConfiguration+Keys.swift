@@ -30,7 +30,7 @@ extension RedisConfiguration {
                 keyFile: configuration.keyFile
             )
         }
-        responseDeadlineMilliseconds = Int64(configuration.responseTimeoutMilliseconds)
+        replyDeadlineMilliseconds = Int64(configuration.responseTimeoutMilliseconds)
         requiredReplicaCount = configuration.replicas
     }
 

@@ -154,11 +154,11 @@ extension WorkerConfiguration {
         /// The maximum number of HTTP/2 connections that each lane opens for each app and environment. A lane
         /// opens fewer if it has few pushes. 1...16.
         package var connectionsPerPool = 2
-        /// The maximum number of unanswered requests on one connection. APNs' own limit applies if it is lower. At a
+        /// The maximum number of requests in flight on one connection. APNs' own limit applies if it is lower. At a
         /// round trip of 60 ms, 1,000 of them carry 16,000 pushes a second (Measurements.md). 1...4,096.
         package var inFlightPerConnection = 1_000
-        /// The longest time from sending a request to its answer. After this time, the worker treats the
-        /// answer as lost. 100...60,000.
+        /// The longest time from sending a request to its response. After this time, the worker treats the
+        /// response as lost. 100...60,000.
         package var requestTimeoutMilliseconds = 10_000
         /// The limit for name look-up, TCP and TLS together. 100...60,000.
         package var connectTimeoutMilliseconds = 5_000

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A record of `causeway.invalidations`: APNs has answered that a token is not valid.
+/// A record of `causeway.invalidations`: APNs has responded that a token is not valid.
 public struct Invalidation: Hashable, Sendable {
     public var app: String
     /// For an update token: its activity. Nil for a push-to-start token; then `device` is set.
@@ -8,9 +8,9 @@ public struct Invalidation: Hashable, Sendable {
     public var device: String?
     public var token: PushToken
     public var environment: PushEnvironment
-    /// The reason from APNs' answer, for example `Unregistered`.
+    /// The reason from APNs' response, for example `Unregistered`.
     public var reason: String
-    /// When the token became invalid. If APNs named no time: when Causeway received APNs' answer. If the app received
+    /// When the token became invalid. If APNs named no time: when Causeway received APNs' response. If the app received
     /// the token after this time, the token is valid: keep it.
     public var invalidAt: Date
 }

@@ -87,9 +87,9 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     /// The number of older commands that this command replaced and that have no result of their own.
     public var superseded: Int?
-    /// The HTTP status of APNs' last answer; nil if there was no answer.
+    /// The HTTP status of APNs' last response; nil if there was no response.
     public var status: Int?
-    /// A reason from APNs' answer, or a reason of Causeway's.
+    /// A reason from APNs' response, or a reason of Causeway's.
     public var reason: String?
     /// `lifetime` if the activity's lifetime was over and Causeway therefore made this command: an end, or the start
     /// that follows this end. Otherwise nil.
@@ -212,7 +212,7 @@ public struct ResultTimes: Codable, Hashable, Sendable {
     public var admitted: Date?
     public var sent: Date?
     public var answered: Date?
-    /// When APNs gave its first and its last answer to the pushes of a range, a broadcast, or a whole command to an
+    /// When APNs gave its first and its last response to the pushes of a range, a broadcast, or a whole command to an
     /// audience. Nil in results of single commands.
     public var first: Date?
     public var last: Date?

@@ -4,7 +4,7 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// APNs answered 200. The phone may still drop the push.
+    /// APNs responded with 200. The phone may still drop the push.
     public static let accepted = Outcome(rawValue: "accepted")
     /// The activity already shows this state.
     public static let unchanged = Outcome(rawValue: "unchanged")
@@ -22,16 +22,16 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")
-    /// APNs has answered that the token is no longer valid. Or, for a member of an audience: the member left the
+    /// APNs has responded that the token is no longer valid. Or, for a member of an audience: the member left the
     /// audience before its push was sent.
     public static let unregistered = Outcome(rawValue: "unregistered")
     /// This command cannot succeed, usually because APNs or Redis refused it. Other commands may succeed.
     public static let failed = Outcome(rawValue: "failed")
-    /// A start was sent and its answer was lost. The start is not sent again.
+    /// A start was sent and its response was lost. The start is not sent again.
     public static let unknown = Outcome(rawValue: "unknown")
     /// For an audience or a range: every member has an outcome, and none is `superseded`, `expired` or `started`; some
     /// may be `failed` or `unregistered`. An audience's broadcasts have outcomes of their own. For one member or
-    /// broadcast: APNs answered 200.
+    /// broadcast: APNs responded with 200.
     public static let delivered = Outcome(rawValue: "delivered")
     /// Only for audiences, ranges and members: Causeway made a separate start command for each device.
     public static let started = Outcome(rawValue: "started")

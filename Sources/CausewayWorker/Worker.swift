@@ -100,7 +100,7 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
-                // `StoreWatch` may wait for a Redis that does not answer, so cancel its task. If Redis loses data from
+                // `StoreWatch` may wait for a Redis that does not reply, so cancel its task. If Redis loses data from
                 // now on, the partitions' next owners notice it.
                 storeWatchTask.cancel()
                 setup.registry.condition.change { $0.isDraining = true }

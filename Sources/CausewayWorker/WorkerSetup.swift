@@ -183,7 +183,7 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Passes the channel keeper's answer to all lanes. One lane asked, and others may have commands or
+    /// Passes the channel keeper's response to all lanes. One lane asked, and others may have commands or
     /// broadcasts that wait for the same channel.
     func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =

@@ -6,7 +6,7 @@ import Synchronization
 /// audiences, and passes them to the core of audiences. It does no I/O. (R1)
 ///
 /// Each event is a call, usually with the `Moment` at which the event happened. Events are, for example, a record, a
-/// reply of the store, an answer of APNs, a delivery report of Kafka, and the passing of time. Decisions go out
+/// reply of the store, a response of APNs, a delivery report of Kafka, and the passing of time. Decisions go out
 /// through queues: store calls, pushes, outgoing records, and what the core of audiences must do. The shell empties the
 /// queues when it can. The same events in the same order give the same decisions, so a simulation can repeat any
 /// sequence of faults from its seed.
@@ -213,7 +213,7 @@ public struct DeliveryCounters: Sendable {
     public var retries: UInt64 = 0
     /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.
     public var demotedPushes: UInt64 = 0
-    /// Answers of APNs that limit an activity's token.
+    /// Responses of APNs that limit an activity's token.
     public var tokenLimitResponses: UInt64 = 0
     /// How often a newer state took over an older command's alert.
     public var alertsCarried: UInt64 = 0

@@ -1,6 +1,6 @@
 import CRdkafka
 
-/// Whether a broker has answered the client since the client was made. Does not wait.
+/// Whether a broker has responded to the client since the client was made. Does not wait.
 func hasReachedBroker(_ client: OpaquePointer) -> Bool {
     if rd_kafka_controllerid(client, 0) >= 0 { return true }
     guard let identifier = rd_kafka_clusterid(client, 0) else { return false }
@@ -8,14 +8,14 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
     return true
 }
 
-/// Waits until a broker has answered the client. Meanwhile the client's log handler gets its errors.
+/// Waits until a broker has responded to the client. Meanwhile the client's log handler gets its errors.
 ///
 /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
-/// - Returns: whether a broker has answered.
+/// - Returns: whether a broker has responded.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
     // Each request waits longer than the one before, up to 5 s. A request that times out is lost, so a slow broker
-    // can answer only a request that waits long enough.
+    // can respond only to a request that waits long enough.
     var attemptMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
@@ -32,20 +32,20 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
 }
 
 extension Producer {
-    /// Whether a broker has answered since the producer was made.
+    /// Whether a broker has responded since the producer was made.
     public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(handle) }
 }
 
 extension Consumer {
-    /// Whether a broker has answered since the consumer was made.
+    /// Whether a broker has responded since the consumer was made.
     public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(handle) }
 }
 
 extension TopicAdministrator {
-    /// Waits until a broker has answered.
+    /// Waits until a broker has responded.
     ///
     /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
-    /// - Returns: whether a broker has answered.
+    /// - Returns: whether a broker has responded.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
         return Kafka.awaitBroker(handle, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)
@@ -53,10 +53,10 @@ extension TopicAdministrator {
 }
 
 extension PartitionReader {
-    /// Waits until a broker has answered.
+    /// Waits until a broker has responded.
     ///
     /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
-    /// - Returns: whether a broker has answered.
+    /// - Returns: whether a broker has responded.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
         return Kafka.awaitBroker(handle, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)

@@ -17,7 +17,7 @@ extension Consumer {
     /// librdkafka has a thread for each broker. Before 2.2 it stops fetching while its queue is full, and does not
     /// wake these threads when there is room again. So an idle thread notices the room only after up to a second.
     /// Any request wakes the thread. This method requests the ends of the partitions, which changes nothing, and
-    /// does not wait for the answer. librdkafka discards an answer that comes too late.
+    /// does not wait for them. librdkafka discards ends that come too late.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -164,10 +164,10 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Asks the brokers where the logs of these partitions end, and waits for the answer. For a partition that is
+    /// Asks the brokers where the logs of these partitions end, and waits for them. For a partition that is
     /// not fetched, `watermarks` knows no end or an old one.
     ///
-    /// - Returns: the ends of those partitions for which a broker answered.
+    /// - Returns: the ends of those partitions for which a broker responded.
     public func fetchLogEndOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32
@@ -187,10 +187,10 @@ extension Consumer {
         return logEndOffsets
     }
 
-    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not exist, or if
+    /// Asks the brokers how many partitions a topic has, and waits for them. 0 if the topic does not exist, or if
     /// this client may not see it.
     ///
-    /// - Throws: if the brokers do not answer, or report another error of the topic, which may be temporary.
+    /// - Throws: if the brokers do not respond, or report another error of the topic, which may be temporary.
     public func fetchPartitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
@@ -205,7 +205,7 @@ extension Consumer {
     }
 
     /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and
-    /// waits for the answer.
+    /// waits for them.
     ///
     /// - Parameter sinceMilliseconds: UNIX milliseconds.
     /// - Returns: the offsets; a partition without such a record is missing.
@@ -230,10 +230,10 @@ extension Consumer {
         return offsets
     }
 
-    /// Asks the coordinator for the offsets that the group has committed, and waits for the answer.
+    /// Asks the coordinator for the offsets that the group has committed, and waits for it.
     ///
     /// - Returns: for each of `partitions`, in their order, its offset, or nil if nothing is committed. If the
-    ///   coordinator refused to answer for a partition, its element is a failure.
+    ///   coordinator refused the request for a partition, its element is a failure.
     public func fetchCommittedOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestTimeoutMilliseconds

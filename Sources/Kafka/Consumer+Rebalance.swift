@@ -61,7 +61,7 @@ extension Consumer {
     /// partition with `seek`. With the eager protocol, only a new assignment of all partitions could restart it, so
     /// this method sets the position here.
     ///
-    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it again by itself.
+    /// Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool

@@ -49,7 +49,8 @@ public enum ConsumerEvent: ~Copyable {
 /// open consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
     /// The longest time that a revocation waits for its commit. The group's rebalance waits for the revocation, so the
-    /// time is short. If no answer comes in this time, the next owner may read records again that were already done.
+    /// time is short. If no acknowledgement comes in this time, the next owner may read records again that were already
+    /// done.
     public static let revokeCommitTimeoutMilliseconds: Int64 = 5_000
     /// The time limit of calls that wait for a broker, unless the call has a limit of its own. Meanwhile the polling
     /// thread gets no records.
@@ -73,11 +74,11 @@ public final class Consumer {
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
     /// The position at which reading of each assigned partition begins, where it is known. It is not known if the
-    /// coordinator did not answer or refused the partition, or if `auto.offset.reset` is not `error`. `seek` makes it
+    /// coordinator did not respond or refused the partition, or if `auto.offset.reset` is not `error`. `seek` makes it
     /// known.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
-    /// missing if nothing was committed for it, or if the coordinator did not answer or refused the partition.
+    /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
     /// resumed without having been paused.

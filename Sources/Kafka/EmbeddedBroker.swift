@@ -7,8 +7,8 @@ import Reactor
 /// What this cluster does not do:
 /// - A group has one member at most: a second member gets no assignment while the first is in the group.
 /// - It cannot look up offsets by time, delete topics, or keep data over a restart.
-/// - It ignores `fetch.min.bytes`, and answers a fetch with one batch per partition.
-/// - If a fetch finds no records, the answer comes after the whole `fetch.wait.max.ms`, even if records
+/// - It ignores `fetch.min.bytes`, and responds to a fetch with one batch per partition.
+/// - If a fetch finds no records, the response comes after the whole `fetch.wait.max.ms`, even if records
 ///   arrive meanwhile. So this property determines the latency.
 ///
 /// A new group waits 3 s for its partitions. A group that was used before waits about as long as its session timeout.
@@ -71,15 +71,15 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each. Later
-    /// requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection instead of
-    /// answering.
+    /// Fails the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each. Later
+    /// requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection without a
+    /// response.
     public func failNextRequests(_ apiKey: APIKey, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, apiKey.rawValue, codes.count, codes)
     }
 
-    /// Delays every answer of a broker; -1 means all brokers.
+    /// Delays every response of a broker; -1 means all brokers.
     public func setRoundTripTime(milliseconds: Int, broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
     }

@@ -81,7 +81,7 @@ extension KafkaError {
         rd_kafka_error_destroy(error)
     }
 
-    /// Makes the error for the case that no broker has answered.
+    /// Makes the error for the case that no broker has responded.
     public static func noBroker(_ reason: String) -> KafkaError { withOwnReason(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
     /// Makes the error for a topic that the brokers do not have, or that this client may not see.

@@ -17,13 +17,14 @@ public enum KafkaProperties {
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
     /// After a worker is killed, no member reads its partitions for this time, and for the rebalance that
     /// follows: the other members must send their next heartbeats, drain and join. The two times together are
-    /// usually at most 12 s. They are longer if a member takes long to drain, for example because APNs does not answer.
+    /// usually at most 12 s. They are longer if a member takes long to drain, for example because APNs does not
+    /// respond.
     ///
     /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its
     /// partitions, and another worker reads its unsettled records again. Brokers refuse a session below
     /// `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionTimeoutMilliseconds = 8_000
-    /// The interval of heartbeats. A member learns of a rebalance from the answer to its next heartbeat.
+    /// The interval of heartbeats. A member learns of a rebalance from the response to its next heartbeat.
     /// Several heartbeats fit into a session, so a late one does no harm.
     public static let heartbeatIntervalMilliseconds = 1_000
 

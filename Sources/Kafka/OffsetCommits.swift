@@ -23,8 +23,8 @@ public struct CommittedOffset: Sendable {
 
 /// The offsets that a consumer has stored, and whether they were sent to the group's coordinator and not refused.
 ///
-/// At most one commit is in flight at a time. The exception is `commit(until:)`: if an earlier commit has no answer
-/// at the deadline, a second commit follows the first on the same connection.
+/// At most one commit is in flight at a time. The exception is `commit(until:)`: if an earlier commit has no
+/// acknowledgement at the deadline, a second commit follows the first on the same connection.
 struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
@@ -38,19 +38,19 @@ struct OffsetCommits {
     /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
     /// on, commits have no metadata.
     private(set) var omitsMetadata = false
-    /// The temporary error of the last answer, if the answer refused offsets because of a rebalance. The next
+    /// The temporary error of the last acknowledgement, if it refused offsets because of a rebalance. The next
     /// commit sends these offsets again.
     private(set) var rebalanceRefusal: KafkaError?
-    /// Whether the last answer refused metadata because of its length. The next commit sends the offsets
+    /// Whether the last acknowledgement refused metadata because of its length. The next commit sends the offsets
     /// without metadata.
     private var wasMetadataRefused = false
-    /// The queue that gets the answers to commits. It has no other events, so that `commit(until:)` can wait for an
-    /// answer without handling a rebalance.
-    let replyQueue: OpaquePointer
+    /// The queue that gets the acknowledgements of commits. It has no other events, so that `commit(until:)` can wait
+    /// for an acknowledgement without handling a rebalance.
+    let acknowledgementQueue: OpaquePointer
     private let intervalMilliseconds: Int64
 
     init(client: OpaquePointer) {
-        replyQueue = rd_kafka_queue_new(client)
+        acknowledgementQueue = rd_kafka_queue_new(client)
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
         let isKnown =
@@ -60,7 +60,7 @@ struct OffsetCommits {
         intervalMilliseconds = isKnown ? Int64(strtoll(value, nil, 10)) : 0
     }
 
-    func destroyQueue() { rd_kafka_queue_destroy(replyQueue) }
+    func destroyQueue() { rd_kafka_queue_destroy(acknowledgementQueue) }
 
     mutating func store(_ partition: TopicPartition, nextOffset: Int64, metadata: [UInt8]) {
         if let known = storedOffsets[partition], known.nextOffset == nextOffset, known.metadata == metadata { return }
@@ -94,7 +94,7 @@ struct OffsetCommits {
             )
             storedOffsets[partition]?.isSent = true
         }
-        let code = list.withPointer { rd_kafka_commit_queue(client, $0, replyQueue, { _, _, _, _ in }, nil) }
+        let code = list.withPointer { rd_kafka_commit_queue(client, $0, acknowledgementQueue, { _, _, _, _ in }, nil) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
             for partition in unsentOffsets.keys { storedOffsets[partition]?.isSent = false }
             return KafkaError(code)
@@ -103,26 +103,26 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether the next commit may succeed although the last answer refused offsets. That is so if the reason was a
-    /// rebalance or metadata that is too long.
+    /// Whether the next commit may succeed although the last acknowledgement refused offsets. That is so if the reason
+    /// was a rebalance or metadata that is too long.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
-    /// Handles the answer to a commit. The next commit sends refused offsets again.
+    /// Handles the acknowledgement of a commit, which may refuse offsets. The next commit sends refused offsets again.
     ///
     /// - Returns: an error that is not temporary; nil if there is none. `rebalanceRefusal` keeps the temporary error
     ///   of a rebalance.
-    mutating func handleReply(_ reply: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
+    mutating func handleAcknowledgement(_ event: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isCommitInFlight = false
         rebalanceRefusal = nil
         wasMetadataRefused = false
         var failure: KafkaError?
-        let code = rd_kafka_event_error(reply)
+        let code = rd_kafka_event_error(event)
         if Self.isTemporary(code) {
             rebalanceRefusal = KafkaError(code)
         } else if code != RD_KAFKA_RESP_ERR_NO_ERROR {
             failure = KafkaError(code)
         }
-        guard let list = rd_kafka_event_topic_partition_list(reply) else { return failure }
+        guard let list = rd_kafka_event_topic_partition_list(event) else { return failure }
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: Int(list.pointee.cnt)) {
             let refusal = element.err != RD_KAFKA_RESP_ERR_NO_ERROR ? element.err : code
             guard refusal != RD_KAFKA_RESP_ERR_NO_ERROR,
@@ -184,12 +184,12 @@ extension Consumer {
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
-        let failure = takeCommitReplies()
+        let failure = takeCommitAcknowledgements()
         guard !commits.isCommitInFlight else { return failure }
         return commits.send(handle, topics: topics) ?? failure
     }
 
-    /// Commits the stored offsets that are not committed, and waits for the answer, at most
+    /// Commits the stored offsets that are not committed, and waits for the acknowledgement, at most
     /// `requestTimeoutMilliseconds`.
     ///
     /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka
@@ -199,53 +199,57 @@ extension Consumer {
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
     }
 
-    /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
-    /// answer comes on a queue instead.
+    /// Commits and waits for the acknowledgement until the deadline. `rd_kafka_commit` has no time limit, so the
+    /// acknowledgement comes on a queue instead.
     ///
     /// The coordinator may refuse the commit because of a rebalance, or because its metadata is too long. The commit is
     /// then retried until the deadline: a consumer that leaves the group has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
-        var failure = awaitCommitReplies(until: deadline)
+        var failure = awaitCommitAcknowledgements(until: deadline)
         while true {
             if let error = commits.send(handle, topics: topics) { return error }
             guard commits.isCommitInFlight else { return failure }
-            failure = awaitCommitReplies(until: deadline)
+            failure = awaitCommitAcknowledgements(until: deadline)
             guard commits.shouldRetry, !deadline.hasPassed else { return failure ?? commits.rebalanceRefusal }
             if commits.rebalanceRefusal != nil { pauseBeforeNextCommit(until: deadline) }
         }
     }
 
     /// Waits before a commit is sent again, because no event says when the coordinator accepts commits again. If an
-    /// answer to an earlier commit arrives, the wait ends.
+    /// acknowledgement of an earlier commit arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let waitMilliseconds = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
-        if let reply = rd_kafka_queue_poll(commits.replyQueue, waitMilliseconds) { _ = handleReply(reply) }
+        if let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) {
+            _ = handleAcknowledgement(event)
+        }
     }
 
     private static var commitPauseMilliseconds: Int32 { 50 }
 
-    private func takeCommitReplies() -> KafkaError? {
+    private func takeCommitAcknowledgements() -> KafkaError? {
         var failure: KafkaError?
-        while let reply = rd_kafka_queue_poll(commits.replyQueue, 0) { failure = handleReply(reply) ?? failure }
-        return failure
-    }
-
-    private func awaitCommitReplies(until deadline: Deadline) -> KafkaError? {
-        var failure: KafkaError?
-        while commits.isCommitInFlight {
-            guard let reply = rd_kafka_queue_poll(commits.replyQueue, deadline.remainingMilliseconds(atMost: .max))
-            else {
-                guard deadline.hasPassed else { continue }
-                return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
-            }
-            failure = handleReply(reply) ?? failure
+        while let event = rd_kafka_queue_poll(commits.acknowledgementQueue, 0) {
+            failure = handleAcknowledgement(event) ?? failure
         }
         return failure
     }
 
-    private func handleReply(_ reply: OpaquePointer) -> KafkaError? {
-        defer { rd_kafka_event_destroy(reply) }
-        guard rd_kafka_event_type(reply) == RD_KAFKA_EVENT_OFFSET_COMMIT else { return nil }
-        return commits.handleReply(reply, topics: topics)
+    private func awaitCommitAcknowledgements(until deadline: Deadline) -> KafkaError? {
+        var failure: KafkaError?
+        while commits.isCommitInFlight {
+            let waitMilliseconds = deadline.remainingMilliseconds(atMost: .max)
+            guard let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) else {
+                guard deadline.hasPassed else { continue }
+                return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
+            }
+            failure = handleAcknowledgement(event) ?? failure
+        }
+        return failure
+    }
+
+    private func handleAcknowledgement(_ event: OpaquePointer) -> KafkaError? {
+        defer { rd_kafka_event_destroy(event) }
+        guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_OFFSET_COMMIT else { return nil }
+        return commits.handleAcknowledgement(event, topics: topics)
     }
 }

@@ -4,7 +4,7 @@ import Glibc
 /// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, so it needs no
 /// permission for a group.
 ///
-/// Only one thread may use a reader. Calls that ask the brokers wait for the answer, at most for their timeout.
+/// Only one thread may use a reader. Calls that ask the brokers wait for them, at most for their timeout.
 /// `read(_:offsets:until:_:)` has no timeout: it waits for records until `isOver` returns true.
 public final class PartitionReader {
     let handle: OpaquePointer

@@ -12,10 +12,10 @@ public struct InvalidationRecord {
     /// The token's hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: APNsEnvironment
-    /// The reason in APNs' answer.
+    /// The reason in APNs' response.
     public var reason: UnsafeRawBufferPointer
-    /// The time since which the token is known to be dead, UNIX milliseconds: the time in APNs' answer, or, if it
-    /// has none, the time of the answer.
+    /// The time since which the token is known to be dead, UNIX milliseconds: the time in APNs' response, or, if it
+    /// has none, the time of the response.
     public var invalidAtMilliseconds: Int64
 
     public init(

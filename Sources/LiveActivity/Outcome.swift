@@ -1,6 +1,6 @@
 /// What became of a command, as its result record says.
 public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
-    /// APNs answered 200. This does not promise that the device shows the state.
+    /// APNs responded with 200. This does not promise that the device shows the state.
     case accepted
     /// The state differs only in its timestamp from what the activity, or the audience, shows.
     case unchanged
@@ -25,8 +25,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The command cannot be sent for a reason that no retry removes, most often because APNs or Redis refused it. The
     /// result has the reason.
     case failed
-    /// A start may have been sent, and its answer is not known. It is not sent again, because a second push could begin
-    /// a second activity. (R16)
+    /// A start may have been sent, and its response is not known. It is not sent again, because a second push could
+    /// begin a second activity. (R16)
     case unknown
 
     /// The name in result records.

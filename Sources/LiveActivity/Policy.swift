@@ -113,10 +113,10 @@ public struct Policy: Sendable, Equatable {
     /// The budget for starts on one device, for all its activities together. Eight, because a phone stops starting
     /// activities after about ten starts in a short time. Nothing is reserved for alerts.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
-    /// The longest spacing of an activity whose token APNs throttles. Each answer 429 doubles the activity's
+    /// The longest spacing of an activity whose token APNs throttles. Each 429 doubles the activity's
     /// spacing, up to this time. ``spacingMilliseconds``...3,600,000.
     public var throttledSpacingMillisecondsMax: Int64 = 60_000
-    /// The time without an answer 429 after which one doubling is undone. 1,000...3,600,000.
+    /// The time without a 429 after which one doubling is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most

@@ -17,7 +17,7 @@ public struct ResultRecord {
     /// The number of older commands that this command replaced and that get no result of their own. If each of them had
     /// a result, nearly all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
-    /// The HTTP status of APNs' answer; 0 if there was none.
+    /// The HTTP status of APNs' response; 0 if there was none.
     public var status: UInt16 = 0
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; nil if there is none.
     public var reason: UnsafeRawBufferPointer?
@@ -48,12 +48,12 @@ public struct ResultRecord {
     public var sourcePartition: Int32
     public var sourceOffset: Int64
     /// UNIX milliseconds, each -1 if not known. In this order: the record's timestamp in Kafka, its receipt
-    /// by the worker, its admission, its last sending, and APNs' answer.
+    /// by the worker, its admission, its last sending, and APNs' response.
     public var recordTimestampMilliseconds: Int64 = -1
     public var receivedAtMilliseconds: Int64 = -1
     public var admittedAtMilliseconds: Int64 = -1
     public var sentAtMilliseconds: Int64 = -1
-    public var answeredAtMilliseconds: Int64 = -1
+    public var responseAtMilliseconds: Int64 = -1
 
     public init(
         outcome: Outcome,
@@ -110,7 +110,7 @@ public struct ResultRecord {
         if receivedAtMilliseconds >= 0 { writer.member("received", receivedAtMilliseconds) }
         if admittedAtMilliseconds >= 0 { writer.member("admitted", admittedAtMilliseconds) }
         if sentAtMilliseconds >= 0 { writer.member("sent", sentAtMilliseconds) }
-        if answeredAtMilliseconds >= 0 { writer.member("answered", answeredAtMilliseconds) }
+        if responseAtMilliseconds >= 0 { writer.member("answered", responseAtMilliseconds) }
         writer.endObject()
         writer.endObject()
     }

@@ -38,7 +38,7 @@ extension Listener {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
         defer { Glibc.close(descriptor) }
-        // A listener whose queue is full does not answer. The timeout for sending also limits how long `connect` waits
+        // A listener whose queue is full does not respond. The timeout for sending also limits how long `connect` waits
         // (socket(7)).
         var timeout = timeval(tv_sec: 0, tv_usec: 100_000)
         let length = socklen_t(MemoryLayout<timeval>.size)

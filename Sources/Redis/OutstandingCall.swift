@@ -21,6 +21,6 @@ struct OutstandingCall: BitwiseCopyable {
     /// Whether the call was issued after the connection had sent the scripts a second time. If the server lacks the
     /// script even then, the connection ends.
     var followsScriptReload: Bool
-    /// Whether the reply stays unread until the server has answered the WAIT that follows the call.
+    /// Whether the reply stays unread until the server has replied to the WAIT that follows the call.
     var awaitsReplicas: Bool
 }

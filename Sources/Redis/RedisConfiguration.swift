@@ -27,7 +27,7 @@ public struct RedisConfiguration: Sendable {
     /// How long a lane's oldest call may wait for its reply. While data from the server arrives, it may wait up to
     /// twice this time. Then the connection closes, and reconnects after a pause. For code outside the lanes, this is
     /// how long a server may send no complete reply while a command waits.
-    public var responseDeadlineMilliseconds: Int64 = 2_000
+    public var replyDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge the writes of a call that asks for replicas, before the call gets its
     /// reply; 0 for none. Calls no longer wait after replicas have been missing for 10 seconds (``ReplicaWatch``). If
     /// this is less than the number of all replicas, a replica that lacks an acknowledged write may still become the

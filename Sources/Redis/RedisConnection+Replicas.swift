@@ -3,21 +3,21 @@ import Reactor
 /// Leaves replies unread until the server has said whether enough replicas acknowledged what the calls wrote.
 ///
 /// If a call asks for replicas, the connection writes WAIT after all calls of the turn. If an earlier WAIT is
-/// outstanding, the next one follows at the end of the turn in which the earlier one is answered. The reply to the
+/// outstanding, the next one follows at the end of the turn in which the earlier one gets its reply. The reply to the
 /// call, and all later replies, stay unread until WAIT's own reply has arrived. So the session gets all replies in
-/// their order, and nothing is copied. The server answers no later call before the WAIT, so only replies to calls
+/// their order, and nothing is copied. The server replies to no later call before the WAIT, so only replies to calls
 /// between two WAITs can be unread.
 ///
 /// Once ``ReplicaWatch`` has given up, no reply waits. A rare WAIT then finds out whether the replicas are back.
 extension RedisConnection {
-    /// WAIT's timeout is the response deadline divided by this number. The timeout must be short, because a
+    /// WAIT's timeout is the reply deadline divided by this number. The timeout must be short, because a
     /// reply may wait for two WAITs: the one that is outstanding when the call is issued, and its own.
     private static let waitTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
     static func waitCommand(_ configuration: RedisConfiguration) -> [UInt8] {
         guard configuration.requiredReplicaCount > 0 else { return [] }
-        let milliseconds = max(1, configuration.responseDeadlineMilliseconds / waitTimeoutDivisor)
+        let milliseconds = max(1, configuration.replyDeadlineMilliseconds / waitTimeoutDivisor)
         var command: [UInt8] = []
         _ = withCommandText(["WAIT", String(configuration.requiredReplicaCount), String(milliseconds)]) {
             command = Array($0)
@@ -32,7 +32,7 @@ extension RedisConnection {
 
     /// Notes that a call is being issued.
     ///
-    /// - Returns: whether its reply must stay unread until the server has answered a WAIT.
+    /// - Returns: whether its reply must stay unread until the server has replied to a WAIT.
     func noteIssuedCall(needsReplicas: Bool) -> Bool {
         guard needsReplicas, !waitCommand.isEmpty else { return false }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)

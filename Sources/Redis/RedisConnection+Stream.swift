@@ -56,7 +56,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    /// Fails all calls of a command that the server answered with an error.
+    /// Fails all calls of a command to which the server replied with an error.
     private func handleError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
         if first.commandCallCount == 1 { delegate?.serverReturnedError(first, on: self, error: text) }
@@ -80,7 +80,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         disconnect(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
-    /// The loop calls this method at the end of a turn in which calls were issued or a WAIT was answered.
+    /// The loop calls this method at the end of a turn in which calls were issued or a WAIT got its reply.
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)
@@ -91,7 +91,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
         case .reconnect: if state == .pausing { resolve() }
-        case .deadline: enforceResponseDeadline()
+        case .deadline: enforceReplyDeadline()
         case nil: preconditionFailure("a timer that no connection sets")
         }
     }

@@ -10,8 +10,8 @@ protocol ConnectionDelegate: AnyObject {
     func connectionBecameReady(_ connection: RedisConnection)
     /// The connection was lost, or an attempt to connect failed. The delegate may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error. If the command is a call of the session, the session gets the error
-    /// after this method returns. Not called for a command of several calls.
+    /// The server replied to a command with an error. If the command is a call of the session, the session gets the
+    /// error after this method returns. Not called for a command of several calls.
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
@@ -51,8 +51,8 @@ public final class RedisConnection {
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
     /// How much longer the oldest call may wait if its reply is late, but data of the server has arrived in this turn.
-    /// The server is then answering, and the late reply may come next. Granted again until the call has waited for
-    /// twice the response deadline.
+    /// The server is then replying, and the late reply may come next. Granted again until the call has waited for
+    /// twice the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -347,7 +347,7 @@ public final class RedisConnection {
                 awaitsReplicas: awaitsReplicas
             )
         )
-        if deadlineTimer == .none { scheduleDeadline(configuration.responseDeadlineMilliseconds) }
+        if deadlineTimer == .none { scheduleDeadline(configuration.replyDeadlineMilliseconds) }
     }
 
     private func scheduleDeadline(_ milliseconds: Int64) {
@@ -358,10 +358,10 @@ public final class RedisConnection {
         )
     }
 
-    func enforceResponseDeadline() {
+    func enforceReplyDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }
-        let deadlineMilliseconds = configuration.responseDeadlineMilliseconds
+        let deadlineMilliseconds = configuration.replyDeadlineMilliseconds
         let ageMilliseconds = loop.nowMilliseconds - oldest.issuedAtMicroseconds / 1_000
         if ageMilliseconds < deadlineMilliseconds {
             scheduleDeadline(deadlineMilliseconds - ageMilliseconds)

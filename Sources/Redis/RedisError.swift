@@ -54,7 +54,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case resolve
         /// The connection could not be made, or it broke.
         case stream
-        /// The server did not answer in time, or the caller was cancelled.
+        /// The server did not reply in time, or the caller was cancelled.
         case deadline
         /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, has an unexpected form, or
         /// comes without a request. Also: there was no memory for a command or for replies.

@@ -1,12 +1,12 @@
 /// Decides from the replies to WAIT whether calls that ask for replicas wait for an acknowledgement.
 ///
 /// It does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
-/// answers nothing else on this connection. So the connection sends WAIT seldom while too few replicas
+/// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas
 /// acknowledge.
 struct ReplicaWatch {
     enum State: Equatable {
         /// Enough replicas acknowledge, as far as is known. The reply to a call that asks for replicas stays unread
-        /// until WAIT is answered.
+        /// until WAIT gets its reply.
         case acknowledging
         /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
         /// takes such calls again, until it sends the next WAIT.
@@ -34,12 +34,12 @@ struct ReplicaWatch {
     static let givenUpPauseMilliseconds: Int64 = 10_000
 
     private(set) var state = State.acknowledging
-    /// Whether the connection has sent a WAIT that the server has not answered yet.
+    /// Whether the connection has sent a WAIT to which the server has not replied yet.
     private(set) var isWaitOutstanding = false
     /// Whether a call since the last WAIT needs a WAIT.
     private var needsWait = false
     /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge, and before
-    /// the connection's first WAIT is answered.
+    /// the connection's first WAIT gets its reply.
     private var missingSinceMilliseconds: Int64?
     private var nextWaitAtMilliseconds: Int64 = 0
 
@@ -51,7 +51,7 @@ struct ReplicaWatch {
 
     /// Notes that a call that asks for replicas is being issued.
     ///
-    /// - Returns: whether its reply must stay unread until WAIT is answered; false in the state `givenUp`.
+    /// - Returns: whether its reply must stay unread until WAIT gets its reply; false in the state `givenUp`.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             needsWait = true

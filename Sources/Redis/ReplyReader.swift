@@ -18,7 +18,7 @@ public struct Reply {
 /// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into
 /// one buffer that is allocated once, so reading a reply allocates nothing.
 ///
-/// It accepts only what the servers answer to script calls and to a connection's own commands: strings, numbers,
+/// It accepts only what the servers reply to script calls and to a connection's own commands: strings, numbers,
 /// nulls, errors, and flat arrays of these. It refuses an array within an array, and limits every length that the
 /// server can choose.
 public final class ReplyReader {

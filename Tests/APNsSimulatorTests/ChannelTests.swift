@@ -221,7 +221,7 @@ import Testing
         }
     }
 
-    /// The management service creates the channel, but resets the stream instead of answering.
+    /// The management service creates the channel, but resets the stream instead of responding.
     @Test func `Faults of the management interface affect no broadcast`() async throws {
         try await SimulatorFixture.run { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
@@ -285,7 +285,7 @@ import Testing
         try await SimulatorFixture.run(\.pushLogFile, file) { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try fixture.connect().perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1))
-            // The simulator writes the log line before it answers this call, so the file has the line afterwards.
+            // The simulator writes the log line before it responds to this call, so the file has the line afterwards.
             _ = try await fixture.control("GET", "/stats")
             let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             #expect(lines.count == 1)

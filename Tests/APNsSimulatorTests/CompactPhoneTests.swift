@@ -141,7 +141,7 @@ import Testing
         #expect(response["priority10"] as? Int == 1)
     }
 
-    @Test func `One answer says what all phones show, and when it came`() throws {
+    @Test func `One response says what all phones show, and when it came`() throws {
         var fixture = try CrowdFixture(10) { $0.timestamp = Self.nowSeconds - 60 }
         for number in 0..<7 {
             _ = fixture.push(Self.update(1, score: 1), token: fixture.crowd.token(number), at: Int64(number))
@@ -157,7 +157,7 @@ import Testing
         #expect(try fixture.crowdObject()["unreached"] as? Int == 3)
     }
 
-    @Test func `Ended and dismissed activities answer 410, and so do old tokens`() throws {
+    @Test func `Ended and dismissed activities get a 410, and so do old tokens`() throws {
         var fixture = try CrowdFixture(4)
         let tokens = (0..<4).map { fixture.crowd.token($0) }
         #expect(fixture.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `A thousand streams at once are each answered once`() async throws {
+    @Test func `A thousand streams at once get one response each`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try fixture.connect()
             _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `After GOAWAY on demand, requests in progress are still answered`() async throws {
+    @Test func `After GOAWAY on demand, requests in progress still get their responses`() async throws {
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.latencyMilliseconds = 2_000...2_000
@@ -163,11 +163,11 @@ import Testing
         try client.run { $0.concurrentStreams.count == 2 }
         try await fixture.simulator.setFaults(faults)
         let streams = try (0..<200).map { _ in try client.submit(fixture.headers(), body: fixture.update(home: 1)) }
-        let isUnanswered = faults.unansweredShare > 0
+        let isWithoutResponses = faults.noResponseShare > 0
         try client.run { client in
-            isUnanswered || streams.allSatisfy { client.responses[$0]?.isClosed == true }
+            isWithoutResponses || streams.allSatisfy { client.responses[$0]?.isClosed == true }
         }
-        if isUnanswered {
+        if isWithoutResponses {
             try client.runUntilPong()
         }
         return streams.reduce(into: [:]) { counts, stream in
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    @Test func `Each configured answer occurs in its share`() async throws {
+    @Test func `Each configured response occurs in its share`() async throws {
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.internalServerErrorShare = 0.2
@@ -197,11 +197,12 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func `Lost answers are applied as configured`(_ isApplied: Bool) async throws {
+    @Test(arguments: [true, false])
+    func `Requests whose responses are lost take effect as configured`(_ isApplied: Bool) async throws {
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.resetShare = 1
-            faults.unansweredRequestsTakeEffect = isApplied
+            faults.requestsWithoutResponseTakeEffect = isApplied
             let counts = try await outcomes(fixture, faults)
             #expect(counts == ["error 2": 200])
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#
@@ -217,18 +218,18 @@ import Testing
         }
     }
 
-    @Test func `Some requests are never answered`() async throws {
+    @Test func `Some requests never get a response`() async throws {
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
-            faults.unansweredShare = 1
+            faults.noResponseShare = 1
             let counts = try await outcomes(fixture, faults)
             #expect(counts == ["0 ": 200])
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.requestsUnanswered == 200)
+            #expect(statistics.requestsWithoutResponse == 200)
         }
     }
 
-    @Test func `Latency delays the answers`() async throws {
+    @Test func `Latency delays the responses`() async throws {
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.latencyMilliseconds = 50...60

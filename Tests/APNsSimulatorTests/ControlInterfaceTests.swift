@@ -134,7 +134,7 @@ import Testing
             #expect(otherClient.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
             // The simulator's clock stops at its maximum, even if a request advances it further. The provider token is
-            // then too old, so the simulator answers 403.
+            // then too old, so the simulator responds with 403.
             for _ in 0..<2 {
                 let advance = #"{"advanceMilliseconds":9223372036854775807}"#
                 #expect(try await fixture.control("POST", "/clock", advance).status == 200)

@@ -56,7 +56,7 @@ import Testing
             )
         }
 
-        /// Sends a push as the service does. Returns APNs' answer, and the effect on the phone if APNs
+        /// Sends a push as the service does. Returns APNs' response, and the effect on the phone if APNs
         /// accepts the push.
         mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
             Reason, PushEffect?

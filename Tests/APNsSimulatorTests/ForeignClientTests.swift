@@ -6,7 +6,7 @@ import Testing
 
 /// HTTP/2 programs of other projects. They share no code with Causeway, but like the simulator they use nghttp2.
 @Suite(.serialized, .ownThread) struct ForeignClientTests {
-    @Test func `curl gets its answers`() async throws {
+    @Test func `curl gets its responses`() async throws {
         try await SimulatorFixture.run { fixture in
             var arguments = ["--http2", "-sS", "-i", "--cacert", fixture.caFile, "-d", fixture.update(home: 3)]
             for (name, value) in fixture.headers() where !name.hasPrefix(":") {
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `nghttp gets its answers`() async throws {
+    @Test func `nghttp gets its responses`() async throws {
         try await SimulatorFixture.run { fixture in
             let body = fixture.directory.url.appendingPathComponent("body")
             try Data(fixture.update(home: 4).utf8).write(to: body)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `curl gets its answers without TLS`() async throws {
+    @Test func `curl gets its responses without TLS`() async throws {
         try await SimulatorFixture.run(\.security, .cleartext) { fixture in
             var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", fixture.update(home: 3)]
             for (name, value) in fixture.headers() where !name.hasPrefix(":") {
@@ -50,8 +50,8 @@ import Testing
         }
     }
 
-    /// Prints the throughput. Only the number of 200 answers is checked.
-    @Test func `The simulator answers h2load's requests`() async throws {
+    /// Prints the throughput. Only the number of 200 responses is checked.
+    @Test func `The simulator responds to h2load's requests`() async throws {
         // h2load opens many streams before it has read the server's SETTINGS, so the simulator must allow
         // them at once.
         try await SimulatorFixture.run(\.limits.streamsBeforeAuthentication, 1_000) { fixture in

@@ -3,7 +3,7 @@ import COpenSSL
 import Glibc
 
 /// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records the server's responses,
-/// GOAWAYs, answers to PINGs and stream limits.
+/// GOAWAYs, acknowledgements of PINGs and stream limits.
 final class H2Client {
     struct Response: Equatable {
         var status = 0
@@ -29,7 +29,7 @@ final class H2Client {
     private(set) var responses: [Int32: Response] = [:]
     private(set) var goAways: [GoAway] = []
     var goAway: GoAway? { goAways.last }
-    private(set) var pingsAnswered = 0
+    private(set) var pongCount = 0
     /// The values of SETTINGS_MAX_CONCURRENT_STREAMS that the server has sent, oldest first.
     private(set) var concurrentStreams: [UInt32] = []
     private(set) var hasEnded = false
@@ -137,7 +137,7 @@ final class H2Client {
                 )
             )
         }
-        if UInt32(frame.hd.type) == NGHTTP2_PING.rawValue, frame.hd.flags & 1 == 1 { pingsAnswered += 1 }
+        if UInt32(frame.hd.type) == NGHTTP2_PING.rawValue, frame.hd.flags & 1 == 1 { pongCount += 1 }
         if UInt32(frame.hd.type) == NGHTTP2_SETTINGS.rawValue, frame.hd.flags & 1 == 0 {
             for index in 0..<frame.settings.niv {
                 let entry = frame.settings.iv[index]
@@ -224,14 +224,14 @@ final class H2Client {
 
     func ping() { nghttp2_submit_ping(session, 0, nil) }
 
-    /// Sends all requests and a PING, and waits for the answer to the PING. The server answers a PING only
+    /// Sends all requests and a PING, and waits for the PING's acknowledgement. The server acknowledges a PING only
     /// after it has processed all earlier requests.
     func runUntilPong() throws {
         // nghttp2 sends a PING before queued requests, so the requests must be sent first.
         try run { _ in true }
-        let expected = pingsAnswered + 1
+        let expected = pongCount + 1
         ping()
-        try run { $0.pingsAnswered == expected }
+        try run { $0.pongCount == expected }
     }
 
     /// The connection's window in bytes, which the server grants for request bodies.

@@ -20,7 +20,7 @@ import Testing
         #expect(response.status == reason.status && response.body == body, "\(response)", sourceLocation: location)
     }
 
-    @Test func `The answer says what is wrong with a token`() async throws {
+    @Test func `The response says what is wrong with a token`() async throws {
         try await SimulatorFixture.run { fixture in
             let (signer, nowSeconds) = (fixture.signer, time(nil))
             try expect(.success, signer.token(), fixture)

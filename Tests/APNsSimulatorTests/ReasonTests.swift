@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `The sandbox answers with a unique id`() async throws {
+    @Test func `The sandbox responds with a unique id`() async throws {
         try await SimulatorFixture.run(\.environment, .sandbox) { fixture in
             let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(response.status == 200)
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `The answer to a retired token says since when it is retired`() async throws {
+    @Test func `The response to a retired token says since when it is retired`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try fixture.connect()
             let beforeMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -154,7 +154,7 @@ import Testing
         var timestamp: Int64
     }
 
-    @Test func `Many faults at once get one answer`() async throws {
+    @Test func `Many faults at once get one response`() async throws {
         try await SimulatorFixture.run { fixture in
             let headers = fixture.headers([
                 "apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?,

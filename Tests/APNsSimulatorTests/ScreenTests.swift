@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(arguments: [(lostAt: 9, 1, 0), (lostAt: 10, 0, 1), (lostAt: 12, 0, 1), (lostAt: 13, 1, 0)])
-    func `An alert whose answer may be lost may ring again`(lostAt: Int64, twice: Int, inDoubt: Int) throws {
+    func `An alert whose response may be lost may ring again`(lostAt: Int64, twice: Int, inDoubt: Int) throws {
         var fixture = try ScreenFixture()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try fixture.push("here", at: 10, extraMembers: alert)

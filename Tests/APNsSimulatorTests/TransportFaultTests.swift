@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `Answers can be ones that Apple does not document`() async throws {
+    @Test func `Responses can be ones that Apple does not document`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try await client(fixture) { $0.unknownReasonShare = 1 }
             let first = try client.perform(fixture.headers(), body: fixture.update(home: 1))
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `Late answers come after the others`() async throws {
+    @Test func `Late responses come after the others`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try await client(fixture) {
                 $0.lateShare = 1
@@ -152,7 +152,7 @@ import Testing
         }
     }
 
-    @Test func `A half-open connection answers nothing`() async throws {
+    @Test func `A half-open connection sends no response`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try await client(fixture) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, fixture)
@@ -162,13 +162,13 @@ import Testing
             try await eventuallyInTask("six requests") { try await fixture.simulator.statistics().requests >= 6 }
             client.ping()
             #expect(throws: H2Client.Failure(reason: "nothing came")) {
-                try client.run(seconds: 1) { $0.pingsAnswered > 0 }
+                try client.run(seconds: 1) { $0.pongCount > 0 }
             }
             // Only the last three responses are checked. The first two may have been written before the
             // silence, or lost.
             #expect(streams.suffix(3).allSatisfy { client.responses[$0]?.isClosed == false })
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.requests == 6 && statistics.requestsUnanswered == 3)
+            #expect(statistics.requests == 6 && statistics.requestsWithoutResponse == 3)
             #expect(statistics.connectionsOpen == 1 && statistics.connectionsSilenced == 1)
         }
     }

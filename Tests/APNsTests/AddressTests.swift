@@ -8,7 +8,7 @@ import Testing
 /// The addresses of connections. Each connection resolves the host's name again, so connections spread over
 /// all addresses and follow changes.
 @Suite struct AddressTests {
-    /// A name server whose zone changes: it first answers with two addresses, and after a number of queries
+    /// A name server whose zone changes: it first responds with two addresses, and after a number of queries
     /// with a third.
     private final class ChangingZone: Sendable {
         static let addressesBefore = ["127.0.0.1", "127.0.0.2"]

@@ -127,14 +127,14 @@ import Testing
         #expect(try fixture.recorder.only(1).kind == .malformed)
     }
 
-    @Test func `The identifier of the answer is the request's`() throws {
+    @Test func `The identifier of the response is the request's`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in
             let identifier = request.value("apns-request-id") ?? ""
             let isFirst = request.ordinal == 1
             let response = isFirst ? identifier : "0" + identifier.dropFirst()
-            return Reply(fields: [(":status", "200"), ("apns-request-id", response)])
+            return ServedResponse(fields: [(":status", "200"), ("apns-request-id", response)])
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })

@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    /// The first address takes connections, but never answers, as behind a firewall that drops packets.
+    /// The first address takes connections, but never responds, as behind a firewall that drops packets.
     @Test func `A silent address leaves time for the next one`() async throws {
         try await Self.run { simulator, _ in
             let silentSocket = try ListeningSocket(address: .loopback(port: 0), backlog: 8)
@@ -158,17 +158,17 @@ import Testing
         }
     }
 
-    /// APNs may have carried out a request that was sent and not answered. It has not carried out a request
+    /// APNs may have carried out a request that was sent and got no response. It has not carried out a request
     /// that was never sent, or whose stream was refused.
     @Test func `An error is ambiguous only if the request may have been carried out`() async throws {
         try await Self.run(timeoutMilliseconds: 300) { simulator, management in
-            var unansweredFaults = Faults()
-            unansweredFaults.unansweredShare = 1
-            try await simulator.setFaults(unansweredFaults, ofManagement: true)
-            let unansweredError = await Self.failure { () throws(ChannelError) in
+            var noResponseFaults = Faults()
+            noResponseFaults.noResponseShare = 1
+            try await simulator.setFaults(noResponseFaults, ofManagement: true)
+            let noResponseError = await Self.failure { () throws(ChannelError) in
                 _ = try await management.create(storesNewestMessage: true)
             }
-            #expect(unansweredError?.cause == .ambiguous)
+            #expect(noResponseError?.cause == .ambiguous)
             var resetFaults = Faults()
             resetFaults.resetShare = 1
             try await simulator.setFaults(resetFaults, ofManagement: true)
@@ -189,11 +189,11 @@ import Testing
         }
     }
 
-    @Test func `A task that is cancelled waits for no answer`() async throws {
+    @Test func `A task that is cancelled waits for no response`() async throws {
         try await Self.run(timeoutMilliseconds: 600_000) { simulator, management in
-            var unansweredFaults = Faults()
-            unansweredFaults.unansweredShare = 1
-            try await simulator.setFaults(unansweredFaults, ofManagement: true)
+            var noResponseFaults = Faults()
+            noResponseFaults.noResponseShare = 1
+            try await simulator.setFaults(noResponseFaults, ofManagement: true)
             let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
             try await eventuallyInTask("a request") { try await simulator.statistics().managementRequests > 0 }
             task.cancel()
@@ -219,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func `Simultaneous requests are all answered`() async throws {
+    @Test func `Simultaneous requests all get their responses`() async throws {
         try await Self.run { _, management in
             let createdChannels = try await withThrowingTaskGroup(of: String.self) { group in
                 for _ in 0..<8 { group.addTask { try await management.create(storesNewestMessage: true) } }
@@ -296,7 +296,7 @@ struct ReasonAdviceTests {
     /// If an operator must first correct something, a retry before that only fails again.
     @Test func `A retry helps only if nobody must act`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
-            ResponseDisposition(kind: .answered, status: status, reason: reason).retryHelps
+            ResponseDisposition(kind: .responded, status: status, reason: reason).retryHelps
         }
         for reason in APNs.Reason.allCases {
             let expected: Bool =

@@ -16,14 +16,14 @@ import Testing
         (0..<count).map { _ in breaker.record(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
     }
 
-    @Test func `The breaker opens when most answers fail`() {
+    @Test func `The breaker opens when most responses are failures`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .succeeded, 50).isEmpty)
         #expect(feed(&breaker, .unavailable, 50).isEmpty)
         #expect(feed(&breaker, .unavailable, 1) == [.opened(.availability)])
     }
 
-    @Test func `The breaker does not open after few answers`() {
+    @Test func `The breaker does not open after few responses`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .unavailable, 49).isEmpty)
         // After ten seconds the breaker counts failures from zero again, so only the fiftieth failure from then on
@@ -42,7 +42,7 @@ import Testing
         #expect(feed(&freshBreaker, .suspect, 1) == [.opened(.deviceTokens)])
     }
 
-    @Test func `The breaker opens at several 403 answers in a row`() {
+    @Test func `The breaker opens at several 403 responses in a row`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
         #expect(feed(&breaker, .succeeded, 1).isEmpty)
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// APNs checks a device token only after it has accepted the provider token.
-    @Test func `An answer about a device token shows that the key is right`() {
+    @Test func `A response about a device token shows that the key is right`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
             #expect(feed(&breaker, .forbidden, 4).isEmpty)
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(arguments: [CircuitBreakerSample.unavailable, .throttled, .inconclusive])
-    func `An answer that says nothing about the key lets the count of 403 answers stand`(sample: CircuitBreakerSample) {
+    func `A response that says nothing about the key leaves the count of 403 responses`(sample: CircuitBreakerSample) {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<4 {
             #expect(feed(&breaker, .forbidden, 1).isEmpty)
@@ -71,7 +71,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    /// APNs may answer 429 before it checks the provider token.
+    /// APNs may respond with 429 before it checks the provider token.
     @Test func `A limited device token ends an outage, but does not show that the key is right`() {
         for (sample, count, transition) in [
             (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed), (.forbidden, 5, .reopened),
@@ -84,8 +84,8 @@ import Testing
         }
     }
 
-    /// However long the breaker is open, it allows one probe a second, and only after the last probe was
-    /// answered.
+    /// However long the breaker is open, it allows one probe a second, and only after the last probe got
+    /// its response.
     @Test func `An open breaker allows one probe a second`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
@@ -105,7 +105,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
     }
 
-    @Test func `Answers to older pushes do not close the breaker`() {
+    @Test func `Responses to older pushes do not close the breaker`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
         #expect(feed(&breaker, .succeeded, 100).isEmpty)
@@ -143,7 +143,7 @@ import Testing
 
     /// If another token was accepted since the previous refusal, the refused token is bad. Otherwise the environment
     /// may be wrong.
-    @Test func `A refused token is judged by the answers to other tokens`() throws {
+    @Test func `A refused token is judged by the responses to other tokens`() throws {
         let fixture = try PoolFixture()
         #expect(!fixture.pool.trustsTokenRefusals)
         fixture.warmUp()

@@ -181,7 +181,7 @@ import Testing
     }
 }
 
-/// A name server that answers each look-up with the loopback address when the test permits it.
+/// A name server that responds to each look-up with the loopback address when the test permits it.
 private final class GatedZone: Sendable {
     private let permits = DispatchSemaphore(value: 0)
     let lookUpCount = Atomic(0)

@@ -8,7 +8,7 @@ import Testing
 /// Connections whose server or network behaves unexpectedly.
 @Suite(.ownThread) struct ConnectionTests {
     /// The time limit for pushes, in tests in which some pushes exceed it. It is long enough that all other
-    /// pushes are answered in time, even if the thread pauses.
+    /// pushes get their responses in time, even if the thread pauses.
     private let deadlineMilliseconds: Int64 = 2_000
 
     @Test func `After GOAWAY, only the pushes above the last stream count as not processed`() throws {
@@ -31,10 +31,10 @@ import Testing
             #expect(outcome.kind == .notProcessed)
             #expect(outcome.disposition == .retryNow)
         }
-        // A new connection takes the next push while the old one still gets answers.
+        // A new connection takes the next push while the old one still gets responses.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(200) })
-        for request in heldRequests.prefix(50) { connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests.prefix(50) { connection.respond(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(try fixture.recorder.only(200).connection == 2)
@@ -76,11 +76,11 @@ import Testing
         #expect(!fixture.submit(100))
         for stream: Int32 in stride(from: 3, to: 23, by: 2) { peer.send(acceptedResponse(stream: stream)) }
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
-        #expect(fixture.recorder.answeredOnceCount == 11)
-        #expect(fixture.recorder.count(.answered) == 11 - refused)
+        #expect(fixture.recorder.singleResponseCount == 11)
+        #expect(fixture.recorder.count(.responded) == 11 - refused)
         for tag in 0..<10 {
             let outcome = try fixture.recorder.only(UInt64(tag))
-            #expect(outcome.kind == (tag < 10 - refused ? .answered : .notProcessed))
+            #expect(outcome.kind == (tag < 10 - refused ? .responded : .notProcessed))
         }
     }
 
@@ -108,7 +108,7 @@ import Testing
 
     /// A response comes after its push has missed the deadline. The client uses only the response's changes
     /// of the header table, because later responses refer to them.
-    @Test func `An answer after the deadline changes only the header table`() throws {
+    @Test func `A response after the deadline changes only the header table`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
@@ -130,7 +130,7 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty)
     }
 
-    @Test func `A connection after GOAWAY ends at the deadline even without answers`() throws {
+    @Test func `A connection after GOAWAY ends at the deadline even without responses`() throws {
         let fixture = try PoolFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         fixture.warmUp()
         fixture.server.respond = { request in
@@ -155,10 +155,10 @@ import Testing
         let connection = heldRequests[0].connection
         connection.setStreamsMax(1)
         fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 1 })
-        for request in heldRequests.prefix(999) { connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests.prefix(999) { connection.respond(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 1 })
         #expect(!fixture.submit(1_000))
-        connection.reply(.accepted, stream: heldRequests[999].stream)
+        connection.respond(.accepted, stream: heldRequests[999].stream)
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.submit(1_000))
         #expect(!fixture.submit(1_001))
@@ -169,10 +169,10 @@ import Testing
         for tag in 1_001..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
         fixture.turn(until: { heldRequests.count == 2_000 })
-        for request in heldRequests.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests.suffix(1_000) { connection.respond(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
-        #expect(fixture.recorder.count(.answered) == 2_001)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.count(.responded) == 2_001)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
 
@@ -185,10 +185,10 @@ import Testing
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.notProcessed) == 100)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
 
-    @Test func `An unanswered push is ambiguous at its deadline`() throws {
+    @Test func `A push without a response is ambiguous at its deadline`() throws {
         let fixture = try PoolFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal == 1 ? nil : .accepted }
@@ -244,7 +244,7 @@ import Testing
         fixture.server.connections[0].closeWithoutCloseNotify()
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.closeCauses == [.connectionLost])
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(100) })
@@ -307,7 +307,7 @@ import Testing
             return fixture.recorder.responseCount == 35
         })
         #expect(fixture.server.connections.map(\.requestCount) == [10, 10, 10, 5])
-        #expect(fixture.recorder.count(.answered) == 35)
+        #expect(fixture.recorder.count(.responded) == 35)
         #expect(fixture.recorder.retirementCauses == [.requestsMax, .requestsMax, .requestsMax])
     }
 

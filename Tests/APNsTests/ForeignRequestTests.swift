@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    /// A server takes a moment to listen, and does not report it, so the test asks until it gets an answer.
+    /// A server takes a moment to listen, and does not report it, so the test asks until it gets a response.
     private static func awaitResponses(_ management: ChannelManagement) async throws {
         try await eventuallyInTask("a server that listens") { (try? await management.list()) != nil }
     }
@@ -118,7 +118,7 @@ import Testing
         let requestsBefore = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
         #expect(try await management.read(Self.channel).storesNewestMessage == false)
-        // nghttpd answers every method with a file, so no creation and no deletion gets the answer that Apple
+        // nghttpd responds to every method with a file, so no creation and no deletion gets the response that Apple
         // documents.
         for storesNewestMessage in [true, false] {
             await #expect(throws: ChannelError.self) {
@@ -150,10 +150,10 @@ import Testing
         #expect(requests.count == expected.count)
     }
 
-    /// Caddy, on Go's HTTP/2 server, answers a request as Apple documents only if the method, the path and the fields
-    /// are as documented, and for a creation also the body.
+    /// Caddy, on Go's HTTP/2 server, responds to a request as Apple documents only if the method, the path and the
+    /// fields are as documented, and for a creation also the body.
     @Test(.enabled(if: Caddy.path != nil, "caddy is not installed"))
-    func `Management requests are answered as documented`() async throws {
+    func `Management requests get the documented responses`() async throws {
         let server = try Caddy.start()
         defer { server.kill() }
         let management = try Self.management(port: server.port)

@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // No file has the path of a push, so nghttpd answers 404 with a body of HTML.
+        // No file has the path of a push, so nghttpd responds with 404 and a body of HTML.
         Case([], 404),
         Case(["--early-response"], 404),
         Case(["--no-content-length"], 404),
@@ -29,7 +29,7 @@ import Testing
         Case(["--echo-upload", "--trailer=x-end: yes"], 200),
         Case(["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"], 200),
     ])
-    func `Every push is answered`(_ given: Case) throws {
+    func `Every push gets a response`(_ given: Case) throws {
         let server = try Nghttpd.start(given.options)
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port)
@@ -45,7 +45,7 @@ import Testing
     /// Sends broadcasts between pushes. In the first case the server keeps a header table, in the second case
     /// it keeps none.
     @Test(arguments: [["--echo-upload"], ["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"]])
-    func `Broadcasts are answered between pushes`(_ options: [String]) throws {
+    func `Broadcasts between pushes get their responses`(_ options: [String]) throws {
         let server = try Nghttpd.start(options)
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
@@ -69,17 +69,17 @@ import Testing
         #expect(client.turn(until: { client.recorder.closeCauses.contains(.connectionLost) }))
         server = try Nghttpd.start(["--echo-upload"], port: server.port)
         #expect(client.turn(until: { client.recorder.responseCount == 6_000 }))
-        #expect(client.recorder.answeredOnceCount == 6_000)
+        #expect(client.recorder.singleResponseCount == 6_000)
         let lostCount = client.recorder.count(.ambiguous) + client.recorder.count(.notProcessed)
         #expect(lostCount <= 1_000)
-        #expect(client.recorder.count(.answered) == 6_000 - lostCount)
+        #expect(client.recorder.count(.responded) == 6_000 - lostCount)
     }
 }
 
-/// Tests with Go's HTTP/2 server, as Caddy runs it. This server may answer before it has read the body, and
+/// Tests with Go's HTTP/2 server, as Caddy runs it. This server may respond before it has read the body, and
 /// closes a connection with two GOAWAYs.
 @Suite(.enabled(if: Caddy.path != nil, "caddy is not installed"), .ownThread) struct GoServerTests {
-    @Test func `Every push is answered as the server meant it`() throws {
+    @Test func `Every push gets the response that the server meant`() throws {
         let server = try Caddy.start()
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port)
@@ -96,7 +96,7 @@ import Testing
             default: #expect(outcome.disposition == .accepted)
             }
         }
-        #expect(client.recorder.answeredOnceCount == 3_200)
+        #expect(client.recorder.singleResponseCount == 3_200)
         #expect(client.pool.statistics.identifierMismatches == 0)
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
@@ -113,12 +113,12 @@ import Testing
         for (tag, outcomes) in client.recorder.outcomes where tag.isMultiple(of: 2) {
             #expect(outcomes.map(\.status) == [200])
         }
-        #expect(client.recorder.answeredOnceCount == 3_200)
+        #expect(client.recorder.singleResponseCount == 3_200)
         // Caddy returns each broadcast's `apns-request-id`, so no id counts as changed.
         #expect(client.pool.statistics.identifierMismatches == 0)
     }
 
-    /// Caddy gets SIGTERM under load: it sends GOAWAY and answers the requests that it has accepted.
+    /// Caddy gets SIGTERM under load: it sends GOAWAY and responds to the requests that it has accepted.
     @Test func `Each push gets one outcome when a server shuts down`() throws {
         var server = try Caddy.start()
         defer { server.kill() }
@@ -131,8 +131,8 @@ import Testing
         server.kill()
         server = try Caddy.start(port: server.port)
         #expect(client.turn(until: { client.recorder.responseCount == 20_000 }))
-        #expect(client.recorder.answeredOnceCount == 20_000)
-        // The test kills Caddy while it drains, so the pushes of one connection may have no answer.
-        #expect(client.recorder.count(.answered) >= 19_000)
+        #expect(client.recorder.singleResponseCount == 20_000)
+        // The test kills Caddy while it drains, so the pushes of one connection may have no response.
+        #expect(client.recorder.count(.responded) >= 19_000)
     }
 }

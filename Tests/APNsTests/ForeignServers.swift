@@ -30,8 +30,8 @@ enum Caddy {
     static let path = ForeignProcess.findExecutable(["/usr/bin/caddy", "/usr/local/bin/caddy"])
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Starts Caddy. It answers 410 to tokens that end in `d`, 400 to tokens that end in `b`, and 200 to all
-    /// others.
+    /// Starts Caddy. It responds with 410 to tokens that end in `d`, with 400 to tokens that end in `b`, and with
+    /// 200 to all others.
     static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
         let files = try TestCredentials.files.get()
         let path = try #require(Caddy.path)
@@ -90,7 +90,7 @@ enum Caddy {
         """
     }
 
-    /// Caddy's configuration for channel management. A documented request gets the documented answer. A creation must
+    /// Caddy's configuration for channel management. A documented request gets the documented response. A creation must
     /// also ask APNs to keep the newest message; otherwise it gets 404.
     private static let management = """
             @create {

@@ -137,7 +137,7 @@ import Testing
             [(":status", "200"), ("content-length", "1"), ("content-length", "2")],
         ] as [[(String, String)]]
     )
-    func `Some fields make an answer malformed`(_ fields: [(String, String)]) throws {
+    func `Some fields make a response malformed`(_ fields: [(String, String)]) throws {
         // The first pass has literals, the second one indexes into the header table.
         let deflater = try Deflater()
         var decoder = HeaderDecoder()

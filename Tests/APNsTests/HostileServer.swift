@@ -205,7 +205,7 @@ final class HostileFixture {
     /// Turns the loop until the condition holds. Returns false if it does not hold in time.
     func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
 
-    /// Starts the pool and answers its first push, on stream 1, so that the connection accepts pushes in parallel.
+    /// Starts the pool and responds to its first push, on stream 1, so that the connection accepts pushes in parallel.
     /// Returns false if this does not happen in time.
     func warmUp() -> Bool {
         server.onFrame = { peer, frame in

@@ -158,7 +158,7 @@ import Testing
         #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
         #expect(fixture.recorder.responseCount == 5)
-        #expect(fixture.recorder.answeredOnceCount == 5)
+        #expect(fixture.recorder.singleResponseCount == 5)
         #expect(fixture.recorder.count(.ambiguous) == 4)
         #expect(fixture.pool.connections.isEmpty)
     }
@@ -313,7 +313,7 @@ import Testing
     /// After its SETTINGS, the server sends random frames, valid or not. Each push gets one outcome, and the client
     /// does not trap.
     @Test(arguments: 0..<40)
-    func `After any bytes, each push has one answer`(seed: Int) throws {
+    func `After any bytes, each push has one response`(seed: Int) throws {
         var generator = SplitMix64(seed: UInt64(seed))
         let fixture = try HostileFixture {
             $0.backoffBaseMilliseconds = 1
@@ -322,7 +322,7 @@ import Testing
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureWindowPushesMin = 100_000
         }
-        // Answers the first push of every connection, so that the connection accepts pushes in parallel.
+        // Responds to the first push of every connection, so that the connection accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }
@@ -341,7 +341,7 @@ import Testing
         fixture.pool.close()
         #expect(pushCount > 20)
         #expect(fixture.recorder.responseCount == Int(pushCount))
-        #expect(fixture.recorder.answeredOnceCount == Int(pushCount))
+        #expect(fixture.recorder.singleResponseCount == Int(pushCount))
     }
 
     private func randomFrames(_ generator: inout SplitMix64, streams: ArraySlice<Int32>) -> [UInt8] {

@@ -14,13 +14,13 @@ import Testing
         case silentHandshake
         /// TLS connects, but SETTINGS never come.
         case noSettings
-        /// The first push is answered. All later pushes arrive, but are never answered.
-        case noAnswers
+        /// The first push gets a response. All later pushes arrive, but never get one.
+        case noResponses
         /// The server closes the connection at each push.
         case endsAtEachPush
-        /// Every push is answered 403, because the key is wrong.
+        /// Every push gets a 403, because the key is wrong.
         case refusedKey
-        /// Every push is answered 503.
+        /// Every push gets a 503.
         case unavailable
         /// Every device token is refused, as in the wrong environment.
         case wrongEnvironment
@@ -46,7 +46,7 @@ import Testing
             while nextTag < total, fixture.pool.pushesInFlight < 200, fixture.submit(nextTag) { nextTag += 1 }
         }
         fixture.recorder.onResponse = {
-            slowestMilliseconds = max(slowestMilliseconds, $0.answeredAtMilliseconds - $0.sentAtMilliseconds)
+            slowestMilliseconds = max(slowestMilliseconds, $0.responseAtMilliseconds - $0.sentAtMilliseconds)
             troubledApp.push()
             fill()
         }
@@ -62,7 +62,7 @@ import Testing
         #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.server.acceptedConnectionCount == 1)
         let acceptedCount = troubledApp.recorder.outcomes.values.joined().count { $0.status == 200 }
-        #expect(acceptedCount == (trouble == .noAnswers ? 1 : 0))
+        #expect(acceptedCount == (trouble == .noResponses ? 1 : 0))
         #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreaker)
     }
 
@@ -103,7 +103,7 @@ import Testing
         for (pool, recorder) in zip(pools, recorders) {
             for tag in 0..<50 { fixture.turn(until: { fixture.submit(UInt64(tag), to: pool) }) }
             fixture.turn(until: { recorder.responseCount == 50 })
-            #expect(recorder.answeredOnceCount == 50)
+            #expect(recorder.singleResponseCount == 50)
         }
         #expect(keysByConnection.count == 4)
         #expect(
@@ -177,7 +177,7 @@ private final class TroubledApp {
         switch trouble {
         case .refusedConnection, .silentHandshake: break
         case .noSettings: server.sendsSettings = false
-        case .noAnswers: server.respond = { $0.ordinal == 0 ? .accepted : nil }
+        case .noResponses: server.respond = { $0.ordinal == 0 ? .accepted : nil }
         case .endsAtEachPush:
             server.respond = {
                 $0.connection.closeWithoutCloseNotify()
@@ -204,7 +204,7 @@ private final class TroubledApp {
     var hasShownTrouble: Bool {
         switch trouble {
         case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2
-        case .noAnswers: pool.pushesInFlight >= 1_000
+        case .noResponses: pool.pushesInFlight >= 1_000
         case .refusedKey, .unavailable, .wrongEnvironment: pool.breakerCause != nil
         }
     }
@@ -214,7 +214,7 @@ private final class TroubledApp {
         case .refusedKey: .providerToken
         case .unavailable: .availability
         case .wrongEnvironment: .deviceTokens
-        case .refusedConnection, .silentHandshake, .noSettings, .noAnswers, .endsAtEachPush: nil
+        case .refusedConnection, .silentHandshake, .noSettings, .noResponses, .endsAtEachPush: nil
         }
     }
 

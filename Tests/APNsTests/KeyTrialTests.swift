@@ -36,8 +36,8 @@ import Testing
                     refusalReason: nil
                 )
         )
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
         // Each connection carried at least one push.
         #expect(fixture.server.connections.allSatisfy { $0.requestCount > 0 })
@@ -51,7 +51,7 @@ import Testing
             (429, "TooManyProviderTokenUpdates", false), (410, "Unregistered", true), (400, "BadDeviceToken", true),
         ]
     )
-    func `Only an answer that depends on the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
+    func `Only a response that depends on the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
@@ -104,7 +104,7 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
-        // The trial gets no result, because its push is not answered.
+        // The trial gets no result, because its push gets no response.
         fixture.server.respond = { $0.connection === firstConnection ? .accepted : nil }
         let newKeyPath = TestCredentials.keyPath("Forsaken.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -127,7 +127,7 @@ import Testing
             $0.breaker.forbiddenResponsesMax = 1
             $0.breaker.probeDelayMilliseconds = 20
         }
-        let refusal = Reply.status(403, reason: "InvalidProviderToken")
+        let refusal = ServedResponse.status(403, reason: "InvalidProviderToken")
         fixture.server.respond = { _ in refusal }
         fixture.pool.start()
         var tag: UInt64 = 0
@@ -150,7 +150,7 @@ import Testing
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
 
     /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
@@ -180,7 +180,7 @@ import Testing
                 )
         )
         #expect(fixture.recorder.count(.notProcessed) == 1)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount - 1)
+        #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount - 1)
         #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.submit(100_000))
     }
@@ -221,6 +221,6 @@ import Testing
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount)
+        #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
     }
 }

@@ -63,10 +63,10 @@ import Testing
         peer.resumeReading()
         #expect(fixture.turn(until: { fixture.pool.pushesInFlight == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
-        #expect(fixture.recorder.count(.answered) == Int(submittedCount) + 1)
+        #expect(fixture.recorder.count(.responded) == Int(submittedCount) + 1)
     }
 
-    /// A limit of 0 streams, at the start or later, stops only new pushes. Pushes in flight still get their answers.
+    /// A limit of 0 streams, at the start or later, stops only new pushes. Pushes in flight still get their responses.
     @Test func `A limit of no streams`() throws {
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
@@ -95,7 +95,7 @@ import Testing
         for tag in 4..<1_004 { #expect(fixture.submit(UInt64(tag), bodyBytes: 10)) }
         #expect(!fixture.submit(1_004, bodyBytes: 10))
         fixture.recorder.onRoom = nil
-        #expect(fixture.recorder.count(.answered) == 3 && fixture.recorder.closeCauses.isEmpty)
+        #expect(fixture.recorder.count(.responded) == 3 && fixture.recorder.closeCauses.isEmpty)
     }
 
     /// The client uses the last streams that `requestsPerConnectionMax` allows on a connection. Then a new connection
@@ -123,7 +123,7 @@ import Testing
         let firstStreams: [Int32] = Array(stride(from: 1, to: 20, by: 2))
         #expect(streams == [[1] + lastStreams, firstStreams])
         #expect(fixture.recorder.retirementCauses == [.requestsMax])
-        #expect(fixture.recorder.count(.answered) == 21)
+        #expect(fixture.recorder.count(.responded) == 21)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
     }
 

@@ -28,29 +28,31 @@ import Testing
         for response in 0..<100 {
             interval.countPush(
                 isFailure: response < errors,
-                isAnswered: true,
+                hasFinalStatus: true,
                 roundTripMilliseconds: roundTripMilliseconds
             )
         }
         return interval
     }
 
-    /// Only an answered push measures the round trip. A push that was lost or timed out does not.
-    @Test func `The round trip is measured only from answers`() throws {
+    /// Only a push with a response measures the round trip. A push that was lost or timed out does not.
+    @Test func `The round trip is measured only from responses`() throws {
         var sizing = try sizing()
         var lostInterval = interval(roundTripMilliseconds: 300)
-        for _ in 0..<10 { lostInterval.countPush(isFailure: false, isAnswered: false, roundTripMilliseconds: 1) }
+        for _ in 0..<10 { lostInterval.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
         // The first interval made 300 ms the usual round trip. So 300 ms do not count as slow in this interval.
         var lateInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
-        for _ in 0..<10 { lateInterval.countPush(isFailure: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
+        for _ in 0..<10 {
+            lateInterval.countPush(isFailure: true, hasFinalStatus: false, roundTripMilliseconds: 1_000_000)
+        }
         #expect(
             sizing.end(lateInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow
         )
-        // In this interval no push was answered and none failed.
+        // In this interval no push got a response and none failed.
         var silentInterval = PoolSizing.IntervalCounts()
         silentInterval.starvedMilliseconds = 1_000
-        silentInterval.countPush(isFailure: false, isAnswered: false, roundTripMilliseconds: 1)
+        silentInterval.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
         #expect(
             sizing.end(silentInterval, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow
         )
@@ -170,7 +172,7 @@ import Testing
         #expect(
             sizing.end(failingInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none
         )
-        // Round trips of 60 ms are known, and these answers take five times as long. At first the pool
+        // Round trips of 60 ms are known, and these responses take five times as long. At first the pool
         // assumes that APNs is slow, so it does not grow.
         let slowInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         #expect(
@@ -326,8 +328,8 @@ import Testing
         hasDemand = false
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus, .surplus])
-        #expect(fixture.recorder.answeredOnceCount == Int(nextTag))
-        #expect(fixture.recorder.count(.answered) == Int(nextTag))
+        #expect(fixture.recorder.singleResponseCount == Int(nextTag))
+        #expect(fixture.recorder.count(.responded) == Int(nextTag))
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         fixture.recorder.onRoom = nil
         fixture.recorder.onResponse = nil
@@ -368,7 +370,7 @@ import Testing
     }
 }
 
-/// Answers each request to the fixture's server 20 ms after its arrival.
+/// Responds to each request to the fixture's server 20 ms after its arrival.
 private final class DelayedServer: TimerHandler {
     private unowned let fixture: PoolFixture
     private var heldRequests: [(request: ServedRequest, due: Int64)] = []
@@ -377,7 +379,7 @@ private final class DelayedServer: TimerHandler {
         self.fixture = fixture
     }
 
-    func hold(_ request: ServedRequest) -> Reply? {
+    func hold(_ request: ServedRequest) -> ServedResponse? {
         if heldRequests.isEmpty { _ = fixture.loop.schedule(afterMilliseconds: 20, handler: self, tag: 0) }
         heldRequests.append((request, fixture.loop.nowMilliseconds + 20))
         return nil
@@ -388,7 +390,7 @@ private final class DelayedServer: TimerHandler {
         while let first = heldRequests.first, first.due <= nowMilliseconds {
             heldRequests.removeFirst()
             if !first.request.connection.isClosed {
-                first.request.connection.reply(.accepted, stream: first.request.stream)
+                first.request.connection.respond(.accepted, stream: first.request.stream)
             }
         }
         if let first = heldRequests.first {

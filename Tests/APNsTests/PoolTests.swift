@@ -18,7 +18,7 @@ import Testing
         fixture.turn(until: { fixture.submit(7) })
         fixture.turn(until: { fixture.recorder.responseCount == 1 })
         let outcome = try fixture.recorder.only(7)
-        #expect(outcome.kind == .answered)
+        #expect(outcome.kind == .responded)
         #expect(outcome.status == 200)
         #expect(outcome.reason == .absent)
         #expect(outcome.disposition == .accepted)
@@ -28,7 +28,7 @@ import Testing
         #expect(fixture.pool.pushesInFlight == 0)
     }
 
-    @Test func `An unauthenticated connection sends one request and waits for its answer`() throws {
+    @Test func `An unauthenticated connection sends one request and waits for its response`() throws {
         let fixture = try PoolFixture()
         var heldRequest: ServedRequest?
         fixture.server.respond = {
@@ -47,15 +47,15 @@ import Testing
         var hadRoom = false
         fixture.recorder.onRoom = { _ in hadRoom = true }
         let request = try #require(heldRequest)
-        request.connection.reply(.accepted, stream: request.stream)
+        request.connection.respond(.accepted, stream: request.stream)
         fixture.turn(until: { hadRoom })
         #expect(fixture.pool.freeStreams == 1_000)
         #expect(request.connection.openStreamsPeak == 1)
     }
 
-    /// A 403 shows that APNs does not accept the provider token. An overloaded server may answer before it checks the
-    /// token. None of these answers proves that APNs accepts the token, so the connection still sends one request at a
-    /// time.
+    /// A 403 shows that APNs does not accept the provider token. An overloaded server may respond before it checks the
+    /// token. None of these responses proves that APNs accepts the token, so the connection still sends one request at
+    /// a time.
     @Test(
         arguments: [
             (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .throttled),
@@ -94,9 +94,9 @@ import Testing
     }
 
     /// The pool prefers a new connection for the next push. If the connection kept this priority after a 503, an
-    /// overloaded server at one address would get every push of a pool with few pushes, and its answers would open the
-    /// pool's breaker.
-    @Test func `A new connection whose server answers 503 loses its priority`() throws {
+    /// overloaded server at one address would get every push of a pool with few pushes, and its responses would open
+    /// the pool's breaker.
+    @Test func `A new connection whose server responds with 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -136,7 +136,7 @@ import Testing
         #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(2).connection == 2)
     }
 
-    @Test func `A hundred thousand pushes get one answer each`() throws {
+    @Test func `A hundred thousand pushes get one response each`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         let total: UInt64 = 100_000
@@ -151,8 +151,8 @@ import Testing
         let responsesBefore = fixture.recorder.responseCount
         fixture.turn(until: { fixture.recorder.responseCount - responsesBefore == Int(total) })
         #expect(peak == 1_000)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
         #expect(fixture.pool.pushesInFlight == 0)
         #expect(fixture.pool.statistics.identifierMismatches == 0)
     }
@@ -169,7 +169,7 @@ import Testing
         let counts = fixture.pool.connections.map(\.pushesInFlight)
         #expect(counts == [1_000, 1_000])
         fixture.pool.close()
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 2_000)
     }
 
@@ -220,7 +220,7 @@ import Testing
         #expect(try fixture.recorder.only(1).connection == 2)
     }
 
-    @Test func `A pool that took too many malformed pushes reports room when it has answered them`() throws {
+    @Test func `A pool that took too many malformed pushes reports room when they have their responses`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         var roomReports = 0
@@ -262,7 +262,7 @@ import Testing
         fixture.recorder.onRoom = { _ in hadRoom = true }
         let request = try #require(heldRequest)
         if isGoAway {
-            request.connection.reply(.accepted, stream: request.stream)
+            request.connection.respond(.accepted, stream: request.stream)
             request.connection.goAway(lastStream: request.stream, reason: "Shutdown")
         } else {
             request.connection.closeWithoutCloseNotify()
@@ -272,7 +272,7 @@ import Testing
         #expect(hadRoom && fixture.submit(3))
     }
 
-    @Test func `A malformed push is answered at the end of the turn`() throws {
+    @Test func `A malformed push gets its response at the end of the turn`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let requestsBefore = fixture.server.requestCount
@@ -317,7 +317,7 @@ import Testing
         fixture.pool.drain()
         #expect(!fixture.submit(10))
         #expect(fixture.pool.pushesInFlight == 10)
-        for request in heldRequests { request.connection.reply(.accepted, stream: request.stream) }
+        for request in heldRequests { request.connection.respond(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.recorder.events.contains { if case .drained = $0 { true } else { false } } })
         for tag in 0..<10 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(fixture.recorder.closeCauses == [.retired])
@@ -325,7 +325,7 @@ import Testing
         #expect(fixture.server.connections.map(\.goAwayCount) == [1])
     }
 
-    @Test func `Closing the pool inside an answer answers the other pushes`() throws {
+    @Test func `Closing the pool inside a response gives the other pushes their responses`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let responsesBefore = fixture.recorder.responseCount
@@ -333,7 +333,7 @@ import Testing
         fixture.recorder.onResponse = { [pool = fixture.pool] _ in pool.close() }
         fixture.turn(until: { fixture.recorder.responseCount - responsesBefore == 100 })
         #expect(fixture.recorder.count(.ambiguous) > 0)
-        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responseCount)
+        #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.pool.connections.isEmpty)
     }
 }

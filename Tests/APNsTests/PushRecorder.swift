@@ -22,7 +22,7 @@ final class PushRecorder: PushHandler {
     var onResponse: ((borrowing PushResponse) -> Void)?
     var onRoom: ((Pool) -> Void)?
 
-    func pushAnswered(_ response: borrowing PushResponse) {
+    func pushResponseReceived(_ response: borrowing PushResponse) {
         responseCount += 1
         outcomes[response.tag, default: []]
             .append(
@@ -53,7 +53,7 @@ final class PushRecorder: PushHandler {
     }
 
     /// The number of pushes with exactly one response.
-    var answeredOnceCount: Int { outcomes.values.count { $0.count == 1 } }
+    var singleResponseCount: Int { outcomes.values.count { $0.count == 1 } }
 
     func count(_ kind: PushResponse.Kind) -> Int {
         outcomes.values.reduce(0) { $0 + $1.count { $0.kind == kind } }

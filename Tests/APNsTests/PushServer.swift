@@ -22,7 +22,7 @@ struct ServedRequest {
 }
 
 /// The server's reaction to a request.
-struct Reply {
+struct ServedResponse {
     enum End {
         case complete
         case trailers
@@ -39,19 +39,19 @@ struct Reply {
     var chunkBytes = 16_384
     var end = End.complete
 
-    static let accepted = Reply()
+    static let accepted = ServedResponse()
 
-    static func status(_ status: Int, reason: String? = nil, extra: String = "") -> Reply {
-        Reply(
+    static func status(_ status: Int, reason: String? = nil, extra: String = "") -> ServedResponse {
+        ServedResponse(
             fields: [(":status", String(status))],
             body: reason.map { Array("{\"reason\":\"\($0)\"\(extra)}".utf8) } ?? []
         )
     }
 
-    static func reset(_ code: UInt32) -> Reply { Reply(fields: nil, end: .reset(code)) }
+    static func reset(_ code: UInt32) -> ServedResponse { ServedResponse(fields: nil, end: .reset(code)) }
 }
 
-/// An HTTP/2 server on the test's own loop. The test decides the reply to each request.
+/// An HTTP/2 server on the test's own loop. The test decides the response to each request.
 final class PushServer: ListenerHandler {
     let loop: EventLoop
     let tls: TLSContext
@@ -60,8 +60,8 @@ final class PushServer: ListenerHandler {
     private(set) var acceptedConnectionCount = 0
     private(set) var requestCount = 0
 
-    /// Returns the reply to a request; nil leaves it unanswered until `ServerConnection.reply` is called.
-    var respond: (ServedRequest) -> Reply? = { _ in .accepted }
+    /// Returns the response to a request; nil: it gets none until `ServerConnection.respond` is called.
+    var respond: (ServedRequest) -> ServedResponse? = { _ in .accepted }
     /// SETTINGS_MAX_CONCURRENT_STREAMS of the first SETTINGS frame.
     var streamsMax: UInt32 = 1_000
     /// Whether the server sends SETTINGS. If it does not, TLS connects, and then the client gets nothing.
@@ -80,7 +80,7 @@ final class PushServer: ListenerHandler {
         connections.append(ServerConnection(server: self, descriptor: descriptor))
     }
 
-    func serve(_ request: ServedRequest) -> Reply? {
+    func serve(_ request: ServedRequest) -> ServedResponse? {
         requestCount += 1
         return respond(request)
     }
@@ -101,14 +101,14 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private var session: OpaquePointer?
     private(set) var isClosed = false
     private var incomingRequests: [Int32: (fields: [ServedRequest.Field], body: [UInt8])] = [:]
-    private var outgoingReplies: [Int32: (reply: Reply, sent: Int)] = [:]
+    private var outgoingResponses: [Int32: (response: ServedResponse, sent: Int)] = [:]
     private var isTurnEndScheduled = false
     private(set) var openStreams = 0
     private(set) var openStreamsPeak = 0
     private(set) var requestCount = 0
     private(set) var pingCount = 0
     private(set) var goAwayCount = 0
-    /// Whether the server sends nothing, not even nghttp2's answers to PING frames.
+    /// Whether the server sends nothing, not even nghttp2's acknowledgements of PING frames.
     var isMute = false
 
     init(server: PushServer, descriptor: Int32) {
@@ -144,17 +144,17 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         scheduleWrite()
     }
 
-    func reply(_ reply: Reply, stream: Int32) {
+    func respond(_ response: ServedResponse, stream: Int32) {
         defer { scheduleWrite() }
-        if reply.isPrecededByHints {
+        if response.isPrecededByHints {
             withFields([(":status", "103"), ("link", "</nothing>")]) {
                 _ = nghttp2_submit_headers(session, 0, stream, nil, $0, $1, nil)
             }
         }
-        outgoingReplies[stream] = (reply, 0)
-        guard let fields = reply.fields else { return endStream(stream, reply.end) }
-        var provider = nghttp2_data_provider(source: nghttp2_data_source(fd: 0), read_callback: onReplyRead)
-        let hasData = !reply.body.isEmpty || !reply.end.isComplete
+        outgoingResponses[stream] = (response, 0)
+        guard let fields = response.fields else { return endStream(stream, response.end) }
+        var provider = nghttp2_data_provider(source: nghttp2_data_source(fd: 0), read_callback: onResponseRead)
+        let hasData = !response.body.isEmpty || !response.end.isComplete
         withFields(fields) { fields, count in
             _ = withUnsafePointer(to: &provider) {
                 nghttp2_submit_response(session, stream, fields, count, hasData ? $0 : nil)
@@ -162,7 +162,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         }
     }
 
-    private func endStream(_ stream: Int32, _ end: Reply.End) {
+    private func endStream(_ stream: Int32, _ end: ServedResponse.End) {
         switch end {
         case .complete: break
         case .trailers:
@@ -244,7 +244,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, _, context in
             guard let connection = ServerConnection.of(context) else { return 0 }
             connection.openStreams -= 1
-            connection.outgoingReplies[stream] = nil
+            connection.outgoingResponses[stream] = nil
             connection.incomingRequests[stream] = nil
             return 0
         }
@@ -269,7 +269,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
                 fields: request.fields,
                 body: request.body
             )
-            if let response = server.serve(servedRequest) { reply(response, stream: header.stream_id) }
+            if let response = server.serve(servedRequest) { respond(response, stream: header.stream_id) }
         default: break
         }
     }
@@ -283,17 +283,17 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         room: Int,
         flags: UnsafeMutablePointer<UInt32>?
     ) -> Int {
-        guard let state = outgoingReplies[stream], let buffer, let flags else { return 0 }
-        let count = min(room, state.reply.chunkBytes, state.reply.body.count - state.sent)
-        state.reply.body.withUnsafeBufferPointer { body in
+        guard let state = outgoingResponses[stream], let buffer, let flags else { return 0 }
+        let count = min(room, state.response.chunkBytes, state.response.body.count - state.sent)
+        state.response.body.withUnsafeBufferPointer { body in
             if let start = body.baseAddress { buffer.update(from: start + state.sent, count: count) }
         }
-        outgoingReplies[stream]?.sent += count
-        if state.sent + count == state.reply.body.count {
+        outgoingResponses[stream]?.sent += count
+        if state.sent + count == state.response.body.count {
             flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
-            if !state.reply.end.isComplete {
+            if !state.response.end.isComplete {
                 flags.pointee |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
-                endStream(stream, state.reply.end)
+                endStream(stream, state.response.end)
             }
         }
         return count
@@ -339,12 +339,12 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     }
 }
 
-extension Reply.End {
+extension ServedResponse.End {
     var isComplete: Bool {
         if case .complete = self { true } else { false }
     }
 }
 
-private let onReplyRead: nghttp2_data_source_read_callback = { _, stream, buffer, room, flags, _, context in
+private let onResponseRead: nghttp2_data_source_read_callback = { _, stream, buffer, room, flags, _, context in
     ServerConnection.of(context)?.nextBodyPart(stream, into: buffer, room: room, flags: flags) ?? 0
 }

@@ -44,7 +44,7 @@ import Testing
             fixture.turn(until: { fixture.submit(UInt64(index)) })
             fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))
-            #expect(outcome.kind == .answered)
+            #expect(outcome.kind == .responded)
             #expect(outcome.status == expected.status)
             #expect(outcome.reasonText == expected.reason)
             #expect(String(describing: outcome.reason.text) == expected.reason)
@@ -62,7 +62,7 @@ import Testing
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }
 
-    @Test func `Every answer has a disposition`() {
+    @Test func `Every response has a disposition`() {
         for kind in PushResponse.Kind.allCases {
             for status in UInt16(0)...999 {
                 for reason in Reason.allCases {
@@ -71,7 +71,7 @@ import Testing
                     case .malformed: #expect(disposition == .rejected)
                     case .notProcessed: #expect(disposition == .retryNow)
                     case .ambiguous: #expect(disposition == .ambiguous)
-                    case .answered:
+                    case .responded:
                         let isAccepted = disposition == .accepted
                         if isAccepted != (200...299).contains(status) { Issue.record("\(status) \(reason)") }
                         if disposition == .tokenDead, status / 100 != 4 { Issue.record("\(status) \(reason)") }
@@ -88,13 +88,13 @@ import Testing
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])
     func `An unknown reason is judged by its status`(status: UInt16, expected: ResponseDisposition) {
-        #expect(ResponseDisposition(kind: .answered, status: status, reason: .unknown) == expected)
-        #expect(ResponseDisposition(kind: .answered, status: status, reason: .absent) == expected)
+        #expect(ResponseDisposition(kind: .responded, status: status, reason: .unknown) == expected)
+        #expect(ResponseDisposition(kind: .responded, status: status, reason: .absent) == expected)
     }
 
     @Test func `A reason of another status class is not believed`() {
-        #expect(ResponseDisposition(kind: .answered, status: 500, reason: .unregistered) == .retryLater)
-        #expect(ResponseDisposition(kind: .answered, status: 400, reason: .shutdown) == .rejected)
+        #expect(ResponseDisposition(kind: .responded, status: 500, reason: .unregistered) == .retryLater)
+        #expect(ResponseDisposition(kind: .responded, status: 400, reason: .shutdown) == .rejected)
     }
 
     @Test func `Spellings that differ from Apple's are known`() {
@@ -107,49 +107,54 @@ import Testing
         }
     }
 
-    /// Each case has the server's reply to a push, and the kind, status and reason that the pool must report. After the
-    /// reply the connection must still accept pushes.
+    /// Each case has the server's response to a push, and the kind, status and reason that the pool must report. After
+    /// the response the connection must still accept pushes.
     @Test(arguments: [
         // A body in five DATA frames.
         ResponseCase(
-            Reply(
+            ServedResponse(
                 fields: [(":status", "410")],
                 body: Array(#"{"reason":"Unregistered","timestamp":1}"#.utf8),
                 chunkBytes: 8
             ),
-            .answered,
+            .responded,
             410,
             "Unregistered"
         ),
         ResponseCase(
-            Reply(fields: [(":status", "502")], body: Array("<html>Bad gateway</html>".utf8)),
-            .answered,
+            ServedResponse(fields: [(":status", "502")], body: Array("<html>Bad gateway</html>".utf8)),
+            .responded,
             502,
             ""
         ),
         ResponseCase(
-            Reply(fields: [(":status", "500")], body: [UInt8](repeating: 0x78, count: 1 << 20)),
-            .answered,
+            ServedResponse(fields: [(":status", "500")], body: [UInt8](repeating: 0x78, count: 1 << 20)),
+            .responded,
             500,
             ""
         ),
-        ResponseCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
-        ResponseCase(Reply(isPrecededByHints: true), .answered, 200, ""),
-        ResponseCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
+        ResponseCase(
+            ServedResponse(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)),
+            .responded,
+            400,
+            ""
+        ),
+        ResponseCase(ServedResponse(isPrecededByHints: true), .responded, 200, ""),
+        ResponseCase(ServedResponse(body: Array("{}".utf8), end: .trailers), .responded, 200, ""),
         // A response without a valid status is malformed, so its stream fails.
-        ResponseCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
-        ResponseCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
+        ResponseCase(ServedResponse(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
+        ResponseCase(ServedResponse(fields: [(":status", "abc")]), .ambiguous, 0, ""),
         ResponseCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),
         ResponseCase(.reset(NGHTTP2_INTERNAL_ERROR.rawValue), .ambiguous, 0, ""),
         ResponseCase(.reset(NGHTTP2_NO_ERROR.rawValue), .ambiguous, 0, ""),
         ResponseCase(.reset(0xFFFF_FFFF), .ambiguous, 0, ""),
         // A reset after the status does not change the status.
-        ResponseCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
+        ResponseCase(ServedResponse(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .responded, 200, ""),
     ])
     func responseOfEachForm(_ given: ResponseCase) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        fixture.server.respond = { _ in given.reply }
+        fixture.server.respond = { _ in given.response }
         #expect(fixture.submit(1))
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
         let outcome = try fixture.recorder.only(1)
@@ -165,13 +170,13 @@ import Testing
     }
 
     struct ResponseCase: Sendable {
-        let reply: Reply
+        let response: ServedResponse
         let kind: PushResponse.Kind
         let status: UInt16
         let reason: String
 
-        init(_ reply: Reply, _ kind: PushResponse.Kind, _ status: UInt16, _ reason: String) {
-            self.reply = reply
+        init(_ response: ServedResponse, _ kind: PushResponse.Kind, _ status: UInt16, _ reason: String) {
+            self.response = response
             self.kind = kind
             self.status = status
             self.reason = reason
@@ -182,7 +187,9 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         let field = (name: "x-filler", value: String(repeating: "y", count: 4_000))
-        fixture.server.respond = { _ in Reply(fields: [(":status", "200")] + Array(repeating: field, count: 8)) }
+        fixture.server.respond = { _ in
+            ServedResponse(fields: [(":status", "200")] + Array(repeating: field, count: 8))
+        }
         #expect(fixture.submit(1))
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
         #expect(fixture.pool.connections.count == 1)
@@ -193,7 +200,9 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { request in
             let id = request.value("apns-id") ?? ""
-            return Reply(fields: [(":status", "200"), ("apns-id", request.ordinal == 1 ? id : "0" + id.dropFirst())])
+            return ServedResponse(
+                fields: [(":status", "200"), ("apns-id", request.ordinal == 1 ? id : "0" + id.dropFirst())]
+            )
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })

@@ -50,7 +50,7 @@ import Testing
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
             // The last connections may carry too few requests to get their GOAWAY. Their pushes may then stay
-            // without an answer and be ambiguous.
+            // without a response and be ambiguous.
             #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
             #expect(statistics.goAways >= 5 && sent.goAwayCount >= 5)
             #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
@@ -74,9 +74,9 @@ import Testing
         Case("connections half open", timeout: 1_000) {
             $0.silentAfterRequests = 700
         } expect: { sent, statistics in
-            #expect(statistics.connectionsSilenced >= 2 && statistics.requestsUnanswered > 0)
+            #expect(statistics.connectionsSilenced >= 2 && statistics.requestsWithoutResponse > 0)
             #expect(sent.closeCauses.contains(.pingTimeout))
-            #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
+            #expect(sent.count(.ambiguous) >= statistics.requestsWithoutResponse)
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("connections half open and not read", timeout: 1_000) {
@@ -159,11 +159,11 @@ import Testing
             #expect(sent.connectionsOpened == 2)
         },
         Case("no answers", timeout: 1_000) {
-            $0.unansweredShare = 0.05
-            $0.unansweredRequestsTakeEffect = false
+            $0.noResponseShare = 0.05
+            $0.requestsWithoutResponseTakeEffect = false
         } expect: { sent, statistics in
-            #expect(statistics.requestsUnanswered > 40)
-            #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
+            #expect(statistics.requestsWithoutResponse > 40)
+            #expect(sent.count(.ambiguous) >= statistics.requestsWithoutResponse)
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("refused streams") {
@@ -214,7 +214,7 @@ import Testing
             faults.concurrentStreams = 1
             faults.latencyMilliseconds = 100...100
             try await fixture.simulator.setFaults(faults)
-            // The pushes in flight are answered. From then on pushes are sent one after the other.
+            // The pushes in flight get their responses. From then on pushes are sent one after the other.
             var (requests, singleRequests) = (0, 0)
             try await eventuallyInTask("pushes one by one", every: .milliseconds(1)) {
                 let now = try await fixture.simulator.statistics().requests
@@ -249,7 +249,7 @@ import Testing
             if entries.count > responses.count {
                 faults.append("\(tag): \(entries.count) attempts, \(responses.count) answers")
             }
-            let clientStatuses = responses.filter { $0.kind == .answered }.map { Int($0.status) }.sorted()
+            let clientStatuses = responses.filter { $0.kind == .responded }.map { Int($0.status) }.sorted()
             var loggedStatuses = entries.map(\.status).filter { $0 > 0 }.sorted()
             for status in clientStatuses {
                 guard let index = loggedStatuses.firstIndex(of: status) else {

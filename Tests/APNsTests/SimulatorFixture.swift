@@ -140,7 +140,7 @@ struct SentPushes: Sendable {
     /// How many times a connection had free streams but too small a send window, after the pool had taken all the
     /// pushes that it could.
     var windowStopCount = 0
-    /// The room left in each connection's window after the last answer, in bytes.
+    /// The room left in each connection's window after the last response, in bytes.
     var sendWindowsLeftBytes: [Int64] = []
 
     func count(_ disposition: ResponseDisposition) -> Int {
@@ -239,7 +239,7 @@ struct SentPushes: Sendable {
                     }
                     try #require(isFinished, "\(unfinishedPushes) pushes without an outcome")
                     sendWindowsLeftBytes = pool.connections.map(\.sendWindowBytes)
-                    // Waits until the pool has drained, because a second answer to a push would come during
+                    // Waits until the pool has drained, because a second response to a push would come during
                     // this time.
                     pool.drain()
                     _ = loop.turn { pool.connections.isEmpty }

@@ -36,7 +36,7 @@ final class AudienceCaller: AudienceStoreHandler {
     convenience init(_ server: RedisServer, callsPerCommandMax: Int = RedisConnection.callsPerCommandMax) throws {
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.connectTimeoutMilliseconds = 60_000
-        configuration.responseDeadlineMilliseconds = 60_000
+        configuration.replyDeadlineMilliseconds = 60_000
         configuration.callsPerCommandMax = callsPerCommandMax
         try self.init(configuration, server: server)
         try #require(turn { store.isReady })

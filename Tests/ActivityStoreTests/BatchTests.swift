@@ -33,7 +33,7 @@ import Testing
         let server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         configuration.callsPerCommandMax = callsPerCommandMax
-        configuration.responseDeadlineMilliseconds = 60_000
+        configuration.replyDeadlineMilliseconds = 60_000
         let caller = try StoreCaller(configuration)
         try #require(caller.turnUntilReady())
         caller.events = []
@@ -55,7 +55,7 @@ import Testing
         #expect(caller.turn { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == expected)
         #expect(server.callCount(of: "evalsha") == commands)
-        #expect(caller.answeredCallCounts.count == commands && caller.answeredCallCounts.reduce(0, +) == calls)
+        #expect(caller.callCountsPerReply.count == commands && caller.callCountsPerReply.reduce(0, +) == calls)
         #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
         // Each Redis command reads the clock once for all its calls.
         #expect(server.callCount(of: "time") == commands)

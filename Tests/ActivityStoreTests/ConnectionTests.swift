@@ -24,7 +24,7 @@ import Testing
     }
 
     /// Whether a call gets its reply.
-    private func answersCall(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
+    private func getsReply(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
         caller.store.issue(makeUpdate(1), key: .activity("probe"), tag: tag) == .issued
             && caller.turn {
                 caller.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
@@ -39,7 +39,7 @@ import Testing
             let caller = try StoreCaller(url)
             #expect(caller.turnUntilReady(), "\(url)")
             #expect(caller.events == [.ready])
-            #expect(answersCall(caller))
+            #expect(getsReply(caller))
             caller.store.close()
         }
     }
@@ -61,7 +61,7 @@ import Testing
             ]
         )
         #expect(try !caller.connection().serverSupportsScriptFlags)
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
@@ -69,7 +69,7 @@ import Testing
         let server = try RedisServer(["--requirepass", "pa:ss"])
         let caller = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
         #expect(caller.turnUntilReady())
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
@@ -105,7 +105,7 @@ import Testing
             RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trustingContext)
         )
         #expect(caller.turnUntilReady())
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
 
         let strictContext = try TLSContext.client(caFile: nil, applicationProtocols: [])
@@ -123,7 +123,7 @@ import Testing
         let server = try RedisServer()
         let caller = try StoreCaller("\(server.unixURL)?db=3")
         #expect(caller.turnUntilReady())
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         #expect(server.command("DBSIZE") == ["0"])
         #expect(server.command("INFO", "keyspace").contains { $0.contains("db3:keys=1") })
         caller.store.close()
@@ -185,7 +185,7 @@ import Testing
             try server.start()
             #expect(caller.turnUntilReady())
         }
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
@@ -207,14 +207,14 @@ import Testing
             if case .failed(_, .admit, .noScript) = $0 { true } else { false }
         }
         #expect(forgottenCallCount == 999)
-        #expect(caller.store.isReady && answersCall(caller))
+        #expect(caller.store.isReady && getsReply(caller))
         // If the server loses the scripts a second time on one connection, the call fails, and the connection is
         // closed and opened again.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(makeUpdate(1), key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
@@ -245,14 +245,14 @@ import Testing
         caller.events = []
         server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         #expect(caller.turn { caller.events == [.lost(.stream), .ready] })
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
     @Test func `A server that does not reply before the deadline is left, and found again`() throws {
         let server = try RedisServer()
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
-        configuration.responseDeadlineMilliseconds = 1_000
+        configuration.replyDeadlineMilliseconds = 1_000
         let caller = try StoreCaller(configuration)
         #expect(caller.turnUntilReady())
         caller.events = []
@@ -263,7 +263,7 @@ import Testing
         #expect(
             caller.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
         )
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
@@ -291,7 +291,7 @@ import Testing
         #expect(caller.turn { caller.events == [.failed(2, .admit, .outOfMemory)] })
         #expect(server.hash(key.text) == hashBefore)
         server.command("CONFIG", "SET", "maxmemory", "0")
-        #expect(answersCall(caller))
+        #expect(getsReply(caller))
         caller.store.close()
     }
 
@@ -310,7 +310,7 @@ import Testing
                 || caller.events.first == .failed(1, .admit, .masterDown)
         )
         server.command("REPLICAOF", "NO", "ONE")
-        #expect(caller.turn { caller.store.isReady && answersCall(caller) })
+        #expect(caller.turn { caller.store.isReady && getsReply(caller) })
         caller.store.close()
     }
 

@@ -73,7 +73,7 @@ private final class DifferentialRunner {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         // The deadline is longer than a worker's, because the machine may be busy.
-        configuration.responseDeadlineMilliseconds = 120_000
+        configuration.replyDeadlineMilliseconds = 120_000
         caller = try StoreCaller(configuration)
         try #require(caller.turnUntilReady())
         context = try #require(redisConnectUnix(server.socketPath))

@@ -32,7 +32,7 @@ import Testing
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
-        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        configuration.replyDeadlineMilliseconds = deadlineMilliseconds
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
         #expect(caller.turnUntilReady())
         caller.events = []
@@ -237,7 +237,7 @@ import Testing
         let fake = try FakeRedis(loop: loop)
         fake.makeReply = { $0 == "INFO" ? nil : FakeRedis.defaultReply($0) }
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
-        configuration.responseDeadlineMilliseconds = 50
+        configuration.replyDeadlineMilliseconds = 50
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
         fake.makeReply = FakeRedis.defaultReply

@@ -17,7 +17,7 @@ import Testing
     init() throws {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
-        configuration.responseDeadlineMilliseconds = 60_000
+        configuration.replyDeadlineMilliseconds = 60_000
         caller = try StoreCaller(configuration)
         try #require(caller.turnUntilReady())
         caller.events = []

@@ -50,7 +50,7 @@ import Testing
     ) throws -> StoreCaller {
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.connectTimeoutMilliseconds = 60_000
-        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        configuration.replyDeadlineMilliseconds = deadlineMilliseconds
         configuration.requiredReplicaCount = replicas
         let caller = try StoreCaller(configuration)
         try #require(caller.turnUntilReady())

@@ -109,8 +109,8 @@ extension RedisServer {
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
           reply = assigned + math.max(pushes - missing, 0) + (isHigh and 32767 or 16384)
-          answers = answers + 1
-          keys[answers] = value
+          replyCount = replyCount + 1
+          keys[replyCount] = value
           break
         end
         reply = value

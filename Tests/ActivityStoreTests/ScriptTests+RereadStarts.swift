@@ -66,7 +66,7 @@ extension ScriptTests {
         #expect(comparison.verdict(start(200, claim: 3)) == .duplicate)
     }
 
-    /// APNs answered the start's push after Redis had lost its data.
+    /// APNs responded to the start's push after Redis had lost its data.
     @Test func `A start read again that is settled is a duplicate`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(recordStart(200)) == .settled)

@@ -31,8 +31,8 @@ final class StoreCaller: ActivityStoreHandler {
     /// Runs after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
     var lossReasons: [String] = []
-    /// For each reply of Redis, the number of calls that it answered.
-    var answeredCallCounts: [Int] = []
+    /// For each reply of Redis, the number of calls to which it belongs.
+    var callCountsPerReply: [Int] = []
     var roundTripMicrosecondsMax: Int64 = 0
     private let server: AnyObject?
 
@@ -50,7 +50,7 @@ final class StoreCaller: ActivityStoreHandler {
     convenience init(_ url: String) throws {
         var configuration = RedisConfiguration(url: try RedisURL(url))
         configuration.connectTimeoutMilliseconds = 60_000
-        configuration.responseDeadlineMilliseconds = 60_000
+        configuration.replyDeadlineMilliseconds = 60_000
         try self.init(configuration)
     }
 
@@ -83,7 +83,7 @@ final class StoreCaller: ActivityStoreHandler {
         record(.lost(reason.code))
     }
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
-        answeredCallCounts.append(callCount)
+        callCountsPerReply.append(callCount)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
     func redisReportsReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }

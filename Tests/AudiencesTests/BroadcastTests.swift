@@ -37,11 +37,11 @@ import Testing
         harness.performPendingWork()
         let sent = harness.send()
         #expect(sent.map(\.member) == [Self.identifier] && sent.map(\.content) == [1])
-        let push = try #require(harness.unansweredPushes.first?.push)
+        let push = try #require(harness.pushesInFlight.first?.push)
         #expect(
             push.isBroadcast && push.expirationSeconds == harness.nowMilliseconds / 1_000 + 3_600 && push.priority == 5
         )
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
         #expect(SimulatedText.contains("\"environment\":\"production\"", in: result(of: 1, in: harness)))
         #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 1)
@@ -52,7 +52,7 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel(storage: .none))
         harness.send()
-        #expect(harness.unansweredPushes.map(\.push.expirationSeconds) == [0])
+        #expect(harness.pushesInFlight.map(\.push.expirationSeconds) == [0])
     }
 
     /// The channel gets the first state at once, and then the newest state once a second.
@@ -64,12 +64,12 @@ import Testing
             harness.appendCommand(number, channel: try channel())
             harness.performPendingWork()
             sent += harness.send().map { (harness.nowMilliseconds - start, $0.content) }
-            harness.answerPushes()
+            harness.respondToPushes()
             harness.advanceClock(milliseconds: 100)
         }
         harness.advanceClock(milliseconds: 1_000)
         sent += harness.send().map { (harness.nowMilliseconds - start, $0.content) }
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(zip(sent, sent.dropFirst()).allSatisfy { $1.at - $0.at >= 1_000 })
         #expect(sent.map(\.content) == sent.map(\.content).sorted())
         #expect(sent.count == 5 && sent.last?.content == 40)
@@ -86,13 +86,13 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
         harness.send()
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
         harness.appendCommand(2, channel: try channel())
         let sent = harness.send()
         #expect(sent.map(\.content) == [2])
         #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(outcome(of: 2, in: harness) == "delivered")
         #expect(harness.core.recordsInProgress == 0)
     }
@@ -103,12 +103,12 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(5, channel: try channel())
         harness.send()
-        harness.answerPushes()
+        harness.respondToPushes()
         let record = try #require(harness.log.last)
         harness.advanceClock(milliseconds: 1_000)
         harness.appendCommand(4, event: .end, channel: try channel(), grantedTimestamp: 1_790_000_006)
         #expect(harness.send().map(\.content) == [4])
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
         harness.log.append(record)
         harness.readLog()
@@ -123,20 +123,20 @@ import Testing
         harness.performPendingWork()
         for spacing in [2_000, 4_000, 8_000] as [Int64] {
             #expect(harness.send().count == 1)
-            harness.answerPushes(.throttled, reason: "TooManyRequests")
+            harness.respondToPushes(.throttled, reason: "TooManyRequests")
             harness.advanceClock(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
             harness.advanceClock(milliseconds: 1)
         }
         #expect(harness.send().count == 1)
-        harness.answerPushes()
+        harness.respondToPushes()
         for (number, spacing) in [(2, 8_000), (3, 4_000), (4, 2_000), (5, 1_000)] as [(Int, Int64)] {
             harness.appendCommand(number, channel: try channel())
             harness.advanceClock(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
             harness.advanceClock(milliseconds: 1)
             #expect(harness.send().map(\.content) == [number])
-            harness.answerPushes()
+            harness.respondToPushes()
         }
     }
 
@@ -167,7 +167,7 @@ import Testing
         harness.performPendingWork()
         for _ in 0..<3 {
             harness.send()
-            harness.answerPushes(.retryLater)
+            harness.respondToPushes(.retryLater)
             harness.advanceClock(milliseconds: 1_300_000)
         }
         #expect(harness.send().isEmpty)
@@ -181,11 +181,11 @@ import Testing
         harness.appendCommand(1, hasAlert: true, channel: try channel(), expirationSeconds: expirationSeconds)
         harness.performPendingWork()
         #expect(harness.send().map(\.alert) == [1])
-        harness.answerPushes(.retryLater)
+        harness.respondToPushes(.retryLater)
         harness.advanceClock(milliseconds: 3_700_000)
         let sent = harness.send()
         #expect(sent.map(\.content) == [1] && sent.map(\.alert) == [nil])
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
     }
 
@@ -197,12 +197,12 @@ import Testing
         harness.performPendingWork()
         for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
             #expect(harness.send().map(\.content) == [1])
-            harness.answerPushes(disposition)
+            harness.respondToPushes(disposition)
             harness.advanceClock(milliseconds: 60_000)
         }
         #expect(harness.send().map(\.content) == [1])
         harness.appendCommand(2, channel: try channel())
-        harness.answerPushes(.retryLater)
+        harness.respondToPushes(.retryLater)
         #expect(outcome(of: 1, in: harness) == "superseded")
         harness.advanceClock(milliseconds: 60_000)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
@@ -214,7 +214,7 @@ import Testing
         harness.appendCommand(1, channel: try channel())
         harness.performPendingWork()
         harness.send()
-        harness.answerPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
+        harness.respondToPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
         #expect(outcome(of: 1, in: harness) == "failed")
         let text = result(of: 1, in: harness)
         #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: text))
@@ -227,7 +227,7 @@ import Testing
         harness.appendCommand(1, channel: try channel())
         harness.performPendingWork()
         harness.send()
-        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         let gone = try channel()
         #expect(
             harness.takeChannelNeeds() == [
@@ -255,7 +255,7 @@ import Testing
         harness.appendCommand(1, channel: gone)
         harness.performPendingWork()
         harness.send()
-        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().count == 1)
         if isRefused {
             // The refusal comes after 10 s. With it, the core begins to wait again for the whole time.
@@ -271,7 +271,7 @@ import Testing
         #expect(harness.send().isEmpty)
         harness.advanceClock(milliseconds: 1)
         #expect(harness.send().map(\.content) == [1])
-        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(
             harness.takeChannelNeeds() == [
                 ChannelNeed(kind: .lost(gone), appIndex: 0, audience: RoundHarness.audience)
@@ -281,7 +281,7 @@ import Testing
     }
 
     /// The push to the old channel was under way when the keeper named the new channel.
-    @Test func `A late answer of the old channel does not replace the new channel`() throws {
+    @Test func `A late response about the old channel does not replace the new channel`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
         harness.performPendingWork()
@@ -292,7 +292,7 @@ import Testing
             try channel("bmV3"),
             now: harness.moment
         )
-        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().isEmpty)
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.sendAndAcceptPushes().map(\.member) == ["bmV3"])
@@ -305,7 +305,7 @@ import Testing
         harness.appendCommand(1, event: .end, channel: try channel())
         harness.performPendingWork()
         harness.send()
-        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().isEmpty)
         #expect(outcome(of: 1, in: harness) == "failed")
         #expect(harness.committableOffset == 1 && harness.core.recordsInProgress == 0)
@@ -335,7 +335,7 @@ import Testing
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
     }
 
-    /// One broadcast is in flight, and still gets its answer. The newer state that waits is left to the next owner.
+    /// One broadcast is in flight, and still gets its response. The newer state that waits is left to the next owner.
     @Test func `A revoked partition sends nothing more`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
@@ -344,7 +344,7 @@ import Testing
         harness.appendCommand(2, channel: try channel())
         #expect(!harness.revoke())
         #expect(harness.send().isEmpty)
-        harness.answerPushes()
+        harness.respondToPushes()
         let isDrained = harness.core.isDrained(0)
         #expect(isDrained && harness.committableOffset == 1)
         #expect(outcome(of: 1, in: harness) == "delivered" && outcome(of: 2, in: harness) == nil)
@@ -359,7 +359,7 @@ import Testing
         #expect(harness.send().count == 1)
         harness.appendCommand(2, channel: try channel())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(harness.core.recordsInProgress == 0 && harness.core.channels.count == 0 && harness.results.isEmpty)
     }
 

@@ -124,7 +124,7 @@ import Testing
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .refused })
     }
 
-    /// The management service may not answer for hours. So after one command has waited without success, the commands
+    /// The management service may not respond for hours. So after one command has waited without success, the commands
     /// of the next minute do not wait.
     @Test func `Only one command a minute waits`() {
         let harness = harness(.production)

@@ -16,7 +16,7 @@ import Testing
         #expect(harness.takeReturnedRegistrations().isEmpty)
         let sent = harness.send()
         #expect(sent == [.init(member: name, content: 1, alert: nil, timestamp: 1_790_000_000, priority: 5)])
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(harness.takeReturnedRegistrations() == [1])
         #expect(harness.core.membershipChangesInProgress == 0)
         // Later commands reach the new member, too.
@@ -99,13 +99,13 @@ import Testing
         var newestStateCalls = 0
         while let call = harness.nextCall() {
             if case .newest = call.operation { newestStateCalls += 1 }
-            harness.answer(call)
+            harness.reply(to: call)
         }
         // The core asks the store when the first member joins. The other members join before the store
         // replies, so one more call serves all of them.
         #expect(newestStateCalls <= 2)
         #expect(harness.send().count == 50)
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(harness.takeReturnedRegistrations().count == 50)
     }
 
@@ -133,7 +133,7 @@ import Testing
         harness.register(name)
         harness.performPendingWork()
         #expect(harness.send().map(\.content) == [1])
-        harness.answerPushes(.retryLater)
+        harness.respondToPushes(.retryLater)
         #expect(harness.takeReturnedRegistrations() == [1])
         harness.nowMilliseconds += 2_000
         harness.admit(2, timestamp: 1_790_000_002)
@@ -153,7 +153,7 @@ import Testing
         harness.performPendingWork()
         #expect(harness.takeReturnedRegistrations() == [1])
         #expect(harness.send().count == 1)
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(harness.takeReturnedRegistrations() == [2])
     }
 }

@@ -13,7 +13,7 @@ import Testing
         harness.handOver(1, .update)
         harness.core.endBatch(now: harness.moment)
         harness.core.advance(now: harness.moment)
-        while let call = harness.nextCall() { harness.answer(call) }
+        while let call = harness.nextCall() { harness.reply(to: call) }
         let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         let outgoingRecord = try #require(firstOutgoingRecord)
         harness.core.outgoingRecordTaken()

@@ -25,7 +25,7 @@ import Testing
         harness.core.endBatch(now: harness.moment)
         while let call = harness.nextCall() {
             guard case .admit = call.operation else {
-                harness.answer(call)
+                harness.reply(to: call)
                 continue
             }
             for (number, event) in later {

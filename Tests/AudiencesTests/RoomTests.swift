@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Apps share the room for fan-out records. An app whose host does not answer must leave room for the others.
+/// Apps share the room for fan-out records. An app whose host does not respond must leave room for the others.
 /// (R30)
 @Suite struct RoomTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
@@ -19,7 +19,7 @@ import Testing
         #expect(AppQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
 
-    /// Returns a core with two apps. The first app's host does not answer; each of its audiences has one
+    /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one
     /// member. The second app has one audience.
     private func harness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
         let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
@@ -209,7 +209,7 @@ import Testing
         #expect(harness.core.channels.count == 0, "the current entry was kept")
     }
 
-    /// Without its slot the core would not know when the channel got its last push. APNs may answer 429 to a
+    /// Without its slot the core would not know when the channel got its last push. APNs may respond with 429 to a
     /// second push within a second. (R31)
     @Test func `A channel keeps its slot during the spacing after its push`() throws {
         let harness = RoundHarness(recordsMax: 4)

@@ -4,7 +4,7 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// One core with the store's model. The test decides when the store and APNs answer, and what APNs answers.
+/// One core with the store's model. The test decides when the store replies, when APNs responds, and with what.
 final class RoundHarness {
     static let app = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
@@ -31,7 +31,7 @@ final class RoundHarness {
     private(set) var partitionIndex: UInt32
     private var nextOffset = 0
     private var namesByToken: [String: String] = [:]
-    private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
+    private(set) var pushesInFlight: [(push: AudiencePush, sent: SentPush)] = []
 
     /// The rereadings that the core requested. For each, `readLog` went back to the requested offset.
     private(set) var rereadings: [FanoutRereading] = []
@@ -219,14 +219,14 @@ final class RoundHarness {
     }
 
     @discardableResult
-    func answer(_ call: AudienceCall<[UInt8]>) -> AudienceVerdict {
+    func reply(to call: AudienceCall<[UInt8]>) -> AudienceVerdict {
         store.nowMilliseconds = nowMilliseconds
         let reply = store.perform(call)
         reply.withBorrowedBytes { core.storeReplied(tag: call.tag, $0, now: moment) }
         return reply.verdict
     }
 
-    /// Answers calls and takes outgoing records until none are left. Also waits for page reads that the core
+    /// Replies to calls and takes outgoing records until none are left. Also waits for page reads that the core
     /// delays to batch them.
     func performPendingWork() {
         core.endBatch(now: moment)
@@ -236,7 +236,7 @@ final class RoundHarness {
             core.advance(now: moment)
             if let due = core.pageReads.sendDueMilliseconds { nowMilliseconds = max(nowMilliseconds, due) }
             while let call = nextCall() {
-                answer(call)
+                reply(to: call)
                 isBusy = true
             }
             while let outgoingRecord = core.nextOutgoingRecord(now: moment) {
@@ -273,21 +273,24 @@ final class RoundHarness {
                 timestamp: SimulatedText.number(after: "\"timestamp\":", in: text) ?? -1,
                 priority: push.priority
             )
-            unansweredPushes.append((push, sentPush))
+            pushesInFlight.append((push, sentPush))
             sent.append(sentPush)
         }
         return sent
     }
 
-    /// Gives all unanswered pushes the same answer, and performs the work that follows.
-    func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "", advice: StaticString = "")
-    {
-        let pushes = unansweredPushes
-        unansweredPushes.removeAll()
+    /// Gives all pushes in flight the same response, and performs the work that follows.
+    func respondToPushes(
+        _ disposition: PushResult.Disposition = .accepted,
+        reason: String = "",
+        advice: StaticString = ""
+    ) {
+        let pushes = pushesInFlight
+        pushesInFlight.removeAll()
         let reason = Array(reason.utf8)
         for (push, _) in pushes {
             reason.withUnsafeBytes { reason in
-                core.pushAnswered(
+                core.pushResponseReceived(
                     tag: push.tag,
                     PushResult(
                         disposition: disposition,
@@ -296,7 +299,7 @@ final class RoundHarness {
                         advice: advice,
                         invalidAtMilliseconds: -1,
                         sentAtMilliseconds: nowMilliseconds,
-                        answeredAtMilliseconds: nowMilliseconds
+                        responseAtMilliseconds: nowMilliseconds
                     ),
                     now: moment
                 )
@@ -316,7 +319,7 @@ final class RoundHarness {
             let sent = send(appIndex: appIndex)
             idleTurns = sent.isEmpty ? idleTurns + 1 : 0
             all += sent
-            answerPushes()
+            respondToPushes()
         }
         return all
     }

@@ -34,20 +34,20 @@ import Testing
         harness.appendCommand(1)
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.member) == [names[0]])
-        harness.answerPushes(.rejected, reason: "BadExpirationDate")
+        harness.respondToPushes(.rejected, reason: "BadExpirationDate")
         let first = try #require(harness.results.first { SimulatedText.contains("BadExpirationDate", in: $0) })
         #expect(SimulatedText.contains("\"attempts\":1,", in: first))
 
         #expect(harness.send(atMost: 1).map(\.member) == [names[1]])
-        harness.answerPushes(.retryLater)
+        harness.respondToPushes(.retryLater)
         var sent = harness.send()
-        harness.answerPushes()
+        harness.respondToPushes()
         for _ in 0..<20 where !sent.contains(where: { $0.member == names[1] }) {
             harness.advanceClock(milliseconds: 1_000)
             sent = harness.send()
         }
         #expect(sent.map(\.member) == [names[1]])
-        harness.answerPushes(.rejected, reason: "BadPriority")
+        harness.respondToPushes(.rejected, reason: "BadPriority")
         let results = harness.results.filter { SimulatedText.contains("\"activity\":\"\(names[1])\"", in: $0) }
         #expect(results.count == 1 && SimulatedText.contains("\"attempts\":2,", in: results.first ?? ""))
     }
@@ -59,7 +59,7 @@ import Testing
         harness.appendCommand(1)
         harness.performPendingWork()
         #expect(harness.send(atMost: 2).map(\.content) == [1, 1])
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.appendCommand(2)
         let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
@@ -88,11 +88,11 @@ import Testing
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.appendCommand(2)
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.appendCommand(3)
         let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
@@ -106,7 +106,7 @@ import Testing
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         #expect(harness.send().count == 4)
-        harness.answerPushes(.retryLater)
+        harness.respondToPushes(.retryLater)
         harness.appendCommand(2)
         harness.advanceClock(milliseconds: 60_000)
         harness.performPendingWork()
@@ -123,7 +123,7 @@ import Testing
             harness.appendCommand(number)
             harness.performPendingWork()
             #expect(harness.send(atMost: 1).map(\.content) == [number])
-            harness.answerPushes()
+            harness.respondToPushes()
             harness.advanceClock(milliseconds: 600)
         }
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
@@ -153,13 +153,13 @@ import Testing
         #expect(second.send().count == 4)
 
         first.store = second.store
-        first.answerPushes()
+        first.respondToPushes()
         first.advanceClock(milliseconds: 100)
         #expect(first.core.counters.roundsLost == 1)
         #expect(first.send().isEmpty)
         #expect(first.result(of: 1) == nil)
 
-        second.answerPushes()
+        second.respondToPushes()
         second.advanceClock(milliseconds: 1_000)
         #expect(members(of: 1, in: second) == "{\"delivered\":4}")
         first.store = second.store
@@ -176,7 +176,7 @@ import Testing
         for keptMilliseconds: Int64 in [0, 0, 0, 70_000, 0] {
             harness.performPendingWork()
             #expect(harness.send().count == 4)
-            harness.answerPushes(.retryLater)
+            harness.respondToPushes(.retryLater)
             harness.nowMilliseconds += keptMilliseconds
             harness.core.claimLost(RoundIndex(rawValue: 0), areMembersLost: false, now: harness.moment)
             let pauseMilliseconds =
@@ -195,7 +195,7 @@ import Testing
         first.appendCommand(1)
         first.performPendingWork()
         #expect(first.send(atMost: 2).count == 2)
-        first.answerPushes()
+        first.respondToPushes()
         #expect(first.revoke())
 
         let second = RoundHarness(store: first.store, seed: 2)
@@ -209,7 +209,7 @@ import Testing
 
     // MARK: - Pages
 
-    /// Members join a page after the core has asked for it and before the store answers. The joins may split
+    /// Members join a page after the core has asked for it and before the store replies. The joins may split
     /// the page.
     @Test func `A page that is split while it is read loses no member`() {
         let harness = RoundHarness()
@@ -221,7 +221,7 @@ import Testing
         for _ in 0..<400 {
             guard let call = harness.nextCall() else {
                 reached += harness.send().map(\.member)
-                harness.answerPushes()
+                harness.respondToPushes()
                 if harness.core.roundsInProgress == 0 { break }
                 harness.nowMilliseconds += 500
                 continue
@@ -230,7 +230,7 @@ import Testing
                 for name in all[joinedCount...].prefix(7) { harness.join(name) }
                 joinedCount = min(all.count, joinedCount + 7)
             }
-            harness.answer(call)
+            harness.reply(to: call)
         }
         #expect(Set(reached).isSuperset(of: all.prefix(45)))
         #expect(Set(reached).count == reached.count)
@@ -245,15 +245,15 @@ import Testing
         harness.appendCommand(1)
         // The store's model does not know the version, because `appendCommand` does not admit it. Such a store may lack
         // members, so the core claims the range a second time before it reads pages.
-        for _ in 0..<2 { if let claim = harness.nextCall() { harness.answer(claim) } }
+        for _ in 0..<2 { if let claim = harness.nextCall() { harness.reply(to: claim) } }
         var pageCalls: [AudienceCall<[UInt8]>] = []
         while let call = harness.nextCall() { pageCalls.append(call) }
         #expect(pageCalls.count > 8)
         let requestedPageCount = harness.core.pageReads.count + pageCalls.count
         // A further read waits until the waiting reads are a quarter of all pages in use, or until
         // `PageReadBatch.waitMillisecondsMax` are over.
-        harness.answer(pageCalls.removeFirst())
-        while harness.core.pageReads.isEmpty, !pageCalls.isEmpty { harness.answer(pageCalls.removeFirst()) }
+        harness.reply(to: pageCalls.removeFirst())
+        while harness.core.pageReads.isEmpty, !pageCalls.isEmpty { harness.reply(to: pageCalls.removeFirst()) }
         #expect(!harness.core.pageReads.isEmpty && harness.core.pageReads.count * 4 < requestedPageCount)
         #expect(harness.nextCall() == nil)
         #expect(harness.core.nextDueMilliseconds == harness.nowMilliseconds + PageReadBatch.waitMillisecondsMax)
@@ -281,7 +281,7 @@ import Testing
             while let call = harness.nextCall() { calls.append(call) }
             mostPages = max(mostPages, harness.core.pages.count)
             #expect(harness.core.appQueues[0].pageBytes <= 8 * PageSlot.expectedBytesMax)
-            for call in calls { harness.answer(call) }
+            for call in calls { harness.reply(to: call) }
             if calls.isEmpty { sent += harness.sendAndAcceptPushes() }
         }
         #expect(mostPages > 100)
@@ -300,7 +300,7 @@ import Testing
         #expect((1..<all.count).contains(first.count))
         harness.appendCommand(2)
         harness.performPendingWork()
-        harness.answerPushes()
+        harness.respondToPushes()
         let sent = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 1_000)
         #expect(sent.count == all.count && Set(sent.map(\.member)) == Set(all))

@@ -10,7 +10,7 @@ import Testing
         // A record came for a round that another worker had claimed. The pages of the round's parked members
         // were freed too early.
         (.partitions, [722]),
-        // APNs answered a push to a parked member of a round that another worker had claimed. The member's
+        // APNs responded to a push to a parked member of a round that another worker had claimed. The member's
         // page had already been freed.
         (.partitions, [1_243]), (.crashes, [1_751]),
         // A round waited forever for a version whose record had been passed over, or had been settled and

@@ -19,12 +19,12 @@ import Testing
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         let reached = Set(harness.send(atMost: 30).map(\.member))
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
         harness.store = AudienceStoreModel(nowMilliseconds: harness.nowMilliseconds)
         harness.core.membersLastCompleteMilliseconds = .min
         harness.send(atMost: 1)
-        harness.answerPushes()
+        harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
         return (harness, reached)
     }
@@ -100,7 +100,7 @@ import Testing
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
 
-    /// One server of a cluster does not answer. Each failed attempt to connect is reported as a loss.
+    /// One server of a cluster does not respond. Each failed attempt to connect is reported as a loss.
     @Test func `Losses that are reported all the time delay a round by a few polls`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }

@@ -24,7 +24,7 @@ import Testing
         #expect(send(whileSingleCommandsWait: true) == 9)
         #expect(send(whileSingleCommandsWait: true) == 0)
         #expect(send(whileSingleCommandsWait: false) == 1)
-        harness.answerPushes()
+        harness.respondToPushes()
         #expect(send(whileSingleCommandsWait: true) == 9)
     }
 }

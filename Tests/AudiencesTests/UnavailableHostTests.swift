@@ -10,15 +10,15 @@ import Testing
         .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
     private static let periodMilliseconds: Int64 = 5_000
 
-    /// Returns a core with version 1 and four members. APNs gave the given answer to the pushes of two
+    /// Returns a core with version 1 and four members. APNs gave the given response to the pushes of two
     /// members; the other two got no push.
-    private func harness(hasAlert: Bool, answer: PushResult.Disposition) -> RoundHarness {
+    private func harness(hasAlert: Bool, response: PushResult.Disposition) -> RoundHarness {
         let harness = RoundHarness()
         for name in Self.names { harness.join(name) }
         harness.appendCommand(1, hasAlert: hasAlert)
         harness.performPendingWork()
         #expect(harness.send(atMost: 2).count == 2)
-        harness.answerPushes(answer)
+        harness.respondToPushes(response)
         return harness
     }
 
@@ -36,8 +36,8 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
-    func `Replaced versions settle while the host is away`(answer: PushResult.Disposition) {
-        let harness = harness(hasAlert: false, answer: answer)
+    func `Replaced versions settle while the host is away`(response: PushResult.Disposition) {
+        let harness = harness(hasAlert: false, response: response)
         // At most four records are in the core at once: those that it read before it noticed the outage, and
         // one that waits for its version's checkpoint.
         sendCommandsForAnHour(harness, recordsMax: 4)
@@ -52,20 +52,20 @@ import Testing
     /// Some members have not got the alert. Its version stays unsettled until they have got it. Replaced newer versions
     /// still settle.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
-    func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
-        let harness = harness(hasAlert: true, answer: answer)
+    func `An alert that must still be sent holds only its own version`(response: PushResult.Disposition) {
+        let harness = harness(hasAlert: true, response: response)
         sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 2)
         #expect(harness.committableOffset == 0)
         let heard = harness.sendAndAcceptPushes().filter { $0.alert == 1 }.map(\.member)
-        #expect(Set(heard) == Set(answer == .accepted ? Array(Self.names[2...]) : Self.names))
+        #expect(Set(heard) == Set(response == .accepted ? Array(Self.names[2...]) : Self.names))
         #expect(heard.count == Set(heard).count)
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
     }
 
     @Test func `An alert that is too old holds no version`() {
-        let harness = harness(hasAlert: true, answer: .retryLater)
+        let harness = harness(hasAlert: true, response: .retryLater)
         sendCommandsForAnHour(harness, 2...730, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 1)
         #expect(harness.committableOffset == 729)
@@ -74,7 +74,7 @@ import Testing
     /// The next owner reads the unsettled records again, and reaches the members that the last owner did not
     /// reach.
     @Test func `The next owner takes over the remaining versions`() {
-        let first = harness(hasAlert: true, answer: .retryLater)
+        let first = harness(hasAlert: true, response: .retryLater)
         sendCommandsForAnHour(first, 2...100, recordsMax: 4)
         #expect(first.revoke())
         let progress = first.core.progress(first.partitionIndex)
@@ -94,7 +94,7 @@ import Testing
 
     /// The pool takes no push, and no newer version comes. So only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
-        let harness = harness(hasAlert: false, answer: .accepted)
+        let harness = harness(hasAlert: false, response: .accepted)
         harness.advanceClock(milliseconds: 3_500_000)
         #expect(harness.core.recordsInProgress == 1)
         for _ in 0..<10 { harness.advanceClock(milliseconds: 30_000) }

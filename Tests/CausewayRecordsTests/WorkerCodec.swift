@@ -87,7 +87,7 @@ enum WorkerCodec {
                     1_790_000_000_001, 1_790_000_000_002
                 )
                 (result.admittedAtMilliseconds, result.sentAtMilliseconds) = (1_790_000_000_003, 1_790_000_000_004)
-                result.answeredAtMilliseconds = 1_790_000_000_999
+                result.responseAtMilliseconds = 1_790_000_000_999
                 return written { result.write(to: &$0) }
             }
         }

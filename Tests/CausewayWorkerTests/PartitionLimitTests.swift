@@ -84,7 +84,7 @@ import Testing
     }
 
     /// Makes an `Intake`, the setup of a worker with one lane, and the setup of that lane. The body makes the lane
-    /// itself if it needs one. No broker answers.
+    /// itself if it needs one. No broker responds.
     private func withIntake(_ body: (Intake, WorkerSetup, LaneSetup) throws -> Void) throws {
         let directory = try TemporaryDirectory()
         let keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
@@ -110,7 +110,7 @@ import Testing
         let signals = IntakeSignals()
         let intake = try Intake(loop: EventLoop(), setup: setup.makeIntakeSetup(producer), signals: signals)
         defer {
-            // Without this request, each step of closing would wait until its deadline, because no broker answers.
+            // Without this request, each step of closing would wait until its deadline, because no broker responds.
             signals.requestStopAtOnce()
             intake.close()
         }

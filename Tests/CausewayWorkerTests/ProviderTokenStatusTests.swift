@@ -12,22 +12,22 @@ struct ProviderTokenStatusTests {
     @Test func `A changed status is written at once, an unchanged one every ten seconds`() {
         var status = ProviderTokenStatus()
         let isWritten = [(0, false), (9_999, false), (10_000, false), (10_001, true), (20_000, true)]
-            .map { status.noteAnswer(isRefused: $1, now: moment($0)) }
+            .map { status.noteResponse(isRefused: $1, now: moment($0)) }
         #expect(isWritten == [true, false, true, true, false])
     }
 
-    /// APNs refused the token in the idle lane's last answer, and this lane told the worker so. If the busy lane did
+    /// APNs refused the token in the idle lane's last response, and this lane told the worker so. If the busy lane did
     /// not repeat that APNs accepts the token, the worker would stay unready.
     @Test func `The lane with traffic decides, not an idle lane that was refused last`() {
         var (busy, idle) = (ProviderTokenStatus(), ProviderTokenStatus())
         var isRefusedForWorker = false
-        func answer(_ lane: inout ProviderTokenStatus, isRefused: Bool, at milliseconds: Int64) {
-            if lane.noteAnswer(isRefused: isRefused, now: moment(milliseconds)) { isRefusedForWorker = isRefused }
+        func respond(_ lane: inout ProviderTokenStatus, isRefused: Bool, at milliseconds: Int64) {
+            if lane.noteResponse(isRefused: isRefused, now: moment(milliseconds)) { isRefusedForWorker = isRefused }
         }
-        answer(&busy, isRefused: false, at: 0)
-        answer(&idle, isRefused: true, at: 1)
+        respond(&busy, isRefused: false, at: 0)
+        respond(&idle, isRefused: true, at: 1)
         #expect(isRefusedForWorker)
-        answer(&busy, isRefused: false, at: 10_000)
+        respond(&busy, isRefused: false, at: 10_000)
         #expect(!isRefusedForWorker)
     }
 }

@@ -146,7 +146,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         _ = try curl("--data", #"{"app":"\#(Self.app)","enabled":\#(isEnabled)}"#, "\(control)/broadcasts")
     }
 
-    /// Lets channel management carry out each request at once, but answer only after the given time.
+    /// Lets channel management carry out each request at once, but respond only after the given time.
     func delayResponses(milliseconds: Int) throws {
         let faults = #"{"lateShare":1,"lateMilliseconds":\#(milliseconds)}"#
         _ = try curl("-X", "PUT", "--data", faults, "\(control)/management/faults")

@@ -8,7 +8,7 @@ import Testing
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
-    /// Some tests delay APNs' answers by 5 s. With a timeout of 7.5 s the worker still waits for them.
+    /// Some tests delay APNs' responses by 5 s. With a timeout of 7.5 s the worker still waits for them.
     private static let longRequestTimeout = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
     private func command(_ number: Int, _ event: String = "update", expirationSeconds: Int? = nil)
@@ -54,9 +54,9 @@ struct ChannelWorkerTests {
         }
     }
 
-    /// APNs has created the channel, but the worker dies before the answer comes. The next worker creates
+    /// APNs has created the channel, but the worker dies before the response comes. The next worker creates
     /// another channel.
-    @Test func `A worker that dies before APNs' answer leaves no channel behind a reconciliation`() throws {
+    @Test func `A worker that dies before APNs' response leaves no channel behind a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
@@ -132,7 +132,7 @@ struct ChannelWorkerTests {
 
         try scene.delayResponses(milliseconds: 2_000)
         try scene.send(command(1))
-        // APNs has the channel. Kafka becomes unreachable before the worker gets APNs' answer.
+        // APNs has the channel. Kafka becomes unreachable before the worker gets APNs' response.
         let ownChannel = try scene.await("a second channel") {
             try scene.channelIdentifiers().first { $0 != foreignChannel }
         }
@@ -241,7 +241,7 @@ struct ChannelWorkerTests {
     @Test func `A daily reconciliation that fails is tried again with the next poll`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
-        // APNs answers later than the worker waits.
+        // APNs responds later than the worker waits.
         try scene.delayResponses(milliseconds: 20_000)
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }

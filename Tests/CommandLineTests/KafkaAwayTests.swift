@@ -2,8 +2,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// If no Kafka broker answers, `causeway topics`, `results` and `replay` name the address and the cause, and give up in
-/// time. ``SendTests`` tests `causeway send`, and ``ChannelsCommandTests`` tests `causeway channels`.
+/// If no Kafka broker responds, `causeway topics`, `results` and `replay` name the address and the cause, and give up
+/// in time. ``SendTests`` tests `causeway send`, and ``ChannelsCommandTests`` tests `causeway channels`.
 @Suite("No Kafka", .ownThread)
 struct KafkaAwayTests {
     /// A command gives up after 30 s. The other 4 s are for a slow machine.

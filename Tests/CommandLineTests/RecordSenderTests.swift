@@ -34,7 +34,7 @@ import Testing
         )
     }
 
-    @Test func `A sender whose brokers do not answer names all records as failed`() throws {
+    @Test func `A sender whose brokers do not respond names all records as failed`() throws {
         let producer = try Producer(properties: [("bootstrap.servers", "127.0.0.1:1")])
         var sender = try RecordSender(producer: producer, topic: "commands", recordsPerSecond: nil)
         for tag in [7, 0, 3] as [UInt64] {

@@ -102,7 +102,7 @@ struct ReplayFailureTests {
         #expect(text.contains("stopped before the end"))
     }
 
-    @Test func `Kafka does not answer, and nothing has begun: Ctrl-C ends the replay at once`() throws {
+    @Test func `Kafka does not respond, and nothing has begun: Ctrl-C ends the replay at once`() throws {
         let scene = try ReplayScene()
         let (listener, port) = try Self.silentListener()
         defer { close(listener) }
@@ -118,7 +118,7 @@ struct ReplayFailureTests {
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
     }
 
-    @Test func `Redis does not answer: Ctrl-C ends the wait, and the known part is printed`() throws {
+    @Test func `Redis does not reply: Ctrl-C ends the wait, and the known part is printed`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         try scene.commit([0: 1])
@@ -183,7 +183,7 @@ struct ReplayFailureTests {
         return try #require(UInt64(mask, radix: 16)) & 2 != 0
     }
 
-    /// Opens a loopback port that accepts connections and never answers.
+    /// Opens a loopback port that accepts connections and never replies.
     private static func silentListener() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()

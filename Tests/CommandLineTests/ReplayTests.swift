@@ -137,7 +137,7 @@ struct ReplayTests {
         #expect(report["sent"]?["failed"]?.integerValue == sent && report["isComplete"] == .boolean(false))
     }
 
-    @Test func `If Redis answers with an error, the replay reports what was sent and how to continue`() throws {
+    @Test func `If Redis replies with an error, the replay reports what was sent and how to continue`() throws {
         let scene = try ReplayScene()
         let count = ReplayDecisions.batchSize + 1
         try scene.produce(commandsWithTokens(count, of: scene))

@@ -181,7 +181,7 @@ struct SendTests {
         #expect(timestampUpdater.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
     }
 
-    @Test func `No broker: after some seconds it says where it looks and why, and in the end that nobody answered`()
+    @Test func `No broker: after some seconds it says where it looks and why, and in the end that nobody responded`()
         throws
     {
         let run = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "delivery.timeout.ms=4000", input: command("a"))

@@ -7,7 +7,7 @@ import Testing
 struct SimulatorCommandTests {
     private let shapes = Repository.path("Config/examples/ride/shapes.json")
 
-    @Test func `It prints its addresses, has its apps, answers clients that trust it over HTTP/2, and ends on SIGTERM`()
+    @Test func `It prints its addresses, has its apps, serves clients that trust it over HTTP/2, and ends on SIGTERM`()
         throws
     {
         let directory = try TemporaryDirectory()
@@ -22,7 +22,7 @@ struct SimulatorCommandTests {
         let mode = try FileManager.default.attributesOfItem(atPath: directory.path("apns/AuthKey_SIMULATION.p8"))
         #expect(mode[.posixPermissions] as? Int == 0o600)
 
-        let answer = try curl(
+        let response = try curl(
             "--http2",
             "--cacert",
             directory.path("apns/ca.pem"),
@@ -32,8 +32,8 @@ struct SimulatorCommandTests {
             " %{http_version} %{http_code}",
             "https://localhost:\(port)/3/device/00"
         )
-        #expect(answer.contains(#"{"reason":""#))
-        #expect(answer.hasSuffix(" 2 400") || answer.hasSuffix(" 2 403"))
+        #expect(response.contains(#"{"reason":""#))
+        #expect(response.hasSuffix(" 2 400") || response.hasSuffix(" 2 403"))
         #expect(
             try curl("--data", #"{"app":"com.example.ride","devices":["p"]}"#, "\(control)/phones")
                 .contains(#""installed":1"#)

@@ -22,7 +22,7 @@ struct RedisKeysTests {
         let server = try redis("url: redis://u:p@cache:7000/3\nresponseTimeoutMilliseconds: 250")
         guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
         #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
-        #expect(server.responseDeadlineMilliseconds == 250 && server.tls == nil)
+        #expect(server.replyDeadlineMilliseconds == 250 && server.tls == nil)
         #expect(server.addresses == "redis://cache:7000/3", "without the password")
         #expect(try redis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
         #expect(try redis("url: rediss://cache").tls != nil)

@@ -54,7 +54,7 @@ import Testing
     /// - 6049, 7212: The check was wrong: an alert may be lost with a newer state that expires.
     /// - 7882: A draw was refunded while another draw was made. Redis took the refunded draw's time for the
     ///   other draw, so the next start was some milliseconds early.
-    /// - 21365, 30787: A push of an earlier assignment carried an alert, and its answer settled the alert's
+    /// - 21365, 30787: A push of an earlier assignment carried an alert, and its response settled the alert's
     ///   record of the new assignment.
     ///
     /// connections:

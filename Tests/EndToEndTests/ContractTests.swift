@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Commands that no phone could decode", .serialized, .timeLimit(.minutes(10)))
 struct ContractTests {
-    /// Returns a command whose date range is an object. APNs would answer 200, but the phone could not decode
+    /// Returns a command whose date range is an object. APNs would respond with 200, but the phone could not decode
     /// the state.
     private static func undecodableCommand(id: String) throws -> JSONObject {
         var command = try #require(try ExampleFiles("ride").records("traps/eta-as-an-object.jsonl").first)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The APNs host of one app does not answer. The app's commands are deferred, so nothing waits behind them in their
+/// The APNs host of one app does not respond. The app's commands are deferred, so nothing waits behind them in their
 /// partitions.
 @Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
 struct DeferralTests {
@@ -12,7 +12,7 @@ struct DeferralTests {
     private static let deferralSettings =
         "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
-    @Test func `A host that does not answer holds back no other app`() async throws {
+    @Test func `A host that does not respond holds back no other app`() async throws {
         try await onOwnThread {
             let apnsRelay = try TCPRelay()
             let run = try ExampleRun(["ride", "trip"]) { text, _ in

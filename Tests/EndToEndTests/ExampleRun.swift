@@ -100,8 +100,8 @@ final class ExampleRun {
         }
     }
 
-    /// A function for `configure`. With its changes a push waits a minute for its answer, and a drain takes up to 50 s,
-    /// so that a test on a slow machine can delay the answer.
+    /// A function for `configure`. With its changes a push waits a minute for its response, and a drain takes up to 50
+    /// s, so that a test on a slow machine can delay the response.
     static func withLongResponseTimeout(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")

@@ -107,7 +107,7 @@ struct LifetimeTests {
     }
 
     /// The worker defers the end and reads it again many times. Meanwhile the keeper must not produce a second end.
-    @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
+    @Test func `APNs responds with 503 for longer than a claim lasts when an activity is due`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"]) { text, deployment in
                 Self.withRestart(text, deployment).replacingOccurrences(of: "\nworker:\n", with: Self.deferralSettings)

@@ -112,8 +112,8 @@ struct MetricsTests {
 
     private func simulatorStatistics(of run: ExampleRun) throws -> JSONObject {
         let client = ControlClient(port: run.deployment.simulator.controlPort)
-        let answer = try JSONSerialization.jsonObject(with: Data(try client.successfulResponseBody("GET", "/stats")))
-        return try #require(answer as? JSONObject)
+        let response = try JSONSerialization.jsonObject(with: Data(try client.successfulResponseBody("GET", "/stats")))
+        return try #require(response as? JSONObject)
     }
 
     private func compare(_ scrape: Scrape, with statistics: JSONObject) throws {
@@ -138,8 +138,8 @@ struct MetricsTests {
         #expect(check.exitCode == 0 && check.text.isEmpty, "\(check.text)")
     }
 
-    /// The worker gets the signal to stop while a push has no answer. It reports at once that it drains, and
-    /// stays alive until the answer comes.
+    /// The worker gets the signal to stop while a push has no response. It reports at once that it drains, and
+    /// stays alive until the response comes.
     @Test func `A draining worker is alive, but not ready`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: ExampleRun.withLongResponseTimeout)
@@ -149,7 +149,7 @@ struct MetricsTests {
             try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
-            // APNs answers only after the test has checked the draining worker.
+            // APNs responds only after the test has checked the draining worker.
             let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }

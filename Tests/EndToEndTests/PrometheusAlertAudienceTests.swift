@@ -6,7 +6,7 @@ import Testing
 /// Audience commands come faster than rounds end, which causes ``CausewayRoundsSlow``.
 @Suite("The causes of alerts about audiences", .timeLimit(.minutes(10)))
 struct PrometheusAlertAudienceTests {
-    /// APNs answers after two seconds, and a command comes every second. A round therefore takes longer than
+    /// APNs responds after two seconds, and a command comes every second. A round therefore takes longer than
     /// the time between two commands.
     @Test func `Commands that come faster than rounds run cause an alert`() async throws {
         try await evaluatingAlerts(apps: ["match"]) { run, history in

@@ -201,7 +201,7 @@ struct PrometheusAlertCauseTests {
     }
 
     /// APNs refuses the stream of every push until the retry budget is empty. Then people end their activities, so APNs
-    /// answers 410 to the producer's further updates.
+    /// responds with 410 to the producer's further updates.
     @Test func `Failing pushes cause an alert`() async throws {
         try await evaluatingAlerts(lanes: 1) { run, history in
             let registeredPhones = try RegisteredPhones(run, count: 60)

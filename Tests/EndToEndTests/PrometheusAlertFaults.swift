@@ -85,7 +85,7 @@ enum RedisCluster {
         let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
         var meetCommandCount = 0
         try eventually("a cluster") {
-            // Redis forgets a CLUSTER MEET that is not answered in time, so the command is repeated.
+            // Redis forgets a CLUSTER MEET that gets no reply in time, so the command is repeated.
             if meetCommandCount % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
             meetCommandCount += 1
             return try ports.allSatisfy { port in

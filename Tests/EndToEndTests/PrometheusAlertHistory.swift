@@ -18,7 +18,7 @@ struct PrometheusAlertHistory {
     }()
 
     /// The readings in order, with the minutes for which each counts; a nil scrape means that the worker did
-    /// not answer.
+    /// not respond.
     private var readings: [(scrape: Scrape?, minutes: Int)] = []
     private var expectations: [(seconds: Int, alerts: [String])] = []
 

@@ -8,7 +8,7 @@ import Testing
 /// Causes alerts that need load, time, or rare faults. Exactly the expected alerts must fire.
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))
 struct PrometheusAlertLoadTests {
-    /// Redis does not answer for more than a minute, while commands keep coming.
+    /// Redis does not reply for more than a minute, while commands keep coming.
     @Test func `A growing lag during an outage of Redis causes an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
@@ -39,8 +39,8 @@ struct PrometheusAlertLoadTests {
         }
     }
 
-    /// APNs takes more than five seconds for each answer.
-    @Test func `Slow answers cause an alert`() async throws {
+    /// APNs takes more than five seconds for each response.
+    @Test func `Slow responses cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let registeredPhones = try RegisteredPhones(run, count: 16)
             try registeredPhones.send(to: registeredPhones.activities)
@@ -50,7 +50,7 @@ struct PrometheusAlertLoadTests {
             history.addQuiet(healthyScrape, minutes: 15)
             let slowFaults = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
             try run.setFaults(json: slowFaults)
-            // The next reading must count more late answers than the last one, so the test sends further
+            // The next reading must count more late responses than the last one, so the test sends further
             // pushes.
             for start in stride(from: 0, to: 16, by: 4) {
                 try registeredPhones.send(to: registeredPhones.activities[start..<start + 4])

@@ -67,7 +67,7 @@ struct PromiseTests {
     }
 
     @Test func `An outage of Redis for ten seconds loses nothing`() async throws {
-        // While Redis does not answer, it admits no command, so states wait for up to 18 spacings. A push that
+        // While Redis does not reply, it admits no command, so states wait for up to 18 spacings. A push that
         // was in flight when Redis went away may be sent again.
         let run = try await runSeason(
             [

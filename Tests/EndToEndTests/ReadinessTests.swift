@@ -48,7 +48,7 @@ struct ReadinessTests {
         }
     }
 
-    /// An overloaded APNs may answer 503 before it checks the provider token.
+    /// An overloaded APNs may respond with 503 before it checks the provider token.
     @Test func `A 503 after a refusal does not make a worker ready`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -59,7 +59,7 @@ struct ReadinessTests {
             try updates.sendWithoutWaiting()
             try run.await("a refusal") { (try? run.status(of: "/readyz")) == 503 }
             try run.setFaults(["serviceUnavailableShare": 1])
-            // A lane notes the answers in order. When the second 503 is counted, the lane has already
+            // A lane notes the responses in order. When the second 503 is counted, the lane has already
             // evaluated the first one.
             try run.await("two answers 503") {
                 (try Scrape(port: run.deployment.httpPort).sum("causeway_pushes_total", ["status": "503"]) ?? 0) >= 2

@@ -48,16 +48,16 @@ struct Scrape {
     var names: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
 }
 
-/// The answer to a request for one page of a worker.
+/// The response to a request for one page of a worker.
 struct WorkerPage {
     let status: Int
     let text: String
 
     init(_ path: String, port: UInt16) throws {
         let address = HTTPAddress(host: "127.0.0.1", port: port, path: path)
-        let answer = try HTTPClient(address: address, timeoutMilliseconds: 10_000).request()
-        status = answer.status
-        text = String(decoding: answer.body, as: UTF8.self)
+        let response = try HTTPClient(address: address, timeoutMilliseconds: 10_000).request()
+        status = response.status
+        text = String(decoding: response.body, as: UTF8.self)
     }
 }
 

@@ -8,7 +8,7 @@ import Testing
 /// continues from the commit, so nothing is lost. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
-    /// SIGTERM comes while pushes wait for APNs' answers. The worker finishes what it has begun, commits and
+    /// SIGTERM comes while pushes wait for APNs' responses. The worker finishes what it has begun, commits and
     /// exits with 0. The next worker continues from there. No push and no result is repeated, not even for
     /// commands above the committed offset that were settled while an earlier command waited for its spacing.
     @Test func `A worker drains under load, and loses nothing`() async throws {
@@ -19,7 +19,7 @@ struct ShutdownTests {
             let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
             try match.play(until: 10_000)
             try match.read { match.reader.tally.commands > 0 }
-            // APNs does not answer, so a fast worker also has pushes in flight and leaves commands to the
+            // APNs does not respond, so a fast worker also has pushes in flight and leaves commands to the
             // next worker.
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
@@ -50,7 +50,7 @@ struct ShutdownTests {
         }
     }
 
-    /// APNs no longer answers, so the drain would take its full time. A second signal ends it at once. The
+    /// APNs no longer responds, so the drain would take its full time. A second signal ends it at once. The
     /// next worker reads the unfinished commands again, and nothing is lost.
     @Test(arguments: [SIGTERM, SIGINT]) func `A second signal ends the drain without loss`(second: Int32) async throws {
         try await onOwnThread {
@@ -83,8 +83,8 @@ struct ShutdownTests {
         }
     }
 
-    /// A dependency neither answers nor closes its connection, so a command waits for Redis or APNs, or a result cannot
-    /// be written. The worker still ends within the drain time.
+    /// A dependency neither responds nor closes its connection, so a command waits for Redis or APNs, or a result
+    /// cannot be written. The worker still ends within the drain time.
     @Test(arguments: ["redis-server", "simulator", "broker"]) func `A frozen dependency delays no stop`(name: String)
         async throws
     {

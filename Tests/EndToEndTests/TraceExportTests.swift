@@ -102,7 +102,7 @@ struct TraceExportTests {
         }
     }
 
-    /// APNs answers 503 to the broadcast until the range has ended, so the broadcast ends last.
+    /// APNs responds with 503 to the broadcast until the range has ended, so the broadcast ends last.
     @Test func `A command whose broadcast ends last names its own span in its result`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.makeRun(
@@ -266,7 +266,7 @@ struct TraceExportTests {
         }
     }
 
-    /// The collector never answers. After one signal the worker waits for the collector. After a second
+    /// The collector never responds. After one signal the worker waits for the collector. After a second
     /// signal the worker ends.
     @Test func `A second signal does not wait for the collector`() async throws {
         try await onOwnThread {
@@ -280,7 +280,7 @@ struct TraceExportTests {
             #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            // A worker that waits for the request's end would log that the collector did not answer.
+            // A worker that waits for the request's end would log that the collector did not respond.
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("traces were dropped") && !log.contains("traces cannot be exported"), "\(log)")
         }

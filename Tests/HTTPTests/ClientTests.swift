@@ -33,7 +33,7 @@ struct ClientTests {
         }
     }
 
-    @Test func `Chunked answers are read`() async throws {
+    @Test func `Chunked responses are read`() async throws {
         var limits = HTTPServerLimits()
         limits.streamsMax = 1
         let responder: TestServer.Responder = { exchange in
@@ -48,7 +48,7 @@ struct ClientTests {
         }
     }
 
-    @Test func `The size of an answer is limited`() async throws {
+    @Test func `The size of a response is limited`() async throws {
         try await TestServer.run { server in
             var client = Self.client(server.port, "/12345")
             client.responseBodyBytesMax = 5
@@ -68,7 +68,7 @@ struct ClientTests {
         ("HTTP/1.0 200 OK\r\n\r\n{}", 200),
         ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n{}", 201),
     ])
-    func `Answers of other servers are read`(_ text: String, _ status: Int) async throws {
+    func `Responses of other servers are read`(_ text: String, _ status: Int) async throws {
         let response = try await ScriptedPeer.serve(text) { try Self.client($0).request() }
         #expect(response.status == status && response.body == Array("{}".utf8))
     }
@@ -82,7 +82,7 @@ struct ClientTests {
         ("220 mail", .responseMalformed),
         ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .responseTooLarge),
     ])
-    func `The error says why an answer is invalid`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
+    func `The error says why a response is invalid`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
         let error = await #expect(throws: HTTPClientError.self) {
             try await ScriptedPeer.serve(text) { try Self.client($0).request() }
         }

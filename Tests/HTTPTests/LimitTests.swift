@@ -26,7 +26,7 @@ struct LimitTests {
         }
     }
 
-    /// A connection whose request waits for an answer is not closed to make room. A further client is
+    /// A connection whose request waits for a response is not closed to make room. A further client is
     /// refused.
     @Test func `A request that waits keeps its connection`() async throws {
         let exchanges = AsyncQueue<HTTPExchange>()
@@ -161,9 +161,9 @@ struct LimitTests {
         }
     }
 
-    /// A request waits for an answer (long poll) while the server stops. An answer in time is still sent;
+    /// A request waits for a response (long poll) while the server stops. A response in time is still sent;
     /// otherwise the connection closes.
-    @Test(arguments: [true, false]) func `The server stops during a long poll`(isAnswered: Bool) async throws {
+    @Test(arguments: [true, false]) func `The server stops during a long poll`(hasResponse: Bool) async throws {
         let exchanges = AsyncQueue<HTTPExchange>()
         let responder: TestServer.Responder = {
             exchanges.send($0)
@@ -175,10 +175,10 @@ struct LimitTests {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
             server.server.requestStop()
-            if isAnswered { exchange.respond(HTTPResponse(status: 200, text: "late")) }
+            if hasResponse { exchange.respond(HTTPResponse(status: 200, text: "late")) }
             let response = client.readToEnd()
             #expect(
-                response.hasSuffix("Connection: close\r\n\r\nlate") == isAnswered && response.isEmpty == !isAnswered
+                response.hasSuffix("Connection: close\r\n\r\nlate") == hasResponse && response.isEmpty == !hasResponse
             )
             #expect(idleClient.readToEnd() == "")
         }

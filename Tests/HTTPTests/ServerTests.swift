@@ -61,7 +61,7 @@ struct ServerTests {
         }
     }
 
-    @Test func `The answer to HEAD has no body`() async throws {
+    @Test func `The response to HEAD has no body`() async throws {
         try await TestServer.run { server in
             let client = try server.connect()
             client.send("HEAD /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -78,7 +78,7 @@ struct ServerTests {
         ("GET / HTTP/1.1\r\n" + String(repeating: "X: y\r\n", count: 65) + "\r\n", 431),
         (String(repeating: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", count: 40), 400),
     ])
-    func `A refused request is answered, and its connection ends`(_ request: String, _ status: Int) async throws {
+    func `A refused request gets a response, and its connection ends`(_ request: String, _ status: Int) async throws {
         try await TestServer.run { server in
             let client = try server.connect()
             client.send(request)
@@ -87,8 +87,8 @@ struct ServerTests {
         }
     }
 
-    /// Another thread answers later. The next requests on the connection wait for this answer.
-    @Test func `An answer may come later`() async throws {
+    /// Another thread responds later. The next requests on the connection wait for this response.
+    @Test func `A response may come later`() async throws {
         let exchanges = AsyncQueue<HTTPExchange>()
         let responder: TestServer.Responder = {
             exchanges.send($0)
@@ -104,11 +104,11 @@ struct ServerTests {
                 exchange.respond(HTTPResponse(status: 200, text: "never"))
                 #expect(try client.readResponse().body == "late \(number)")
             }
-            // The exchange is released without an answer.
+            // The exchange is released without a response.
             client.send("GET /3 HTTP/1.1\r\nHost: a\r\n\r\n")
             _ = try await exchanges.next()
             #expect(try client.readResponse().status == 500)
-            // An answer to a client that has closed is dropped.
+            // A response to a client that has closed is dropped.
             let disconnectedClient = Mutex<RawHTTPClient?>(try server.connect())
             disconnectedClient.withLock { $0?.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\n") }
             let exchange = try await exchanges.next()
@@ -117,9 +117,9 @@ struct ServerTests {
         }
     }
 
-    /// The answer is larger than the output that may wait in a connection (`Stream.outputBytesMax`). One client reads
+    /// The response is larger than the output that may wait in a connection (`Stream.outputBytesMax`). One client reads
     /// it all. The other reads nothing, and the server closes its connection after the idle timeout.
-    @Test func `A large answer is sent in parts`() async throws {
+    @Test func `A large response is sent in parts`() async throws {
         let largeBody = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
         var limits = HTTPServerLimits()
         limits.idleTimeoutMilliseconds = 500

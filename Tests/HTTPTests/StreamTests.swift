@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// Answers that grow, such as Server-Sent Events.
+/// Responses that grow, such as Server-Sent Events.
 @Suite(.timeLimit(.minutes(5)))
 struct StreamTests {
     private static let eventStreamHead = HTTPResponse(
@@ -21,7 +21,7 @@ struct StreamTests {
         return limits
     }
 
-    /// Runs a server that answers each request with a stream, and gives the streams to the test.
+    /// Runs a server that responds to each request with a stream, and gives the streams to the test.
     private static func run(
         _ limits: HTTPServerLimits = limits(),
         _ body: @Sendable @escaping (TestServer, AsyncQueue<HTTPResponseStream>) async throws -> Void

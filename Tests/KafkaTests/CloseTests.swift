@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func `Closing while the assignment is under way does not abort`() async throws {
-        // The consumer has joined the group, but the answer with its assignment fails. If librdkafka closed such a
+        // The consumer has joined the group, but the response with its assignment fails. If librdkafka closed such a
         // consumer, its cooperative-sticky assignor would abort the process. So `close` does not begin to leave.
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

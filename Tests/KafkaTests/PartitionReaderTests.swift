@@ -102,7 +102,7 @@ struct PartitionReaderTests {
         #expect(reader.partition(of: [1], among: partitions, partitioner: "consistent").map { $0 < partitions } == true)
     }
 
-    @Test func `An unknown topic, and brokers that do not answer`() throws {
+    @Test func `An unknown topic, and brokers that do not respond`() throws {
         let broker = try EmbeddedBroker()
         broker.setError(topic: "missing", code: 3)
         let reader = try reader(broker, topic: "missing")
@@ -118,7 +118,7 @@ struct PartitionReaderTests {
         _ = alone.close(timeoutMilliseconds: 5_000)
     }
 
-    @Test func `The time limit ends a reading without an answer`() throws {
+    @Test func `The time limit ends a reading without a broker`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, [(key: "k", value: "v")])

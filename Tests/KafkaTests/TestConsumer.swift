@@ -95,8 +95,8 @@ final class TestConsumer: CustomStringConvertible {
     }
 
     /// Polls until the next record comes, and returns it; nil if none comes within `eventLimitMilliseconds`. Even a
-    /// record that was produced together with the previous one may come later, because the embedded broker answers a
-    /// fetch with one batch.
+    /// record that was produced together with the previous one may come later, because the embedded broker responds to
+    /// a fetch with one batch.
     func nextMessage() async -> Message? {
         let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         while true {

@@ -29,7 +29,7 @@ struct RangeResultTests {
     }
 
     @Test
-    func `A range's result has its segments, a count of each outcome that occurred, and the first and the last answer`()
+    func `A range's result has its segments, a count of each outcome that occurred, and the first and last response`()
         throws
     {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))

@@ -104,7 +104,7 @@ struct ReferenceTests {
             least.droppedFieldNames = texts[5]!
             (least.policy, least.attempts, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
             (least.recordTimestampMilliseconds, least.receivedAtMilliseconds, least.admittedAtMilliseconds) = (1, 2, 3)
-            (least.sentAtMilliseconds, least.answeredAtMilliseconds) = (4, 5)
+            (least.sentAtMilliseconds, least.responseAtMilliseconds) = (4, 5)
             return (try writtenObject { least.write(to: &$0) }, leastObject)
         }
         try expect(.result, "commandResult", full: [full], least: least)

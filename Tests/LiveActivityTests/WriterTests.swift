@@ -160,7 +160,7 @@ struct WrittenRecordTests {
             result.receivedAtMilliseconds = 2
             result.admittedAtMilliseconds = 3
             result.sentAtMilliseconds = 4
-            result.answeredAtMilliseconds = 5
+            result.responseAtMilliseconds = 5
             return try writtenObject { result.write(to: &$0) }
         }
         let expected: [String: Any] = [

@@ -149,7 +149,7 @@ struct CollectionTests {
         #expect(tornReadCount == 0)
     }
 
-    @Test func `Answers are counted as in Apple's table`() {
+    @Test func `Responses are counted as in Apple's table`() {
         let table = Fixture.labels.responses
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])

@@ -32,7 +32,7 @@ struct DiagnosisTests {
         #expect(busy == [])
     }
 
-    /// The host answers with a certificate, so the network's rules for outgoing connections are not the
+    /// The host responds with a certificate, so the network's rules for outgoing connections are not the
     /// cause.
     @Test func `A refused certificate is not reported as an egress problem`() throws {
         func finding(_ kinds: [LogKind]) throws -> Finding {
@@ -113,7 +113,7 @@ struct DiagnosisTests {
         #expect(many == ["CausewayChannelsNearLimit"])
     }
 
-    @Test func `Answers are judged by their share`() {
+    @Test func `Responses are judged by their share`() {
         func pushFindings(_ responses: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
             Self.alerts { worker in
                 let table = worker.registry.labels.responses

@@ -73,7 +73,7 @@ struct EndpointTests {
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", 413),
         ("\u{16}\u{3}\u{1}\r\n\r\n", 400), ("GET / HTTP/1.1\r\nX: " + String(repeating: "x", count: 9_000), 431),
     ])
-    func `A refused request is answered, and its connection ends`(_ request: String, _ status: Int) async throws {
+    func `A refused request gets a response, and its connection ends`(_ request: String, _ status: Int) async throws {
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
             client.send(request)

@@ -2,8 +2,8 @@ import Reactor
 import Synchronization
 import Testing
 
-/// A collector on loopback, with or without TLS. It answers the first request with the first of its responses, and so
-/// on. Further requests get no answer.
+/// A collector on loopback, with or without TLS. It responds to the first request with the first of its responses, and
+/// so on. Further requests get no response.
 final class TestCollector: Sendable {
     private struct State {
         var responses: [String]

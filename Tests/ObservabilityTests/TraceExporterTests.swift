@@ -9,8 +9,8 @@ import Testing
 
 @Suite("The export of traces", .timeLimit(.minutes(5)), .ownThread)
 struct TraceExporterTests {
-    /// The bytes that arrive must not extend the request's time limit. The collector never completes its answer.
-    @Test func `A collector that answers byte by byte is left in time`() async throws {
+    /// The bytes that arrive must not extend the request's time limit. The collector never completes its response.
+    @Test func `A collector that responds byte by byte is left in time`() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }
         let request = CollectorRequest(
@@ -44,7 +44,7 @@ struct TraceExporterTests {
         #expect(Self.droppedRecords(in: scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.counters.failureCounts[Int(TracePostFailure.unconnected.rawValue)] == 1)
-        // After a second signal to stop, the exporter waits for no answer.
+        // After a second signal to stop, the exporter waits for no response.
         scene.rings[1].push(Fixture.trace)
         await exporter.dropRemainingTraces()
         #expect(Self.droppedRecords(in: scene.log) == 704)
@@ -56,8 +56,8 @@ struct TraceExporterTests {
         )
     }
 
-    /// The collector never answers. After a second signal to stop, the exporter does not wait for it.
-    @Test func `An exporter that must end at once waits for no answer`() async throws {
+    /// The collector never responds. After a second signal to stop, the exporter does not wait for it.
+    @Test func `An exporter that must end at once waits for no response`() async throws {
         let scene = try CollectorScene(responses: [])
         defer { scene.close() }
         let exporter = try scene.exporter()
@@ -88,7 +88,7 @@ struct TraceExporterTests {
     func `Failures are counted by reason`(response: String, reason: TracePostFailure, drop: TraceDropReason)
         async throws
     {
-        // The exporter repeats a request after an answer such as 503, so the collector needs an answer for
+        // The exporter repeats a request after a response such as 503, so the collector needs a response for
         // each attempt.
         let scene = try CollectorScene(responses: Array(repeating: response, count: TraceExporter.attemptsMax))
         defer { scene.close() }

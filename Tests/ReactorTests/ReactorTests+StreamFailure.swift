@@ -38,10 +38,10 @@ extension ReactorTests {
             #expect(failure(to: path, loop: loop)?.code == .connectFailed(ENOENT))
         }
 
-        @Test func `An unanswered connection times out`() throws {
+        @Test func `A connection that nobody accepts times out`() throws {
             let loop = try EventLoop()
             // The listener's queue has room for one connection that is never accepted, so later connections
-            // get no answer.
+            // get no response.
             let recorder = StreamRecorder()
             let listeningDescriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(listeningDescriptor) }
@@ -69,7 +69,7 @@ extension ReactorTests {
             for filler in fillers { filler.close() }
         }
 
-        @Test func `A server that never answers the handshake times out`() throws {
+        @Test func `A server that never responds to the handshake times out`() throws {
             let loop = try EventLoop()
             let server = try StreamServer(loop: loop)
             let tls = try TestCertificates().client()

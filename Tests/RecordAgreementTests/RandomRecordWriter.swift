@@ -79,7 +79,7 @@ struct RandomRecordWriter {
             randomMilliseconds(), randomMilliseconds()
         )
         (result.admittedAtMilliseconds, result.sentAtMilliseconds) = (randomMilliseconds(), randomMilliseconds())
-        result.answeredAtMilliseconds = randomMilliseconds()
+        result.responseAtMilliseconds = randomMilliseconds()
         return jsonBytes { result.write(to: &$0) }
     }
 

@@ -83,7 +83,7 @@ public final class RedisProcess {
         processIdentifier = -1
     }
 
-    /// Freezes the process. Its connections stay open, but it answers nothing.
+    /// Freezes the process. Its connections stay open, but it replies to nothing.
     public func suspend() { Glibc.kill(processIdentifier, SIGSTOP) }
 
     public func resume() { Glibc.kill(processIdentifier, SIGCONT) }

@@ -41,7 +41,7 @@ import Testing
     @Test func `Members join while every slot moves, and none is lost`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
         #expect(caller.turn { caller.store.isReady })
         caller.joinMore(2_000)
@@ -65,7 +65,7 @@ import Testing
     @Test func `A failover loses the last writes: members join again, and a range is claimed again`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         #expect(caller.turn { caller.store.isReady })
@@ -110,7 +110,7 @@ import Testing
     @Test func `Every slot moves between two calls: pages, claims and counts are unchanged`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         let version = Version(timestamp: 1_790_000_000, sequence: 0)

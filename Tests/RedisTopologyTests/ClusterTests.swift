@@ -19,7 +19,7 @@ import Testing
     private func makeCaller(_ cluster: ClusterProcesses, deadlineMilliseconds: Int64 = 20_000) throws -> TopologyCaller
     {
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        configuration.replyDeadlineMilliseconds = deadlineMilliseconds
         return try TopologyCaller(configuration)
     }
 
@@ -30,11 +30,11 @@ import Testing
         // The first address has no server. If the client tries it first, it must then try the other one.
         let url = "redis://127.0.0.1:\(try Listener.findUnusedLoopbackPort()),\(cluster.primaries[1].location)"
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let caller = try TopologyCaller(configuration)
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == activities.count)
         #expect(caller.repeatedFailures.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
@@ -50,9 +50,9 @@ import Testing
             caller.step(waitMilliseconds: 0)
             // Some keys have already moved to the new owner, but their slots have not. The calls must still get
             // replies.
-            if resharding.areKeysAhead && resharding.batchIndex % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
+            if resharding.areKeysAhead && resharding.batchIndex % 8 == 0 { try #require(caller.awaitAllReplies()) }
         }
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         // The first redirection tells the client the new owner of a slot, so only few calls are redirected.
         #expect(caller.repeatedFailures[.moved] ?? 0 < caller.replyCount / 4)
         #expect(caller.replyCount > 20_000)
@@ -79,7 +79,7 @@ import Testing
         let caller = try makeCaller(cluster)
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         try cluster.finishReplication()
         caller.reset()
 
@@ -90,16 +90,16 @@ import Testing
         let orphans = activities.filter { Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound }
         let otherCount = activities.count - orphans.count
         var unavailableServerCount = 0
-        let isAnswered = caller.turn {
+        let haveOthersReplied = caller.turn {
             unavailableServerCount = max(unavailableServerCount, caller.client.unavailableServerCount)
-            // The other servers may answer before the client notices that the killed server's connection is
+            // The other servers may reply before the client notices that the killed server's connection is
             // closed.
             return caller.replyCount >= otherCount && unavailableServerCount > 0
         }
-        #expect(isAnswered && caller.client.isReady)
+        #expect(haveOthersReplied && caller.client.isReady)
         #expect(caller.waitingCount > 0, "the others waited for the replica")
         #expect((1...2).contains(unavailableServerCount), "the primary, and its replica when it is being connected to")
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.turn { caller.client.unavailableServerCount == 0 })
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
         #expect(caller.refusedFailures.isEmpty)
@@ -110,21 +110,21 @@ import Testing
         try waitUntil([cluster.primaries[0]]) { $0.command("ROLE").first == "slave" }
         caller.reset()
         caller.enqueue(activities, claim: secondClaim)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == 0 && caller.repeatedFailures.isEmpty)
     }
 
-    @Test func `A primary is frozen: its calls time out, and its replica answers them`() throws {
+    @Test func `A primary is frozen: its calls time out, and its replica replies to them`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         let caller = try makeCaller(cluster, deadlineMilliseconds: 1_000)
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         try cluster.finishReplication()
         caller.reset()
         cluster.primaries[1].suspend()
         caller.enqueue(activities, claim: secondClaim)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.repeatedFailures[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
         // The frozen primary continues. Until it learns of the failover, it still acts as the primary, but the client
@@ -133,19 +133,19 @@ import Testing
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
         caller.reset()
         caller.enqueue(activities, claim: secondClaim)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == 0)
     }
 
     @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls continue`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         configuration.requiredReplicaCount = 1
         let caller = try TopologyCaller(configuration)
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim, isRegistration: true)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == activities.count && caller.repeatedFailures.isEmpty)
         #expect(cluster.primaries.allSatisfy { Self.callCount(of: "wait", on: $0) > 0 })
 
@@ -164,7 +164,7 @@ import Testing
         )
         #expect(activitiesOfPrimary.allSatisfy { caller.verdicts[$0] == nil })
         cluster.replicas[1].resume()
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == activities.count + starts.count)
         #expect(Set(caller.repeatedFailures.keys).isSubset(of: [.replicasMissing]))
     }

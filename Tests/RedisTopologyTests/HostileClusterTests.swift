@@ -12,7 +12,7 @@ import Testing
     private func makeCaller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> TopologyCaller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         return try TopologyCaller(configuration, loop: loop)
     }
 
@@ -32,7 +32,7 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         node.callReplies = ["-\(text)\r\n"]
         caller.enqueue(0..<10, claim: 1)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == 10 && caller.verdicts.values.allSatisfy { $0 == .duplicate })
         #expect(caller.repeatedFailures[code] ?? 0 >= 1 && caller.refusedFailures.isEmpty)
     }
@@ -45,7 +45,7 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         node.callReplies = ["-\(text)\r\n"]
         caller.enqueue(0..<10, claim: 1)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == 9 && caller.refusedFailures == [code: 1] && caller.repeatedFailures.isEmpty)
     }
 
@@ -54,30 +54,30 @@ import Testing
         let owner = try FakeNode(loop: loop)
         let other = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
-        #expect(caller.isAnswered())
+        #expect(caller.getsReplies())
         owner.callReplies = ["-ASK 1 \(other.location)\r\n"]
-        #expect(caller.isAnswered() && other.callCount == 1 && other.askingCount == 1)
-        #expect(caller.isAnswered() && other.callCount == 1 && other.askingCount == 1)
+        #expect(caller.getsReplies() && other.callCount == 1 && other.askingCount == 1)
+        #expect(caller.getsReplies() && other.callCount == 1 && other.askingCount == 1)
     }
 
-    @Test func `ASK to a server that does not answer comes back to the owner`() throws {
+    @Test func `ASK to a server that does not reply comes back to the owner`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
-        #expect(caller.isAnswered())
+        #expect(caller.getsReplies())
         owner.callReplies = ["-ASK 1 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
         // The call goes back to the owner without another look-up of the slots.
-        #expect(caller.isAnswered() && owner.callCount == 3 && owner.lookUpCount == 1)
+        #expect(caller.getsReplies() && owner.callCount == 3 && owner.lookUpCount == 1)
     }
 
-    @Test func `MOVED to a server that does not answer is corrected by the next look-up of the slots`() throws {
+    @Test func `MOVED to a server that does not reply is corrected by the next look-up of the slots`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
-        #expect(caller.isAnswered(1))
+        #expect(caller.getsReplies(1))
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
         owner.callReplies = ["-MOVED \(slot) 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
-        #expect(caller.isAnswered(1))
+        #expect(caller.getsReplies(1))
         #expect(caller.repeatedFailures[.moved] == 1 && owner.callCount == 3)
     }
 
@@ -85,11 +85,11 @@ import Testing
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try makeCaller(loop, nodes[0])
-        #expect(caller.isAnswered(1))
+        #expect(caller.getsReplies(1))
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
         nodes[0].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
-        #expect(caller.isAnswered(1))
+        #expect(caller.getsReplies(1))
         #expect(caller.refusedFailures.isEmpty)
     }
 
@@ -99,7 +99,7 @@ import Testing
         seeds[0].slots = ":1\r\n"
         seeds[1].slots = "*0\r\n"
         let caller = try makeCaller(loop, seeds[0], seeds[1], seeds[2])
-        #expect(caller.isAnswered())
+        #expect(caller.getsReplies())
         #expect(seeds[2].callCount == 1 && caller.reasons.isEmpty)
     }
 
@@ -108,13 +108,13 @@ import Testing
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
         // When a node has lost its slots, the client closes the connection to the node after twice this time.
-        configuration.responseDeadlineMilliseconds = 1_000
+        configuration.replyDeadlineMilliseconds = 1_000
         let caller = try TopologyCaller(configuration, loop: loop)
-        #expect(caller.isAnswered(1))
+        #expect(caller.getsReplies(1))
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
         nodes[0].slots = nodes[1].allSlots
         nodes[0].callReplies = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
-        #expect(caller.isAnswered(1) && nodes[1].callCount == 1)
+        #expect(caller.getsReplies(1) && nodes[1].callCount == 1)
         #expect(caller.turn { nodes[0].connectionCount == 0 && nodes[1].connectionCount == 1 })
         #expect(caller.reasons.isEmpty)
     }

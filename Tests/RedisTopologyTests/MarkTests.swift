@@ -66,7 +66,7 @@ import Testing
         let startTime = ContinuousClock.now
         let task = Task {
             var configuration = RedisConfiguration(url: try RedisURL(url))
-            configuration.responseDeadlineMilliseconds = 50_000
+            configuration.replyDeadlineMilliseconds = 50_000
             return try PrimaryMarks(configuration: configuration, group: "group").readMarks(["a"]).count
         }
         task.cancel()

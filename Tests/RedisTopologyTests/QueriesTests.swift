@@ -63,7 +63,7 @@ import Testing
             cluster.primaries[owner ?? 0].command("HSET", key, "name", key)
         }
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let queries = try RedisQueries(configuration: configuration)
         func hasAll() throws -> Bool {
             try queries.readHashes(keys.map(bytes)).map { $0.first?.value } == keys.map(bytes)
@@ -86,7 +86,7 @@ import Testing
     @Test func `Shared provider tokens in a cluster, also while slots move`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let (one, other) = (
             try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
@@ -130,7 +130,7 @@ import Testing
         let server = try RedisServer()
         server.suspend()
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(server.location)"))
-        configuration.responseDeadlineMilliseconds = 50
+        configuration.replyDeadlineMilliseconds = 50
         let queries = try RedisQueries(configuration: configuration)
         #expect {
             try queries.serverTimeMilliseconds()

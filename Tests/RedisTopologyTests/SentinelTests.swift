@@ -51,7 +51,7 @@ import Testing
         func primary() -> RedisServer? { servers.first { $0.command("ROLE").first == "master" } }
 
         /// Asks the first Sentinel to make `server` the primary. Call this method again until it succeeds: on a busy
-        /// machine a server may answer too late, and the Sentinel then gives up.
+        /// machine a server may reply too late, and the Sentinel then gives up.
         func move(to server: RedisServer) {
             let readField = Self.readMasterInformation(of: sentinels[0])
             guard let port = readField("port"), port != "\(server.port)",
@@ -69,7 +69,7 @@ import Testing
     private func makeCaller(_ sentinels: String, name: String = "mymaster") throws -> TopologyCaller {
         let url = try RedisURL(sentinels, defaultPort: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@\(name)/0"), topology: .sentinel(url))
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         return try TopologyCaller(configuration)
     }
 
@@ -83,14 +83,14 @@ import Testing
             "redis://:watch@127.0.0.1:\(try Listener.findUnusedLoopbackPort()),\(watched.sentinelHosts)"
         )
         caller.enqueue(activities, claim: 1)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == activities.count && caller.events == [.ready])
         try awaitReplication(from: formerPrimary, to: watched.servers[1])
         caller.reset()
 
         formerPrimary.kill()
         caller.enqueue(activities, claim: 2)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(
             caller.verdicts.count == activities.count && sentCount(caller) == 0,
             "the replica did not have everything"
@@ -113,7 +113,7 @@ import Testing
                 return caller.events.contains(.ready)
             }
         )
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == 0 && caller.refusedFailures.isEmpty)
         #expect(watched.primary() === formerPrimary)
     }
@@ -123,7 +123,7 @@ import Testing
         let watched = try WatchedServers()
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", defaultPort: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
-        configuration.responseDeadlineMilliseconds = 20_000
+        configuration.replyDeadlineMilliseconds = 20_000
         let (one, other) = (
             try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
@@ -172,6 +172,6 @@ import Testing
         #expect(caller.events.allSatisfy { $0 == .lost(.readOnly) })
         replica.command("REPLICAOF", "NO", "ONE")
         #expect(caller.turn { caller.client.isReady })
-        #expect(caller.isAnswered())
+        #expect(caller.getsReplies())
     }
 }

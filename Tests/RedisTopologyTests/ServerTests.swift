@@ -16,7 +16,7 @@ import Testing
         deadlineMilliseconds: Int64 = 20_000
     ) throws -> TopologyCaller {
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: topology, tls: tls)
-        configuration.responseDeadlineMilliseconds = deadlineMilliseconds
+        configuration.replyDeadlineMilliseconds = deadlineMilliseconds
         return try TopologyCaller(configuration)
     }
 
@@ -25,7 +25,7 @@ import Testing
     @Test func `A Unix socket`() throws {
         let server = try RedisServer()
         let caller = try makeCaller("unix://\(server.socketPath)")
-        #expect(caller.isAnswered() && caller.events == [.ready])
+        #expect(caller.getsReplies() && caller.events == [.ready])
     }
 
     /// A server whose TLS port has a certificate for `localhost` and 127.0.0.1, and requires a client certificate.
@@ -65,7 +65,7 @@ import Testing
         let trustedContext = try secure.context(showsCertificate: true)
         for host in ["localhost", "127.0.0.1"] {
             let caller = try makeCaller("rediss://\(host):\(secure.port)", tls: trustedContext)
-            #expect(caller.isAnswered() && caller.events == [.ready], "\(host)")
+            #expect(caller.getsReplies() && caller.events == [.ready], "\(host)")
         }
         let callerWithoutCertificate = try makeCaller(
             "rediss://localhost:\(secure.port)",
@@ -101,7 +101,7 @@ import Testing
             topology: .cluster
         )
         caller.enqueue(0..<100, claim: 1)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == 100 && caller.refusedFailures.isEmpty)
         let callerWithWrongPassword = try self.makeCaller(
             "rediss://causeway:hunter2@localhost:\(secure.port)",
@@ -144,15 +144,15 @@ import Testing
         let server = try RedisServer()
         let caller = try makeCaller("redis://\(server.location)")
         caller.enqueue(0..<1_000, claim: 1)
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         caller.reset()
         caller.enqueue(0..<1_000, claim: 2)
         #expect(caller.turn { caller.replyCount > 0 })
         server.command("FLUSHALL")
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
-        #expect(caller.turnUntilAllAnswered())
-        // All calls are answered. Only the missing scripts may have delayed some of them.
+        #expect(caller.awaitAllReplies())
+        // All calls get their replies. Only the missing scripts may have delayed some of them.
         #expect(caller.verdicts.values.contains(.send))
         #expect(caller.repeatedFailures.keys.allSatisfy { $0 == .noScript } && caller.refusedFailures.isEmpty)
         #expect(caller.client.isReady)
@@ -167,7 +167,7 @@ import Testing
             server.kill()
             #expect(caller.turn { !caller.client.isReady })
             try server.start()
-            #expect(caller.turnUntilAllAnswered())
+            #expect(caller.awaitAllReplies())
             #expect(caller.verdicts.count == 1_000)
             caller.reset()
         }
@@ -176,15 +176,15 @@ import Testing
     @Test func `A server that hangs is left, and used again when it continues`() throws {
         let server = try RedisServer()
         let caller = try makeCaller("redis://\(server.location)", deadlineMilliseconds: 1_000)
-        #expect(caller.isAnswered())
+        #expect(caller.getsReplies())
         caller.reset()
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)
-        // The frozen server still accepts connections, but answers nothing on them.
+        // The frozen server still accepts connections, but replies to nothing on them.
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
         #expect(caller.repeatedFailures == [.deadline: 1_000])
         server.resume()
-        #expect(caller.turnUntilAllAnswered())
+        #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == 1_000 && caller.refusedFailures.isEmpty)
     }
 }

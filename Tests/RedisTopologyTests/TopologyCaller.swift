@@ -99,12 +99,12 @@ final class TopologyCaller {
         loop.turn(withinMilliseconds: limitMilliseconds, waitMilliseconds: 20, step: prepareTurn, until: condition)
     }
 
-    func turnUntilAllAnswered() -> Bool { turn { waitingCount == 0 } }
+    func awaitAllReplies() -> Bool { turn { waitingCount == 0 } }
 
     /// Makes a call. Returns whether all calls get their replies in time.
-    func isAnswered(_ activity: Int = 999_999) -> Bool {
+    func getsReplies(_ activity: Int = 999_999) -> Bool {
         enqueue([activity], claim: 1)
-        return turnUntilAllAnswered()
+        return awaitAllReplies()
     }
 
     static func key<Value>(_ activity: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {

@@ -25,17 +25,17 @@ public func eventually(
     try pollUntilPresent(what(), within: limit, every: interval) { try condition() ? () : nil }
 }
 
-/// Polls until the answer is not nil, and returns it.
+/// Polls until the value is not nil, and returns it.
 @discardableResult
-public func pollUntilPresent<Answer>(
+public func pollUntilPresent<Value>(
     _ what: @autoclosure () -> String,
     within limit: Duration = eventLimit,
     every interval: Duration = .milliseconds(20),
-    _ ask: () throws -> Answer?
-) throws -> Answer {
+    _ ask: () throws -> Value?
+) throws -> Value {
     let deadline = ContinuousClock.now + limit
     while true {
-        if let answer = try ask() { return answer }
+        if let value = try ask() { return value }
         guard ContinuousClock.now < deadline else { throw Timeout(what: what()) }
         Thread.sleep(forTimeInterval: interval / .seconds(1))
     }

@@ -33,7 +33,7 @@ struct ManagementFault: Error, Sendable, Equatable {
 /// Why a request to the management service did not succeed.
 public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Cause: Sendable, Equatable {
-        /// APNs answered with another status than the documented one for success. The reason may be `absent`.
+        /// APNs responded with another status than the documented one for success. The reason may be `absent`.
         case refused(Reason)
         /// APNs did not process the request.
         case notProcessed
@@ -56,7 +56,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
         switch cause {
         case .notProcessed, .ambiguous, .malformed: true
         case .refused(let reason):
-            ResponseDisposition(kind: .answered, status: UInt16(clamping: status), reason: reason).retryHelps
+            ResponseDisposition(kind: .responded, status: UInt16(clamping: status), reason: reason).retryHelps
         }
     }
 }

@@ -84,8 +84,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         } catch {
             end(error.description)
         }
-        // If the exchange ends before the resolver answers, the loop still holds this closure. A strong reference would
-        // then be a cycle of loop, closure and exchange, and none of them would be freed.
+        // If the exchange ends before the resolver responds, the loop still holds this closure. A strong reference
+        // would then be a cycle of loop, closure and exchange, and none of them would be freed.
         loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }
@@ -282,7 +282,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func goAwayReceived(_ frame: Frame) {
         let lastStream = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        // The server still answers a request whose stream is not above `lastStream`.
+        // The server still responds to a request whose stream is not above `lastStream`.
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let text =
             "\(endpoint.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"

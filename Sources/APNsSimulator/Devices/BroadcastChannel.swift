@@ -4,7 +4,7 @@ import Numbers
 public struct ChannelRules: Sendable, Equatable {
     /// The maximum number of open channels of one app.
     public var channelsPerApp: Int
-    /// How fast one channel accepts broadcasts; nil: at any rate. APNs answers 429 to broadcasts above this
+    /// How fast one channel accepts broadcasts; nil: at any rate. APNs responds with 429 to broadcasts above this
     /// rate. An Apple engineer has named a limit of one a second.
     public var publishBudget: DeviceRules.Budget?
 

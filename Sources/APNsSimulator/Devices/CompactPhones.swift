@@ -56,7 +56,7 @@ struct CompactPhones {
         let definition: CompactCrowd
         let appIndex: Int
         var phones: [CompactPhone]
-        /// When tokens of the crowd last became invalid, UNIX milliseconds. An answer 410 gives this time for
+        /// When tokens of the crowd last became invalid, UNIX milliseconds. A 410 gives this time for
         /// every invalid token of the crowd.
         var tokensRetiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()

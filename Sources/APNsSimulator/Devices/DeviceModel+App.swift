@@ -19,9 +19,9 @@ extension DeviceModel {
 
     /// What happens to a token that was replaced.
     public enum ReplacedTokenBehavior: String, Sendable {
-        /// APNs answers 410 to pushes for the old token, after the grace time of ``DeviceRules``.
+        /// APNs responds with 410 to pushes for the old token, after the grace time of ``DeviceRules``.
         case retired
-        /// APNs still answers 200 to pushes for the old token, but no phone gets them.
+        /// APNs still responds with 200 to pushes for the old token, but no phone gets them.
         case void
     }
 
@@ -201,8 +201,8 @@ extension DeviceModel {
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The user dismisses an activity. The app's server learns this only when APNs answers a later push to the update
-    /// token with 410. For an activity on a channel, it never learns this.
+    /// The user dismisses an activity. The app's server learns this only when APNs responds to a later push to the
+    /// update token with 410. For an activity on a channel, it never learns this.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)

@@ -185,8 +185,8 @@ public struct DeviceModel: ~Copyable {
         phones[phone].lastChangeNumber = changeCount
     }
 
-    /// Makes the token invalid, because its activity has ended or was removed. APNs then answers 410 to its pushes, but
-    /// for `expiredToken` only after the grace time (`DeviceRules`).
+    /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to its
+    /// pushes, but for `expiredToken` only after the grace time (`DeviceRules`).
     mutating func retireToken(of activity: Int, as reason: Reason) {
         guard let token = activities[activity].tokenIndex,
             let endedAtMilliseconds = activities[activity].endedAtMilliseconds

@@ -19,7 +19,7 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
     /// budget.
     public var startBudget: Budget?
-    /// How long APNs still answers 200 for the update token of an ended or dismissed activity, or for a token
+    /// How long APNs still responds with 200 to the update token of an ended or dismissed activity, or for a token
     /// that was replaced.
     public var endedTokenGraceMilliseconds: Int64
 

@@ -4,7 +4,8 @@ import Numbers
 /// ``CompactCrowd``.
 ///
 /// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
-/// `allTokenBytes`. Tokens are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
+/// `allTokenBytes`. Tokens are never removed, because APNs responds with 410 to a retired token and with 400 to an
+/// unknown one.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80
@@ -17,10 +18,10 @@ struct TokenTable {
 
     enum State: Equatable {
         case live
-        /// APNs answers 410 with this reason and with the time when the token became invalid, UNIX milliseconds. For
+        /// APNs responds with 410, this reason and the time (UNIX milliseconds) when the token became invalid. For
         /// `expiredToken`, it does so only after the grace time of ``DeviceRules``.
         case retired(Reason, atMilliseconds: Int64)
-        /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens, sometimes
+        /// APNs responds with 200 and no phone gets the push. Apple's APNs does this with stale tokens, sometimes
         /// for weeks.
         case void
         /// The token belongs to another environment than this APNs.

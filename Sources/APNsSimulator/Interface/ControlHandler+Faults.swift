@@ -84,7 +84,7 @@ extension Faults {
         latencyMilliseconds = lower...max(lower, upper)
         lateMilliseconds = try tape.optionalInteger("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalInteger("resetCode", of: 0) ?? resetCode
-        unansweredRequestsTakeEffect = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
+        requestsWithoutResponseTakeEffect = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
         faultyRequests = try tape.optionalInteger("faultyRequests", of: 0)
         goAwayAfterRequests = try tape.optionalInteger("goAwayAfterRequests", of: 0) ?? 0
         goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessed", of: 0) ?? 0
@@ -110,7 +110,7 @@ extension Faults {
         lateShare = try tape.optionalDouble("lateShare", of: 0) ?? 0
         refusedShare = try tape.optionalDouble("refusedShare", of: 0) ?? 0
         resetShare = try tape.optionalDouble("resetShare", of: 0) ?? 0
-        unansweredShare = try tape.optionalDouble("unansweredShare", of: 0) ?? 0
+        noResponseShare = try tape.optionalDouble("unansweredShare", of: 0) ?? 0
         informationalShare = try tape.optionalDouble("informationalShare", of: 0) ?? 0
         guard let list = tape.member("reasonShares", of: 0), tape[list].kind != .null else { return }
         guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
@@ -147,8 +147,8 @@ extension Faults {
         writer.member("refusedShare", refusedShare)
         writer.member("resetShare", resetShare)
         writer.member("resetCode", resetCode)
-        writer.member("unansweredShare", unansweredShare)
-        writer.member("lostAnswersAreApplied", unansweredRequestsTakeEffect)
+        writer.member("unansweredShare", noResponseShare)
+        writer.member("lostAnswersAreApplied", requestsWithoutResponseTakeEffect)
         if let faultyRequests { writer.member("faultyRequests", faultyRequests) }
         writer.member("informationalShare", informationalShare)
         writer.member("goAwayAfterRequests", goAwayAfterRequests)

@@ -17,7 +17,7 @@ extension ControlHandler {
         }
     }
 
-    /// Answers with the phone that has this number, from 0 in the order of installation.
+    /// Responds with the phone that has this number, from 0 in the order of installation.
     func getPhone(number: Int) async throws(SimulatorError) -> [UInt8] {
         let phone = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             devices.phoneJSON(number: number, nowMilliseconds: now)

@@ -106,7 +106,7 @@ extension ControlHandler {
             writer.member("channelsDeleted", statistics.channelsDeleted)
             writer.member("streamsRefused", statistics.streamsRefused)
             writer.member("streamsReset", statistics.streamsReset)
-            writer.member("requestsUnanswered", statistics.requestsUnanswered)
+            writer.member("requestsUnanswered", statistics.requestsWithoutResponse)
             writer.member("pushLogLinesLost", statistics.pushLogLinesLost)
             writer.member("goAways", statistics.goAways)
             writer.member("connectionsCut", statistics.connectionsCut)

@@ -42,9 +42,9 @@ import Reactor
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
 /// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin` and
-///   `latencyMillisecondsMax`, `unansweredRequestsTakeEffect` is `lostAnswersAreApplied`, `goAwayUnprocessedRequests`
-///   is `goAwayUnprocessed`, `reasonShares` is an object with Apple's reasons as keys, `goAway` is `goAwayCode`,
-///   `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
+///   `latencyMillisecondsMax`, `noResponseShare` is `unansweredShare`, `requestsWithoutResponseTakeEffect` is
+///   `lostAnswersAreApplied`, `goAwayUnprocessedRequests` is `goAwayUnprocessed`, `reasonShares` is an object with
+///   Apple's reasons as keys, `goAway` is `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.

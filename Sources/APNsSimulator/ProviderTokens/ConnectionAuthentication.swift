@@ -5,12 +5,12 @@ import Glibc
 /// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection
 ///   `bound`. A token that is too old makes it `expired`.
 /// - `bound`: the connection belongs to the key of its first token. It may change to another token of that
-///   key 20 minutes after it took its present token. An earlier change is answered 429, and the present token
-///   still works. A token of another key is answered `UnrelatedKeyIdInToken`. The connection becomes `expired`
+///   key 20 minutes after it took its present token. An earlier change gets a 429, and the present token
+///   still works. A token of another key gets `UnrelatedKeyIdInToken`. The connection becomes `expired`
 ///   if its present token, or a token that it may change to, is too old.
-/// - `expired`: APNs answers `ExpiredProviderToken` to every token. The client must open a new connection.
+/// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
-    /// The shortest time between two changes of a connection's token. APNs answers an earlier change with 429.
+    /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.
     static let tokenChangeMillisecondsMin: Int64 = 20 * 60_000
 
     enum State {

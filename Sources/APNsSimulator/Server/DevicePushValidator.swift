@@ -2,7 +2,7 @@
 /// form of the device token, app, device token. Apple does not document which fault is reported if a request has
 /// several.
 enum DevicePushValidator {
-    /// Apple's limit for the body of a device push. A larger body is answered `PayloadTooLarge`.
+    /// Apple's limit for the body of a device push. The response to a larger body is `PayloadTooLarge`.
     static let bodyBytesMax = 4_096
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
@@ -33,7 +33,7 @@ enum DevicePushValidator {
     /// Checks the topic and the device token against the known apps and tokens.
     ///
     /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs to it. For
-    /// such a topic and a token that is known in this environment, the answer is `DeviceTokenNotForTopic`.
+    /// such a topic and a token that is known in this environment, the response is `DeviceTokenNotForTopic`.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -7,22 +7,22 @@ import Numbers
 public struct Faults: Sendable, Equatable {
     /// The delay of each response that is not late: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
-    /// The share of requests that are answered 500 `InternalServerError`. Their pushes reach no phone.
+    /// The share of requests that get a 500 `InternalServerError`. Their pushes reach no phone.
     public var internalServerErrorShare = 0.0
-    /// The share of requests that are answered 503 `ServiceUnavailable`. Their pushes reach no phone.
+    /// The share of requests that get a 503 `ServiceUnavailable`. Their pushes reach no phone.
     public var serviceUnavailableShare = 0.0
-    /// The share of requests that are answered 429 `TooManyRequests`. Their pushes reach no phone.
+    /// The share of requests that get a 429 `TooManyRequests`. Their pushes reach no phone.
     public var tooManyRequestsShare = 0.0
-    /// For each reason in this dictionary, the share of requests that are answered with it, even if the token and the
+    /// For each reason in this dictionary, the share of requests that get it, even if the token and the
     /// key are valid. Their pushes reach no phone.
     public var reasonShares: [Reason: Double] = [:]
-    /// The share of requests that are answered 400 with a reason that is in no table of Apple's. Their pushes reach no
+    /// The share of requests that get a 400 with a reason that is in no table of Apple's. Their pushes reach no
     /// phone.
     public var unknownReasonShare = 0.0
-    /// The share of requests that are answered 503 with HTML instead of JSON, as a proxy answers. Their
+    /// The share of requests that get a 503 with HTML instead of JSON, as from a proxy. Their
     /// pushes reach no phone.
     public var notJSONShare = 0.0
-    /// The share of requests that are processed, but answered only after ``lateMilliseconds``.
+    /// The share of requests that are processed, but get their response only after ``lateMilliseconds``.
     public var lateShare = 0.0
     /// The delay of late responses. It should exceed the client's deadline, which is 10 s in a worker by default
     /// (`requestTimeoutMilliseconds`).
@@ -37,11 +37,11 @@ public struct Faults: Sendable, Equatable {
     /// REFUSED_STREAM: by this code, the client knows that the push was not processed. ``refusedShare`` sends
     /// code 7.
     public var resetCode: UInt32 = 2
-    /// The share of requests that are never answered.
-    public var unansweredShare = 0.0
-    /// Whether a request takes effect even if its stream is reset or it is never answered: a push then reaches its
+    /// The share of requests that never get a response.
+    public var noResponseShare = 0.0
+    /// Whether a request takes effect even if its stream is reset or it never gets a response: a push then reaches its
     /// phone.
-    public var unansweredRequestsTakeEffect = true
+    public var requestsWithoutResponseTakeEffect = true
     /// The shares apply only to this many valid requests on each thread, counted from the time when the faults are set.
     /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var faultyRequests: Int?
@@ -64,8 +64,8 @@ public struct Faults: Sendable, Equatable {
     /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
     /// that are not yet written are lost.
     public var cutAfterRequests = 0
-    /// A connection is left half open when it gets more requests than this. From then on, nothing is answered, not even
-    /// PINGs, as after a network failure. 0: as soon as the connection is set up; nil: never.
+    /// A connection is left half open when it gets more requests than this. From then on, nothing gets a response, not
+    /// even PINGs, as after a network failure. 0: as soon as the connection is set up; nil: never.
     public var silentAfterRequests: Int?
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
@@ -90,7 +90,7 @@ public struct Faults: Sendable, Equatable {
             [
                 internalServerErrorShare, serviceUnavailableShare, tooManyRequestsShare, unknownReasonShare,
                 notJSONShare,
-                lateShare, refusedShare, resetShare, unansweredShare,
+                lateShare, refusedShare, resetShare, noResponseShare,
             ] + reasonShares.values
         if (shares + [informationalShare]).contains(where: { !(0...1).contains($0) }) {
             return "a share is a number from 0 to 1"
@@ -161,12 +161,12 @@ enum UndocumentedResponse {
 /// What the service does with a valid request. Faults choose other cases than `processed`.
 enum RequestHandling {
     case processed
-    case answeredLate
+    case late
     case rejected(Reason)
     case undocumented(UndocumentedResponse)
     case refused
     case reset
-    case unanswered
+    case noResponse
 }
 
 /// The faults of a connection. The numbers `…AfterRequests` say after how many requests a fault happens;
@@ -203,9 +203,9 @@ struct FaultSampler {
             (faults.internalServerErrorShare, .rejected(.internalServerError)),
             (faults.serviceUnavailableShare, .rejected(.serviceUnavailable)),
             (faults.tooManyRequestsShare, .rejected(.tooManyRequests)),
-            (faults.refusedShare, .refused), (faults.resetShare, .reset), (faults.unansweredShare, .unanswered),
+            (faults.refusedShare, .refused), (faults.resetShare, .reset), (faults.noResponseShare, .noResponse),
             (faults.unknownReasonShare, .undocumented(.unknownReason)), (faults.notJSONShare, .undocumented(.notJSON)),
-            (faults.lateShare, .answeredLate),
+            (faults.lateShare, .late),
         ]
         for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
         var thresholds: [(upTo: UInt64, handling: RequestHandling)] = []

@@ -4,7 +4,7 @@ public struct GoAway: Sendable, Equatable {
     public var errorCode: UInt32 = 0
     /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
-    /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last one
+    /// The last stream that has or will get a response: 0, or a client's stream, which is odd. Nil: the last one
     /// that has arrived.
     ///
     /// If `lastStream` is below the last stream that has arrived, the GOAWAY is false: the streams above

@@ -36,7 +36,7 @@ struct RequestHead {
         case post, get, delete, other
     }
 
-    /// Apple's limit for `apns-collapse-id`. A longer one is answered `BadCollapseId`.
+    /// Apple's limit for `apns-collapse-id`. The response to a longer one is `BadCollapseId`.
     static let collapseIdentifierBytesMax = 64
 
     var seenFields = FieldSet()

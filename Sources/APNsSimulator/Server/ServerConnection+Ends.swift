@@ -75,7 +75,7 @@ extension ServerConnection {
     }
 
     /// Submits a GOAWAY, which the next `send` writes. With a grace time, submits only the notice that announces it,
-    /// and schedules the final GOAWAY. Requests that have arrived, up to the last stream, are still answered.
+    /// and schedules the final GOAWAY. Requests that have arrived, up to the last stream, still get their responses.
     private func submitGoAway(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }

@@ -6,10 +6,10 @@ import Reactor
 ///
 /// - `handshaking`: there is no session yet. When the connection is set up and `h2` is agreed (without TLS: assumed),
 ///   it becomes `serving`. If this fails, or if the connection ends or is cut before, it becomes `closed`.
-/// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; if the GOAWAY comes in two
-///   steps, only after the final one. If the connection ends or is cut, it becomes `closed`.
-/// - `draining`: requests up to the GOAWAY's last stream are answered, later streams are ignored. After the last
-///   answer, or if the connection ends or is cut, it becomes `closed`.
+/// - `serving`: requests are checked and get their responses. After a GOAWAY, it becomes `draining`; if the GOAWAY
+///   comes in two steps, only after the final one. If the connection ends or is cut, it becomes `closed`.
+/// - `draining`: requests up to the GOAWAY's last stream get their responses, later streams are ignored. After the last
+///   response, or if the connection ends or is cut, it becomes `closed`.
 /// - `closed`: the request slots, the nghttp2 session and the socket are released.
 final class ServerConnection {
     enum State {
@@ -88,7 +88,7 @@ final class ServerConnection {
         owner.statistics.tokenVerifications += authentication.verificationCount - countBefore
     }
 
-    /// Decides what happens to a complete request: it is answered now or later, or never.
+    /// Decides what happens to a complete request: it gets its response now or later, or never.
     func handleRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
@@ -102,7 +102,7 @@ final class ServerConnection {
         if isLeftUnprocessed(slot) {
             owner.log(slot, PushOutcome("unprocessed"))
         } else if isHalfOpen {
-            leaveUnanswered(slot, isValid: reason == .success)
+            leaveWithoutResponse(slot, isValid: reason == .success)
         } else if reason == .success {
             handleValidRequest(slot)
         } else {
@@ -121,10 +121,10 @@ final class ServerConnection {
     private func handleValidRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let handling = owner.sampleHandling(service)
         switch handling {
-        case .processed, .answeredLate:
+        case .processed, .late:
             let (reason, effect) = processRequest(slot)
             owner.log(slot, PushOutcome(reason, effect: effect))
-            if case .answeredLate = handling {
+            if case .late = handling {
                 respond(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 respond(slot, reason)
@@ -146,18 +146,18 @@ final class ServerConnection {
             owner.log(slot, PushOutcome("reset", effect: processWithLostResponse(slot)))
             owner.statistics.streamsReset += 1
             resetStream(slot, faults.resetCode)
-        case .unanswered:
-            leaveUnanswered(slot, isValid: true)
+        case .noResponse:
+            leaveWithoutResponse(slot, isValid: true)
         }
     }
 
-    private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
+    private func leaveWithoutResponse(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
         owner.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
-        owner.statistics.requestsUnanswered += 1
+        owner.statistics.requestsWithoutResponse += 1
     }
 
     private func processWithLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
-        faults.unansweredRequestsTakeEffect ? processRequest(slot).effect : nil
+        faults.requestsWithoutResponseTakeEffect ? processRequest(slot).effect : nil
     }
 
     /// Carries out a valid request. A broadcast, or another request about channels, goes to `processChannelRequest`.
@@ -196,7 +196,7 @@ final class ServerConnection {
         return (checkResult.reason, effect)
     }
 
-    /// Answers a request after the latency; at once if there is none, or if too many responses wait.
+    /// Responds to a request after the latency; at once if there is none, or if too many responses wait.
     ///
     /// - Parameter latencyMilliseconds: nil: a random latency within the configured range.
     private func respond(
@@ -358,7 +358,7 @@ extension ServerConnection: StreamHandler {
         guard let session else { return }
         let count = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         // A negative count means that the bytes are not HTTP/2, or that memory is exhausted. nghttp2 itself
-        // answers protocol errors with a GOAWAY.
+        // responds to protocol errors with a GOAWAY.
         guard count >= 0 else { return close() }
         if isCutDue {
             owner.announceRegistrations()

@@ -1,8 +1,8 @@
 /// The counts of one thread or of all threads of the simulator, since the start or the last reset. `connectionsOpen` is
 /// the present number.
 public struct ServiceStatistics: Sendable {
-    /// Requests to the push service that arrived completely, also invalid ones and those that a configured fault refuses,
-    /// resets or leaves unanswered.
+    /// Requests to the push service that arrived completely, also invalid ones and those that a configured fault
+    /// refuses, resets or leaves without a response.
     public internal(set) var requests = 0
     /// The number of accepted pushes to devices with `apns-priority` 5. `priority10Pushes` counts those with 10.
     public internal(set) var priority5Pushes = 0
@@ -29,7 +29,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var informationalResponses = 0
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
-    public internal(set) var requestsUnanswered = 0
+    public internal(set) var requestsWithoutResponse = 0
     /// Pushes and broadcasts since the simulator's start that are missing in the push log, because the log could not
     /// be written. A reset does not change this number.
     public internal(set) var pushLogLinesLost = 0
@@ -84,7 +84,7 @@ public struct ServiceStatistics: Sendable {
         informationalResponses += other.informationalResponses
         streamsRefused += other.streamsRefused
         streamsReset += other.streamsReset
-        requestsUnanswered += other.requestsUnanswered
+        requestsWithoutResponse += other.requestsWithoutResponse
         pushLogLinesLost += other.pushLogLinesLost
         requestsLastSecond += other.requestsLastSecond
         requestsPerSecondMax += other.requestsPerSecondMax

@@ -17,7 +17,7 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// The maximum length of a request's body that the simulator reads to its end; such a body may be answered 413. If
+/// The maximum length of a request's body that the simulator reads to its end; such a body may get a 413. If
 /// more bytes arrive, the simulator resets the stream with ENHANCE_YOUR_CALM.
 private let bodyBytesReceivedMax = 1 << 20
 

@@ -10,9 +10,9 @@ public struct ActivityInspection: Sendable, Equatable {
         /// - There is no token. The state becomes `held` when a worker gives the command to Redis.
         /// - `causeway replay` has reopened it.
         case waiting
-        /// A worker was allowed to send the version. Redis does not have APNs' answer yet.
+        /// A worker was allowed to send the version. Redis does not have APNs' response yet.
         case sending
-        /// A worker was allowed to send the start. Redis does not have APNs' answer yet.
+        /// A worker was allowed to send the start. Redis does not have APNs' response yet.
         case startSending
         /// Redis holds the version until a token registers.
         case held
@@ -183,7 +183,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - By a policy's numbers
 
-    /// Returns how often the spacing is doubled now, because APNs answered 429.
+    /// Returns how often the spacing is doubled now, because APNs responded with 429.
     public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {
         guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
         let recoveredDoublings = (nowMilliseconds &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds

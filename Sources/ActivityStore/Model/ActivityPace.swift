@@ -28,7 +28,7 @@ public struct ActivityPace: Hashable, Sendable {
         allowsFrequentUpdates ? pace.frequentBudget : pace.budget
     }
 
-    // MARK: - The spacing after answers 429
+    // MARK: - The spacing after a 429
 
     func currentDoublings(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int {
         // If the server's clock was set back, no doubling applies.

@@ -45,7 +45,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local SETTLED, FULL = order .. 'I6B', order .. 'I6'
   local keys, calls, position, heldBytes = KEYS, ARGV[1], 1, 0
   local count = #keys
-  local answers = count
+  local replyCount = count
   local values = call('MGET', unpack(keys))
   if values.err then return values end
   -- The clock. It is read once for all keys, and only if one of them needs it.
@@ -179,8 +179,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
                 if reply == size then
                   local left = full > now and pushes - (full - now) / interval or pushes
                   reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@ + (left > 0 and left - left % 1 or 0)
-                  answers = answers + 1
-                  keys[answers] = value
+                  replyCount = replyCount + 1
+                  keys[replyCount] = value
                   break
                 end
               end
@@ -465,7 +465,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         value = pack('<I4', lifeEnd) .. sub(value, 5)
       end
       -- # Long path: whether the state may be sent now
-      local drops, sends, record, answer, drawn
+      local drops, sends, record, formerValue, drawn
 
       if not reply then
         local holds, holdsAlert = false, false
@@ -554,7 +554,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           end
         end
         reply = assigned * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + left
-        answer = heldAt and sub(value, 1, acceptedEnd - 1) or value
+        formerValue = heldAt and sub(value, 1, acceptedEnd - 1) or value
         last = assigned
       elseif nextState then
         whole = true
@@ -582,23 +582,23 @@ if #ARGV[1] >= @CALL_BYTES@ then
           else
             written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
           end
-          if written.err then reply, answer = written, nil end
+          if written.err then reply, formerValue = written, nil end
         else
           written = call('SETRANGE', key, '7', record)
-          if written ~= #value then reply, answer = tonumber(written) and MALFORMED or written, nil end
+          if written ~= #value then reply, formerValue = tonumber(written) and MALFORMED or written, nil end
         end
-        if answer then
-          answers = answers + 1
-          keys[answers] = answer
+        if formerValue then
+          replyCount = replyCount + 1
+          keys[replyCount] = formerValue
         end
       end
     until true
     keys[index] = reply
   end
   if sentMax then
-    answers = answers + 1
-    keys[answers] = now
+    replyCount = replyCount + 1
+    keys[replyCount] = now
   end
-  if answers == 1 then return keys[1] end
+  if replyCount == 1 then return keys[1] end
   return keys
 end

@@ -38,7 +38,7 @@ local key, operation = KEYS[1], ARGV[1]
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first
--- and the last answer of APNs, milliseconds plus one; 0 for no answer.
+-- and the last response of APNs, milliseconds plus one; 0 for no response.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
 -- The broadcasts in production and in the sandbox have these indexes. A range has a lower index.

@@ -2,14 +2,14 @@ public import Delivery
 public import LiveActivity
 import Numbers
 
-/// Handles APNs' answers to broadcasts, and lost channels.
+/// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
     /// its refusal. After a transient refusal, the keeper does not ask APNs for 60 s (`transientRefusalMilliseconds`),
     /// so this wait is longer.
     static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
 
-    mutating func broadcastPushAnswered(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
+    mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
         appQueues[appIndex].pushesInFlight[environment] -= 1
@@ -55,9 +55,9 @@ extension Audiences {
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
         if slot.pointee.times.firstResponseMilliseconds < 0 {
-            slot.pointee.times.firstResponseMilliseconds = result.answeredAtMilliseconds
+            slot.pointee.times.firstResponseMilliseconds = result.responseAtMilliseconds
         }
-        slot.pointee.times.lastResponseMilliseconds = result.answeredAtMilliseconds
+        slot.pointee.times.lastResponseMilliseconds = result.responseAtMilliseconds
     }
 
     private mutating func drawRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
@@ -90,7 +90,7 @@ extension Audiences {
     /// the broadcasts wait until the keeper or a newer record names the new channel, at most
     /// ``replacementChannelWaitMilliseconds``. After that the next push goes to the lost channel. APNs refuses that
     /// push too, and the core then asks again: the keeper may have been unable to create a channel, or the request or
-    /// its answer may have been dropped.
+    /// its response may have been dropped.
     private mutating func awaitReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelNeed(
@@ -121,7 +121,7 @@ extension Audiences {
         _ knownChannel: AudienceChannel,
         now: Moment
     ) {
-        channelAnswered(appIndex: appIndex, audience: audience, knownChannel.environment, nil, now: now)
+        channelResponseReceived(appIndex: appIndex, audience: audience, knownChannel.environment, nil, now: now)
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: knownChannel.environment)
         guard let channel = channelsByKey[key] else { return }
         channels[channel].apnsChannel = knownChannel

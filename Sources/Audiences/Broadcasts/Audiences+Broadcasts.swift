@@ -131,7 +131,7 @@ extension Audiences {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
         // A record does not have the storage policy of a producer's own channel. The core learns this policy
-        // from APNs' answer, so the record must not replace it.
+        // from APNs' response, so the record must not replace it.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast

@@ -33,7 +33,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var failedAttemptCount: UInt8 = 0
     var outcome = MemberOutcome.delivered
-    /// The HTTP status of APNs' last answer; 0: none yet.
+    /// The HTTP status of APNs' last response; 0: none yet.
     var status: UInt16 = 0
     var reason = HeapBytes.none
     var advice: StaticString = ""
@@ -64,11 +64,11 @@ typealias ChannelIndex = SlabIndex<ChannelSlot>
 struct ChannelSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         case running
-        /// The channel's partition is being revoked. The core handles the answer to the push under way, but
+        /// The channel's partition is being revoked. The core handles the response to the push under way, but
         /// sends nothing more.
         case draining
-        /// The channel's partition was released. When the push under way is answered, its broadcast is dropped without
-        /// a result.
+        /// The channel's partition was released. When the push under way gets its response, its broadcast is dropped
+        /// without a result.
         case released
     }
 
@@ -91,7 +91,7 @@ struct ChannelSlot: BitwiseCopyable {
     var waitingBroadcast = BroadcastIndex.null
     /// The broadcast whose push is under way; `.null`: none.
     var broadcastUnderWay = BroadcastIndex.null
-    /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs answers that the
+    /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs responds that the
     /// channel does not exist, it means this one. Nil before the first push.
     var lastPushedChannel: ChannelIdentifier?
     /// The highest timestamp sent so far: a version's own, or a raised one (R11). Each later push has a higher one. 0:
@@ -128,7 +128,7 @@ struct ChannelSlot: BitwiseCopyable {
 }
 
 /// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
-/// answers faster ones with 429. Each 429 doubles the spacing, up to 64 s. Each accepted push halves it, down to
+/// responds to faster ones with 429. Each 429 doubles the spacing, up to 64 s. Each accepted push halves it, down to
 /// 1 s.
 enum ChannelPace {
     static let spacingMillisecondsMin: Int64 = 1_000

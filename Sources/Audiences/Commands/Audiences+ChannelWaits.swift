@@ -5,7 +5,7 @@ public import LiveActivity
 /// created the channel. A start can then name the channel, and an update can be broadcast. The limits below may forbid
 /// the wait.
 ///
-/// The command waits after its admission until the keeper answers, at most two seconds. Then it is admitted
+/// The command waits after its admission until the keeper responds, at most two seconds. Then it is admitted
 /// again, because the store must know how many broadcasts belong to the command. After a wait without success,
 /// the audience's commands of the next minute do not wait. So if Apple's channel management is unavailable,
 /// only one command per audience and minute waits.
@@ -95,12 +95,12 @@ extension Audiences {
         environment: APNsEnvironment,
         now: Moment
     ) {
-        channelAnswered(appIndex: appIndex, audience: audience, environment, .refused, now: now)
+        channelResponseReceived(appIndex: appIndex, audience: audience, environment, .refused, now: now)
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: environment)
         if let channel = channelsByKey[key] { replacementChannelRefused(channel, now: now) }
     }
 
-    mutating func channelAnswered(
+    mutating func channelResponseReceived(
         appIndex: UInt16,
         audience digest: AudienceDigest,
         _ environment: APNsEnvironment,

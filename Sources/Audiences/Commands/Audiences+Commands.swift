@@ -124,7 +124,7 @@ extension Audiences {
         return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBytes))
     }
 
-    /// Makes the current command wait again, because the store answered `wait`. It waits before the audience's other
+    /// Makes the current command wait again, because the store replied `wait`. It waits before the audience's other
     /// commands, or is merged with the first of them if both are updates or ends. So it stays before the starts that
     /// wait. Otherwise the store would admit a start first, and an end would then close the new life. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {

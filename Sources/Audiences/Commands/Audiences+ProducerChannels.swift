@@ -38,7 +38,7 @@ extension Audiences {
     /// Returns whether APNs' refusal shows that the channel stores no messages. If so, the core remembers this
     /// policy for the channel.
     ///
-    /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
+    /// On a channel without storage APNs accepts only the expiration 0, and otherwise responds with
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
     mutating func recordMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,

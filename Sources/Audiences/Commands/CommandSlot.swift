@@ -108,8 +108,8 @@ struct AudienceSlot: BitwiseCopyable {
     /// The ends of the list of waiting commands, which has the order of their admission; `.null`: the list is empty.
     var firstWaitingCommand = CommandIndex.null
     var lastWaitingCommand = CommandIndex.null
-    /// When the store permits the audience's next command, if it answered `wait` (monotonic milliseconds). `.min`: it
-    /// has not answered `wait`.
+    /// When the store permits the audience's next command, if it replied `wait` (monotonic milliseconds). `.min`: it
+    /// has not replied `wait`.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends. Then
     /// the audience is in ``Audiences/audiencesAwaitingBatchEnd``, and must not be added again.

@@ -2,9 +2,9 @@ import Delivery
 
 /// A push to one member, or a broadcast.
 ///
-/// The address is valid until the next call that changes the core, the body until the push is answered.
+/// The address is valid until the next call that changes the core, the body until the push has its response.
 public struct AudiencePush {
-    /// Names the push in its answer. The highest bit distinguishes it from pushes of the core for single
+    /// Names the push in its response. The highest bit distinguishes it from pushes of the core for single
     /// activities.
     public var tag: UInt64
     /// The token in hexadecimal digits; for a broadcast, the channel's id.
@@ -23,7 +23,7 @@ public struct AudiencePush {
 
 /// Identifies a broadcast, or a push to a member: to a member of a page, a parked one, or one that has just joined.
 struct PushTag: BitwiseCopyable {
-    /// No tag of the core for single activities has this bit, so a lane knows which core an answer belongs to.
+    /// No tag of the core for single activities has this bit, so a lane knows to which core a response belongs.
     static let marker: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62
     private static let joinerBit: UInt64 = 1 << 61

@@ -4,8 +4,8 @@ public import LiveActivity
 /// The content of a result for a command to an audience, for one range or for all ranges and broadcasts.
 public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
-    /// The timestamp of the command's record, and when APNs last answered one of its pushes. UNIX milliseconds; -1 if
-    /// there is none.
+    /// The timestamp of the command's record, and when APNs last responded to one of its pushes. UNIX milliseconds; -1
+    /// if there is none.
     public var recordTimestampMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
     /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has

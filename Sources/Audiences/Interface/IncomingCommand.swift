@@ -98,6 +98,6 @@ public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var ending: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// When the store last answered the command's admission, UNIX milliseconds; -1 if it has not answered.
+    /// When the store last replied to the command's admission, UNIX milliseconds; -1 if it has not replied.
     public var admittedAtMilliseconds: Int64
 }

@@ -6,7 +6,7 @@ public import LiveActivity
 public struct IncomingMembershipChange {
     /// The member that changes. The core returns it when its audiences know of the change, or the store has refused the
     /// change for good. A member that joined may get a push with the audience's newest state. The core then first waits
-    /// for APNs' answer to this push, at most a second.
+    /// for APNs' response to this push, at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer

@@ -15,8 +15,8 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// earliest time counts. Nil if every round has reached all its members, and no record was passed over.
     ///
     /// If commands come faster than a round reaches all members, no single command is old, but there are always members
-    /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that APNs answers
-    /// with 429 for hours must not raise an alert for operators.
+    /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that gets
+    /// 429 from APNs for hours must not raise an alert for operators.
     public var oldestRoundWaitingSinceMilliseconds: Int64?
 
     public init() {}

@@ -8,7 +8,7 @@ import Numbers
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after
 /// the store has acknowledged the member's entry. So a command that is admitted later finds the entry. The
 /// store does not record that the push is still to be sent. So the registration stays unsettled until the push has
-/// its first answer, at most a second; after a crash the registration is read again.
+/// its first response, at most a second; after a crash the registration is read again.
 extension Audiences {
     /// How long a registration stays unsettled at most while its member waits for the push. If APNs is unavailable for
     /// longer, the partition's committed offset must not wait for it (R10).
@@ -33,8 +33,8 @@ extension Audiences {
     }
 
     /// Ends the work for an earlier change of the member, because a later change has come. If a call or a push is under
-    /// way, the work ends after its reply or answer. The member may have left. If it has not, the later change shows it
-    /// the newest state.
+    /// way, the work ends after its reply or response. The member may have left. If it has not, the later change shows
+    /// it the newest state.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].hasLaterChange = true
         switch membershipChanges[change].stage {
@@ -225,7 +225,7 @@ extension Audiences {
         appQueues[appIndex].pushesInFlight[environment] -= 1
     }
 
-    mutating func joinerPushAnswered(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
+    mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         appQueues[appIndex].pushesInFlight[environment] -= 1
         switch result.disposition {

@@ -29,7 +29,7 @@ extension Audiences {
 
     /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
     /// acknowledged or permanently refused the change. If the change causes a push that shows the member the newest
-    /// state, APNs has also answered this push, or a second has passed (`settlementDelayMillisecondsMax`).
+    /// state, APNs has also responded to this push, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {

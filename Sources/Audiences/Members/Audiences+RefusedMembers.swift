@@ -9,7 +9,7 @@ public import LiveActivity
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
-        _ content: AnsweredPush,
+        _ content: MemberPush,
         _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment
@@ -35,7 +35,7 @@ extension Audiences {
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,
-                answeredAtMilliseconds: result.answeredAtMilliseconds,
+                responseAtMilliseconds: result.responseAtMilliseconds,
                 registeredAtMilliseconds: registeredAtMilliseconds
             )
         )
@@ -86,7 +86,7 @@ extension Audiences {
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,
-                answeredAtMilliseconds: result.answeredAtMilliseconds,
+                responseAtMilliseconds: result.responseAtMilliseconds,
                 registeredAtMilliseconds: member.registeredAtMilliseconds
             )
         )
@@ -214,7 +214,7 @@ extension Audiences {
     public mutating func activityStoreFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let refusedMember = refusedMember(ofActivityStoreCall: tag)
         switch failure {
-        case .unanswered: activityStoreQueue.append(refusedMember)
+        case .noReply: activityStoreQueue.append(refusedMember)
         case .busy:
             activityStoreQueue.pause(now: now)
             activityStoreQueue.append(refusedMember)

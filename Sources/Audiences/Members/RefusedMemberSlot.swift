@@ -28,7 +28,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var hasInvalidationTime: Bool
     /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
     var sentAtMilliseconds: Int64
-    var answeredAtMilliseconds: Int64
+    var responseAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtMilliseconds: Int64
     /// The number of calls to the stores and records to Kafka that are not acknowledged yet.
@@ -54,7 +54,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         invalidAtMilliseconds: Int64,
         hasInvalidationTime: Bool,
         sentAtMilliseconds: Int64,
-        answeredAtMilliseconds: Int64,
+        responseAtMilliseconds: Int64,
         registeredAtMilliseconds: Int64
     ) {
         self.tag = tag
@@ -70,7 +70,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.hasInvalidationTime = hasInvalidationTime
         self.sentAtMilliseconds = sentAtMilliseconds
-        self.answeredAtMilliseconds = answeredAtMilliseconds
+        self.responseAtMilliseconds = responseAtMilliseconds
         self.registeredAtMilliseconds = registeredAtMilliseconds
     }
 

@@ -139,7 +139,7 @@ enum MemberProgress: UInt8 {
     case unsent
     case inFlight
     /// A push to the member is in flight in the sandbox. The value tells this so that the core need not read
-    /// the member's entry when the answer comes: by then, the entry is no longer in the processor's cache.
+    /// the member's entry when the response comes: by then, the entry is no longer in the processor's cache.
     case inFlightToSandbox
     /// The member is parked. The counts do not include it before it has its outcome.
     case parked

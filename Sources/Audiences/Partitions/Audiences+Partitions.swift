@@ -65,7 +65,7 @@ extension Audiences {
 
     /// Begins to revoke a partition: its rounds and channels send nothing more.
     ///
-    /// When every push in flight is answered, the state of the rounds is recorded. Records without a result are
+    /// When every push in flight has its response, the state of the rounds is recorded. Records without a result are
     /// dropped, because the next owner reads them again.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }

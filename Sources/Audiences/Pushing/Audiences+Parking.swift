@@ -147,7 +147,7 @@ extension Audiences {
 
     /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
     /// if the version carries an older version's alert for this position, and the alert is not too old: in its turn,
-    /// the member would get no alert. False if APNs answered the member's last attempt with 429.
+    /// the member would get no alert. False if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         return newest != .null && !wasThrottled && versions[newest].carriesAlert(to: position)

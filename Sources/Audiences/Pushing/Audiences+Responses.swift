@@ -2,25 +2,25 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// Decides what APNs' answer to a push means for the member.
+/// Decides what APNs' response to a push means for the member.
 extension Audiences {
-    /// Whether the tag of an answer belongs to a push of this core.
+    /// Whether the tag of a response belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
     /// Only this many repetitions of a push to a member may follow without a pause, as for single commands. They also
-    /// need an answer that permits it (`retryNow`) and a pool that permits retries. All others wait for a pause. (R21)
+    /// need a response that permits it (`retryNow`) and a pool that permits retries. All others wait for a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
-    /// Called when APNs has answered a push, or when no answer will come.
+    /// Called when APNs has responded to a push, or when no response will come.
     ///
     /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or
     /// the load only delay its push.
-    public mutating func pushAnswered(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
+    public mutating func pushResponseReceived(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(rawValue: rawTag)
-        guard !tag.isJoiner else { return joinerPushAnswered(tag.joiner, result, now: now) }
-        guard !tag.isBroadcast else { return broadcastPushAnswered(tag.broadcast, result, now: now) }
+        guard !tag.isJoiner else { return joinerResponseReceived(tag.joiner, result, now: now) }
+        guard !tag.isBroadcast else { return broadcastResponseReceived(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
-        guard let content = AnsweredPush(tag, pages: pages, parkedMembers: parkedMembers) else {
+        guard let content = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the answered push belongs to a member")
         }
         decrementPushesInFlight(round, content.environment)
@@ -39,9 +39,9 @@ extension Audiences {
         }
     }
 
-    /// What an answer from APNs does not say about its push. It comes from the slot of the page or parked member that
+    /// What a response from APNs does not say about its push. It comes from the slot of the page or parked member that
     /// the push's tag names.
-    struct AnsweredPush {
+    struct MemberPush {
         let position: UInt64
         let version: VersionIndex
         let environment: APNsEnvironment
@@ -72,11 +72,11 @@ extension Audiences {
         let slot = versions.mutableAddress(of: version)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseMilliseconds < 0 {
-            slot.pointee.times.firstResponseMilliseconds = result.answeredAtMilliseconds
+            slot.pointee.times.firstResponseMilliseconds = result.responseAtMilliseconds
         }
         slot.pointee.times.lastResponseMilliseconds = max(
             slot.pointee.times.lastResponseMilliseconds,
-            result.answeredAtMilliseconds
+            result.responseAtMilliseconds
         )
     }
 
@@ -124,7 +124,7 @@ extension Audiences {
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
 
-    private mutating func retryLater(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
+    private mutating func retryLater(_ tag: PushTag, _ content: MemberPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let wasThrottled = result.disposition == .throttled
         if newestVersionReachesLater(content.position, wasThrottled: wasThrottled, of: round, now: now) {
@@ -180,7 +180,7 @@ extension Audiences {
 
     /// Records a dead token, so that its member leaves. If the token was registered at or after the time from
     /// which APNs calls it dead, the core sends the push again: APNs may not know the registration yet.
-    private mutating func tokenRefused(_ tag: PushTag, _ content: AnsweredPush, _ result: PushResult, now: Moment) {
+    private mutating func tokenRefused(_ tag: PushTag, _ content: MemberPush, _ result: PushResult, now: Moment) {
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
         if isRegisteredLater { return retryLater(tag, content, result, now: now) }
@@ -189,7 +189,7 @@ extension Audiences {
 
     private mutating func recordRefusal(
         _ tag: PushTag,
-        _ content: AnsweredPush,
+        _ content: MemberPush,
         _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment

@@ -376,8 +376,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Abandons a round: its pushes in flight are still answered, but their outcomes are not recorded any more, because
-    /// another worker may have claimed the round. (R29)
+    /// Abandons a round: its pushes in flight still get their responses, but their outcomes are not recorded any more,
+    /// because another worker may have claimed the round. (R29)
     mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
         rounds[round].phase = .abandoned

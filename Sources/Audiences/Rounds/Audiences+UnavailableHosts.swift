@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not answer. The core
+/// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not respond. The core
 /// must not keep records of such a round that have expired or that newer versions have replaced.
 extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, it closes its older versions.

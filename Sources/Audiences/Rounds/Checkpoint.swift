@@ -7,8 +7,8 @@ import LiveActivity
 /// list begins with its count:
 /// 1. The format (1), the watermark, and the newest settled version.
 /// 2. For each version under way, oldest first: timestamp; sequence; watermark minus `startPosition`; the number of
-///    the version's positions + 1 if it was closed early, else 0; the counts; the time of the first answer + 1, or 0;
-///    the time of the last answer + 1, or 0.
+///    the version's positions + 1 if it was closed early, else 0; the counts; the time of the first response + 1, or 0;
+///    the time of the last response + 1, or 0.
 /// 3. For each parked member, ascending: the first as watermark minus its position; each other as the distance
 ///    from the one before.
 struct Checkpoint: Equatable {

@@ -26,8 +26,8 @@ struct RoundSlot: BitwiseCopyable {
         case running
         /// The round has no version left. A last checkpoint is being recorded.
         case closing
-        /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint is
-        /// recorded, if the round has changed.
+        /// The round's partition is being revoked. After the pushes in flight have their responses, a last checkpoint
+        /// is recorded, if the round has changed.
         case draining
         /// The round must be claimed again, for one of three reasons:
         /// - Another worker has claimed it: an earlier owner made a late claim, or this lane does not know yet that its

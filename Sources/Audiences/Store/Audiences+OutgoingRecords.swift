@@ -205,7 +205,7 @@ extension Audiences {
             result.recordTimestampMilliseconds = version.record.instruction.recordTimestampMilliseconds
             result.admittedAtMilliseconds = version.record.instruction.admittedAtMilliseconds
             result.sentAtMilliseconds = refusedMember.sentAtMilliseconds
-            result.answeredAtMilliseconds = refusedMember.answeredAtMilliseconds
+            result.responseAtMilliseconds = refusedMember.responseAtMilliseconds
             result.write(to: &writer)
         }
     }

@@ -169,7 +169,7 @@ extension Audiences {
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = ticket(tag)
         switch failure {
-        case .unanswered: storeQueue.append(ticket)
+        case .noReply: storeQueue.append(ticket)
         case .busy:
             storeQueue.pause(now: now)
             storeQueue.append(ticket)

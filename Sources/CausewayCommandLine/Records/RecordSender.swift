@@ -30,7 +30,7 @@ package struct RecordSender {
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
         /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
-        /// broker has answered and there is a `brokerMonitor`, `flushAndClose` puts the monitor's reason here. Nil: no
+        /// broker has responded and there is a `brokerMonitor`, `flushAndClose` puts the monitor's reason here. Nil: no
         /// record failed.
         package var failureReason: String?
 
@@ -80,7 +80,7 @@ package struct RecordSender {
     /// (`delivery.timeout.ms`).
     package static let flushTimeoutMilliseconds: Int64 = 120_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
-    /// The time between two checks whether a broker has answered.
+    /// The time between two checks whether a broker has responded.
     private static let brokerCheckIntervalMilliseconds: Int64 = 100
     /// The time between two checks of a full queue.
     private static let queueCheckIntervalSeconds = 0.001
@@ -95,7 +95,7 @@ package struct RecordSender {
     /// - Parameters:
     ///   - producer: the producer to use. ``flushAndClose(flushTimeoutMilliseconds:)`` closes it. If this initializer
     ///     throws, the initializer has closed it.
-    ///   - brokerMonitor: the producer's log handler, which prints a message if no broker answers; nil: no message.
+    ///   - brokerMonitor: the producer's log handler, which prints a message if no broker responds; nil: no message.
     package init(
         producer: Producer,
         topic: String,
@@ -169,7 +169,7 @@ package struct RecordSender {
     /// time is reported as failed, although a broker may have it.
     package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
-        // If no broker has answered, librdkafka reports a timeout for each record. The monitor knows the
+        // If no broker has responded, librdkafka reports a timeout for each record. The monitor knows the
         // cause, so its message replaces the reason.
         if tally.acknowledgedCount < tally.sentCount,
             let failure = brokerMonitor?.failureReason(producer.hasReachedBroker)
@@ -197,7 +197,7 @@ package struct RecordSender {
             }
             count(reports)
             if isFlushed || remainingMilliseconds == 0 { return }
-            brokerMonitor?.printIfUnanswered(producer.hasReachedBroker)
+            brokerMonitor?.printIfUnreached(producer.hasReachedBroker)
         }
     }
 
@@ -238,7 +238,7 @@ package struct RecordSender {
         var reports: [DeliveryReport] = []
         producer.pollReports { tag, error, _ in reports.append(DeliveryReport(tag: tag, error: error)) }
         count(reports)
-        brokerMonitor?.printIfUnanswered(producer.hasReachedBroker)
+        brokerMonitor?.printIfUnreached(producer.hasReachedBroker)
     }
 
     private mutating func count(_ reports: [DeliveryReport]) {

@@ -239,7 +239,7 @@ final class BacklogRun {
             readingsMilliseconds: readCosts.map(\.milliseconds),
             readingCPUMilliseconds: medianCost.cpuMilliseconds,
             medianReadingBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastAnswerMilliseconds - startMilliseconds,
+            pushingMilliseconds: tally.lastResponseMilliseconds - startMilliseconds,
             resultsMilliseconds: reader.newestResultMilliseconds - startMilliseconds,
             resultRecords: reader.resultRecords,
             worker: worker,

@@ -28,7 +28,7 @@ struct ResultSummary: Equatable {
     var sourceOffset: Int64 = -1
     /// The timestamp of the command's record, UNIX milliseconds; 0 if the result does not contain one.
     var recordTimestampMilliseconds: Int64 = 0
-    var answeredAtMilliseconds: Int64 = 0
+    var responseAtMilliseconds: Int64 = 0
 
     /// Whether the result could be read.
     var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
@@ -129,9 +129,9 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordTimestampMilliseconds = number }
-            // For an audience, `last` is the time of APNs' answer for the last member.
+            // For an audience, `last` is the time of APNs' response for the last member.
             if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) {
-                answeredAtMilliseconds = number
+                responseAtMilliseconds = number
             }
         case (2, UInt8(ascii: "m")):
             if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }

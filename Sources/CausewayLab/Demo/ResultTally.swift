@@ -36,10 +36,10 @@ struct ResultTally {
     private(set) var demotions = 0
     /// Attempts after the first one, of all pushes that APNs accepted.
     private(set) var retries = 0
-    /// When APNs last accepted a push to an activity or device, or answered a push of a fan-out. UNIX milliseconds; 0:
-    /// not yet.
-    private(set) var lastAnswerMilliseconds: Int64 = 0
-    /// The time from the command's record to APNs' answer; for an audience, to the answer for the last
+    /// When APNs last accepted a push to an activity or device, or responded to a push of a fan-out. UNIX milliseconds;
+    /// 0: not yet.
+    private(set) var lastResponseMilliseconds: Int64 = 0
+    /// The time from the command's record to APNs' response; for an audience, to the response for the last
     /// member.
     private(set) var freshness = DurationHistogram()
 
@@ -102,7 +102,7 @@ struct ResultTally {
 
     private mutating func addRound(_ result: ResultSummary, isFreshnessCounted: Bool) {
         pushes += result.membersDelivered
-        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.answeredAtMilliseconds)
+        lastResponseMilliseconds = max(lastResponseMilliseconds, result.responseAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some
         // members got only the newer one.
         guard result.roundOutcome == .delivered else { return }
@@ -118,15 +118,15 @@ struct ResultTally {
         pushes += 1
         if result.priority == 10 { pushesAtPriority10 += 1 }
         if result.isDemoted { demotions += 1 }
-        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.answeredAtMilliseconds)
+        lastResponseMilliseconds = max(lastResponseMilliseconds, result.responseAtMilliseconds)
         retries += max(0, result.attempts - 1)
         addFreshness(result, isFreshnessCounted)
     }
 
     private mutating func addFreshness(_ result: ResultSummary, _ isFreshnessCounted: Bool) {
-        guard isFreshnessCounted, result.recordTimestampMilliseconds > 0, result.answeredAtMilliseconds > 0 else {
+        guard isFreshnessCounted, result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0 else {
             return
         }
-        freshness.add(milliseconds: result.answeredAtMilliseconds - result.recordTimestampMilliseconds)
+        freshness.add(milliseconds: result.responseAtMilliseconds - result.recordTimestampMilliseconds)
     }
 }

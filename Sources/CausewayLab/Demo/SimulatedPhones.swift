@@ -89,8 +89,8 @@ struct SimulatedPhones {
         waitMilliseconds: Int
     ) throws(LabError) -> (records: [(key: String, value: [UInt8])], next: Int) {
         let target = "/registrations?since=\(cursor)&limit=\(limit)&waitMilliseconds=\(waitMilliseconds)"
-        let answer = try client.requestObject("GET", target)
-        guard let next = answer["next"] as? Int, let list = answer["registrations"] as? [[String: Any]] else {
+        let response = try client.requestObject("GET", target)
+        guard let next = response["next"] as? Int, let list = response["registrations"] as? [[String: Any]] else {
             throw LabError("the simulator's registrations have an unexpected form")
         }
         var records: [(key: String, value: [UInt8])] = []
@@ -114,7 +114,7 @@ struct SimulatedPhones {
                 let chunk = followers.prefix(Self.activitiesPerRequest)
                 followers = followers.dropFirst(chunk.count)
                 let expected = chunk.map { (feed.activity(match: index, follower: $0), state) }
-                let answer = try client.requestObject(
+                let response = try client.requestObject(
                     "POST",
                     "/expect",
                     [
@@ -122,8 +122,8 @@ struct SimulatedPhones {
                         "activities": Dictionary(expected, uniquingKeysWith: { first, _ in first }),
                     ]
                 )
-                comparison.matchingPhones += answer["matching"] as? Int ?? 0
-                for mismatch in answer["mismatches"] as? [[String: Any]] ?? [] {
+                comparison.matchingPhones += response["matching"] as? Int ?? 0
+                for mismatch in response["mismatches"] as? [[String: Any]] ?? [] {
                     comparison.wrongPhones.append(Self.wrongPhone(mismatch))
                 }
             }
@@ -150,31 +150,31 @@ struct SimulatedPhones {
 
     /// Returns the numbers of pushes and broadcasts that APNs accepted.
     func readAcceptedCounts() throws(LabError) -> AcceptedCounts {
-        let answer = try client.requestObject("GET", "/stats")
-        guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
+        let response = try client.requestObject("GET", "/stats")
+        guard let byPriority = response["acceptedByPriority"] as? [String: Any],
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
-            let broadcasts = answer["broadcasts"] as? Int
+            let broadcasts = response["broadcasts"] as? Int
         else { throw LabError("the simulator's counts have an unexpected form") }
         return AcceptedCounts(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
     }
 
     /// Returns how many channels APNs has created for the app, and how many of them still exist.
     func readChannelCounts() throws(LabError) -> (created: Int, left: Int) {
-        let answer = try client.requestObject("GET", "/channels?app=\(MatchCommands.app)")
-        guard let channels = answer["channels"] as? [[String: Any]] else {
+        let response = try client.requestObject("GET", "/channels?app=\(MatchCommands.app)")
+        guard let channels = response["channels"] as? [[String: Any]] else {
             throw LabError("the simulator's channels have an unexpected form")
         }
         return (channels.count, channels.count { $0["deletedAt"] == nil })
     }
 
     func readSummary() throws(LabError) -> Summary {
-        let answer = try client.requestObject("GET", "/summary")
-        guard let duplicateStarts = answer["duplicateStarts"] as? Int,
-            let timestampRegressions = answer["regressions"] as? Int,
-            let effects = answer["effects"] as? [String: Any],
-            let activities = answer["activities"] as? [String: Any], let active = activities["active"] as? Int,
+        let response = try client.requestObject("GET", "/summary")
+        guard let duplicateStarts = response["duplicateStarts"] as? Int,
+            let timestampRegressions = response["regressions"] as? Int,
+            let effects = response["effects"] as? [String: Any],
+            let activities = response["activities"] as? [String: Any], let active = activities["active"] as? Int,
             let onChannels = activities["onChannels"] as? Int, let reached = activities["reachedByBroadcasts"] as? Int,
-            let received = answer["broadcastsReceived"] as? Int, let registrations = answer["registrations"] as? Int
+            let received = response["broadcastsReceived"] as? Int, let registrations = response["registrations"] as? Int
         else { throw LabError("the simulator's summary has an unexpected form") }
         return Summary(
             duplicateStarts: duplicateStarts,
@@ -194,8 +194,8 @@ struct SimulatedPhones {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {
             let activity = feed.activity(match: index, follower: feed.followers)
-            let answer = try client.requestObject("GET", "/activity?app=\(MatchCommands.app)&activity=\(activity)")
-            let state = answer["contentState"] as? [String: Any] ?? [:]
+            let response = try client.requestObject("GET", "/activity?app=\(MatchCommands.app)&activity=\(activity)")
+            let state = response["contentState"] as? [String: Any] ?? [:]
             scores.append(
                 DemoFigures.Score(
                     first: state["firstInnings"] as? String ?? "",

@@ -1,7 +1,7 @@
 import Foundation
 
 extension ControlClient {
-    /// Sends a JSON object, or no body, and returns the JSON object of a successful answer.
+    /// Sends a JSON object, or no body, and returns the JSON object of a successful response.
     @discardableResult
     func requestObject(_ method: String, _ target: String, _ body: [String: Any]? = nil) throws(LabError) -> [String:
         Any]

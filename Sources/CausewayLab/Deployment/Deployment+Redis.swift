@@ -7,7 +7,7 @@ extension Deployment {
     /// How many ports are tried, because another process may take a free port before redis-server does.
     private static let portAttemptsMax = 5
     /// The maximum number of bytes that are read of a reply. All Redis commands here have a reply of one line.
-    private static let responseBytesMax = 512
+    private static let replyBytesMax = 512
 
     /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.
     func startRedis() throws(LabError) {
@@ -69,8 +69,8 @@ extension Deployment {
     }
 
     private static func evaluateCount(port: UInt16, _ expression: String) throws(LabError) -> Int {
-        let answer = redisReply(port: port, to: "EVAL \"return \(expression)\" 0")
-        guard let answer, let count = Int(answer.dropFirst()) else {
+        let reply = redisReply(port: port, to: "EVAL \"return \(expression)\" 0")
+        guard let reply, let count = Int(reply.dropFirst()) else {
             throw LabError("Redis did not report its number of keys")
         }
         return count
@@ -102,18 +102,18 @@ extension Deployment {
     }
 
     /// Returns the first line of Redis' reply to a Redis command, for example `+OK` or `:3`; nil if there is no
-    /// complete line of fewer than `responseBytesMax` bytes.
+    /// complete line of fewer than `replyBytesMax` bytes.
     static func redisReply(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         guard LoopbackPort.connect(descriptor, to: port) else { return nil }
         let line = Array("\(command)\r\n".utf8)
         guard send(descriptor, line, line.count, Int32(MSG_NOSIGNAL)) == line.count else { return nil }
-        var answer: [UInt8] = []
+        var reply: [UInt8] = []
         var byte: UInt8 = 0
-        while answer.count < responseBytesMax, recv(descriptor, &byte, 1, 0) == 1 {
-            if byte == UInt8(ascii: "\r") { return String(decoding: answer, as: UTF8.self) }
-            answer.append(byte)
+        while reply.count < replyBytesMax, recv(descriptor, &byte, 1, 0) == 1 {
+            if byte == UInt8(ascii: "\r") { return String(decoding: reply, as: UTF8.self) }
+            reply.append(byte)
         }
         return nil
     }

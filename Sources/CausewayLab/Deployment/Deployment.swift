@@ -9,7 +9,7 @@ final class Deployment {
     /// it misses records.
     static let partitions = 4
     static let commandPartitions = 16
-    /// The delay of the broker's answers. The embedded broker ignores `fetch.min.bytes` and answers a fetch
+    /// The delay of the broker's responses. The embedded broker ignores `fetch.min.bytes` and responds to a fetch
     /// as soon as it has one record. The delay makes the batches larger.
     static let brokerRoundTripMilliseconds = 10
     static let startMillisecondsMax: Int64 = 60_000

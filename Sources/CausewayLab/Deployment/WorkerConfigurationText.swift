@@ -36,8 +36,8 @@ struct WorkerConfigurationText {
     static let consumerGroup = "causeway"
     /// Properties of the consumer that suit the embedded broker. This broker serves only one member of a group at a
     /// time, so a new worker waits until the session of a killed worker is over. So the session is the shortest that
-    /// Kafka's brokers accept by default. The embedded broker answers an empty fetch only after `fetch.wait.max.ms`,
-    /// even if records arrive earlier, so this wait is short too.
+    /// Kafka's brokers accept by default. The embedded broker responds to an empty fetch only after
+    /// `fetch.wait.max.ms`, even if records arrive earlier, so this wait is short too.
     static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]

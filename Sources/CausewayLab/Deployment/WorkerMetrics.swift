@@ -2,16 +2,16 @@
 struct WorkerMetrics {
     let httpPorts: [UInt16]
 
-    /// Returns the sum of a metric over all workers; 0 as long as no worker shows it. A worker that does not answer
+    /// Returns the sum of a metric over all workers; 0 as long as no worker shows it. A worker that does not respond
     /// adds 0.
     ///
     /// - Parameter label: the label as it is printed, for example `topic="registrations"`; nil: all series.
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
-            let answer = try? ControlClient(port: port, serverName: "the worker")
+            let response = try? ControlClient(port: port, serverName: "the worker")
                 .successfulResponseBody("GET", "/metrics")
-            let text = String(decoding: answer ?? [], as: UTF8.self)
+            let text = String(decoding: response ?? [], as: UTF8.self)
             for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
                 let series = line.prefix { $0 != " " }
                 guard series == metric || series.dropFirst(metric.count).first == "{",

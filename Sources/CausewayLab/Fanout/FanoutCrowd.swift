@@ -11,7 +11,7 @@ struct FanoutCrowd {
     /// priority and all others another one. So the run has pushes of two priorities.
     private static let frequentUpdatesEveryNthPhone = 4
 
-    /// The simulator's answer about what its phones show.
+    /// The simulator's response about what its phones show.
     struct CrowdReport {
         /// Phones that show the content for which the simulator was asked.
         var phonesShowing = 0

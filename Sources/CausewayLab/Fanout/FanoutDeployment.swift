@@ -108,9 +108,9 @@ final class FanoutDeployment {
 
     /// Runs a script in Redis that returns a whole number.
     func evaluateRedisScript(_ script: String) throws(LabError) -> Int {
-        guard let answer = Deployment.redisReply(port: base.redisPort, to: "EVAL \"\(script)\" 0"),
-            answer.hasPrefix(":"),
-            let number = Int(answer.dropFirst())
+        guard let reply = Deployment.redisReply(port: base.redisPort, to: "EVAL \"\(script)\" 0"),
+            reply.hasPrefix(":"),
+            let number = Int(reply.dropFirst())
         else { throw LabError("Redis does not answer: \(script)") }
         return number
     }

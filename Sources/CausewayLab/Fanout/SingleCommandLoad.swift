@@ -12,7 +12,7 @@ struct SingleCommandLoad {
         case during
     }
 
-    /// The freshness of single commands: the time from the record to APNs' answer.
+    /// The freshness of single commands: the time from the record to APNs' response.
     struct Freshness: Codable, Equatable {
         /// The number of commands that APNs accepted.
         var commands: Int
@@ -83,9 +83,9 @@ struct SingleCommandLoad {
         resultCount += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
         guard let phase = Phase(rawValue: String(name)), outcome == "accepted", let record = times["record"],
-            let answered = times["answered"]
+            let response = times["answered"]
         else { return }
-        freshness[phase, default: DurationHistogram()].add(milliseconds: answered - record)
+        freshness[phase, default: DurationHistogram()].add(milliseconds: response - record)
     }
 
     func freshness(_ phase: Phase) -> Freshness? {

@@ -1,7 +1,7 @@
 import HTTP
 
-/// Handles the page's requests on the server's thread. `PhoneHistoryResponder` answers those about one phone, on its
-/// own thread.
+/// Handles the page's requests on the server's thread. `PhoneHistoryResponder` responds to those about one phone, on
+/// its own thread.
 final class LivePageHandler: HTTPRequestHandler {
     /// A header that only the page's own script sends. Browsers do not let the script of another site send it
     /// to this server.

@@ -19,8 +19,8 @@ struct LivePageResultTally {
         // not count the command again.
         commands += result.supersededCommands + (result.isFromCommands ? 1 : 0)
         guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
-            result.recordTimestampMilliseconds > 0, result.answeredAtMilliseconds > 0
+            result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0
         else { return }
-        freshness.add(milliseconds: result.answeredAtMilliseconds - result.recordTimestampMilliseconds)
+        freshness.add(milliseconds: result.responseAtMilliseconds - result.recordTimestampMilliseconds)
     }
 }

@@ -86,7 +86,7 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Cuts the connections of the simulated APNs, or sets its faults. A simulator that does not answer is no error
+    /// Cuts the connections of the simulated APNs, or sets its faults. A simulator that does not respond is no error
     /// here, because a run itself checks whether its processes run.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
@@ -145,7 +145,7 @@ final class LivePageSampler: @unchecked Sendable {
     }
 
     /// Returns the changes after change number `cursor`, and the number of the newest change, or 0 if the number of
-    /// phones has changed; nil if the simulator does not answer.
+    /// phones has changed; nil if the simulator does not respond.
     private func readScreenChanges(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageEventWriter.largePhones(of: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),

@@ -2,7 +2,7 @@
 enum PageAction: String, CaseIterable, Sendable {
     case killWorker = "kill-worker"
     case takeRedisAway = "take-redis-away"
-    case answer503 = "answer-503"
+    case respondWith503 = "answer-503"
     case cutConnections = "cut-connections"
     case blackHole = "black-hole"
 
@@ -12,7 +12,7 @@ enum PageAction: String, CaseIterable, Sendable {
         switch self {
         case .killWorker, .cutConnections: nil
         case .takeRedisAway: 10_000
-        case .answer503, .blackHole: 15_000
+        case .respondWith503, .blackHole: 15_000
         }
     }
 
@@ -21,7 +21,7 @@ enum PageAction: String, CaseIterable, Sendable {
     var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
-        case .answer503, .cutConnections, .blackHole: true
+        case .respondWith503, .cutConnections, .blackHole: true
         }
     }
 }
@@ -61,7 +61,7 @@ struct PageDisturbances: Equatable {
     /// The faults of the simulated APNs for these disturbances, as the body of `PUT /faults`.
     var faultsJSON: String {
         var members: [String] = []
-        if isOn(.answer503) { members.append(#""serviceUnavailableShare":1"#) }
+        if isOn(.respondWith503) { members.append(#""serviceUnavailableShare":1"#) }
         // With these faults, APNs establishes TLS on a new connection, but sends nothing more and reads
         // nothing that arrives.
         if isOn(.blackHole) { members.append(#""silentAfterRequests":0,"silentStopsReading":true"#) }

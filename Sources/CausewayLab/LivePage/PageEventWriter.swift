@@ -28,7 +28,7 @@ struct PageEventWriter {
     }
 
     /// - Parameters:
-    ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not answer.
+    ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not respond.
     ///   - hasAllPhones: whether `screens` has all phones. The page then drops the phones that it showed before.
     ///   - service: the response to `GET /stats`; nil as for `screens`.
     static func event(

@@ -2,10 +2,10 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Answers requests about one phone with the simulator's record of the phone and the output of `causeway
+/// Responds to requests about one phone with the simulator's record of the phone and the output of `causeway
 /// inspect` about its activity.
 ///
-/// One thread answers the requests one after another, so at most one process of `causeway inspect` runs at a
+/// One thread responds to the requests one after another, so at most one process of `causeway inspect` runs at a
 /// time.
 final class PhoneHistoryResponder: @unchecked Sendable {
     /// The maximum number of requests that wait. Further requests are refused.

@@ -158,8 +158,8 @@ final class OutageRedis {
     }
 
     private func sendCommand(_ port: UInt16, _ command: String) throws(LabError) {
-        let answer = Deployment.redisReply(port: port, to: command)
-        guard answer == "+OK" else { throw LabError("Redis answers \(answer ?? "nothing") to \(command)") }
+        let reply = Deployment.redisReply(port: port, to: command)
+        guard reply == "+OK" else { throw LabError("Redis answers \(reply ?? "nothing") to \(command)") }
     }
 
     // MARK: - Looking

@@ -98,7 +98,7 @@ final class OutageRun {
         }
     }
 
-    /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
+    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
     /// measures again.
     private func measureLag() {
         guard isCommitLagNeeded, Clock.monotonicMilliseconds >= nextLagMeasurementMilliseconds else { return }

@@ -13,7 +13,7 @@ final class OutageSimulator {
     private let client: ControlClient
     private var pushLog: JSONLinesReader
     private var copiedRegistrations = 0
-    /// Whether the process is stopped with SIGSTOP, so that it answers no request.
+    /// Whether the process is stopped with SIGSTOP, so that it responds to no request.
     var isFrozen = false
 
     init(
@@ -85,7 +85,7 @@ final class OutageSimulator {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // The simulator can lose the answer to a push. Such a push must have no effect on a phone, because
+        // The simulator can lose the response to a push. Such a push must have no effect on a phone, because
         // otherwise the checker could not know whether its alert rang.
         members["lostAnswersAreApplied"] = false
         try client.requestObject("PUT", "/faults", members)
@@ -94,7 +94,7 @@ final class OutageSimulator {
     func clearFaults() throws(LabError) { try client.requestObject("DELETE", "/faults") }
 
     /// Closes all connections without GOAWAY and close_notify. A push that the simulator has processed keeps
-    /// its effect, even if its answer is not sent any more.
+    /// its effect, even if its response is not sent any more.
     func cutConnections() throws(LabError) { try client.requestObject("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
@@ -106,8 +106,8 @@ final class OutageSimulator {
     /// Returns what the phones show of an app's activities, by activity.
     func readScreens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
         let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
-        let answer = try client.requestObject("GET", target)
-        guard let list = answer["activities"] as? [[String: Any]] else {
+        let response = try client.requestObject("GET", target)
+        guard let list = response["activities"] as? [[String: Any]] else {
             throw LabError("the simulator's list of activities has an unexpected form")
         }
         var screens: [String: OutageHistory.Screen] = [:]

@@ -23,7 +23,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
-    /// The time from a command's record in Kafka until APNs has answered its last push, if all pods work.
+    /// The time from a command's record in Kafka until APNs has responded to its last push, if all pods work.
     package private(set) var deliveryMilliseconds: Int64 = 0
 
     /// Redis' memory for the pages, which list the audience's members.

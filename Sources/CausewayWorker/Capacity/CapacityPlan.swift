@@ -33,7 +33,7 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var podMebibytes: Int64 = 0
     package private(set) var partitions: Int64 = 0
 
-    /// Pushes that APNs has not answered yet, by Little's law: the push rate times the round trip.
+    /// Pushes to which APNs has not responded yet, by Little's law: the push rate times the round trip.
     package private(set) var pushesInFlight: Int64 = 0
     /// The number of connections that the load needs. `connections` may be larger, because every lane has at
     /// least two for each pool.

@@ -16,7 +16,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// 50 % higher.
     package var cpuNanosecondsPerCommand: Int64 = 1_500
     /// CPU of the whole worker process at full load for a push, in addition to its command's CPU: two Redis
-    /// calls, one HTTP/2 request over TLS, the answer and the result. At 75,000 to 100,000 pushes a second
+    /// calls, one HTTP/2 request over TLS, the response and the result. At 75,000 to 100,000 pushes a second
     /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
     /// command's `cpuNanosecondsPerCommand`.
     package var cpuNanosecondsPerPush: Int64 = 10_500
@@ -50,7 +50,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var redisMemoryPercentOfKeys: Int64 = 150
 
     /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over
-    /// TLS, and its answer.
+    /// TLS, and its response.
     ///
     /// Measured: one worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. For
     /// comparison, the load generator h2load took 4.5 to 5.4 µs for a push.

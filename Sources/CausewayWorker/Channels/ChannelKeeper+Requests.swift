@@ -26,7 +26,7 @@ package struct ChannelRequest: Sendable, Hashable {
     }
 }
 
-/// The answer to a request, for one environment.
+/// The response to a request, for one environment.
 package enum ChannelResponse: Sendable {
     case channel(ChannelEntry)
     case refused(environment: String, ChannelRefusal)
@@ -35,7 +35,7 @@ package enum ChannelResponse: Sendable {
 extension ChannelKeeper {
     /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
-    /// - Parameter respond: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
+    /// - Parameter respond: takes the responses to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void

@@ -10,7 +10,7 @@ import Synchronization
 /// them, and compares them with APNs' list.
 ///
 /// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
-/// creation, so the keeper first writes an intent. If a crash or a lost answer leaves the intent behind, a comparison
+/// creation, so the keeper first writes an intent. If a crash or a lost response leaves the intent behind, a comparison
 /// soon afterwards usually finds and deletes the channel. A lease in Redis makes sure that only one process at a time
 /// creates an audience's channel, unless Redis loses the lease or the lease expires.
 package actor ChannelKeeper {

@@ -52,7 +52,7 @@ enum PartitionLag {
 /// ends, because librdkafka learns a log's end only from a fetch.
 struct UnfetchedPartitions {
     static let requestIntervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers' answer. The time is short, because meanwhile the lanes get no
+    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
     /// records.
     static let requestTimeoutMilliseconds: Int32 = 500
 
@@ -63,8 +63,8 @@ struct UnfetchedPartitions {
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= requestDueMilliseconds }
 
-    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not answer. Then the previous answer
-    ///   stays.
+    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not respond. Then the previous offsets
+    ///   stay.
     mutating func noteLogEndOffsets(_ newLogEndOffsets: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
         if let newLogEndOffsets { logEndOffsets = newLogEndOffsets }
@@ -158,8 +158,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // While nothing is fetched from a partition, the thread asks the brokers for the log's end. If their
-        // answer is above the end that reading had reached, the log has new records.
+        // While nothing is fetched from a partition, the thread asks the brokers for the log's end. If it
+        // is above the end that reading had reached, the log has new records.
         let logEnd = assignment.flatMap { entry in
             entry.reachedEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.reachedEndOffset) : nil

@@ -6,7 +6,7 @@ import Reactor
 /// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
 /// for their committed offsets: a partition without one is then read from its beginning, and the others stay stopped.
 struct PartitionsWithoutPosition {
-    /// The time between two requests to the brokers. If no broker answers, a request may block the Kafka
+    /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka
     /// thread for seconds.
     static let requestIntervalMilliseconds: Int64 = 5_000
 
@@ -21,8 +21,8 @@ struct PartitionsWithoutPosition {
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }
 
-    /// Delays the next request, which is for all partitions. A broker that does not answer now would probably not
-    /// answer a request for another partition either.
+    /// Delays the next request, which is for all partitions. A broker that does not respond now would probably not
+    /// respond to a request for another partition either.
     mutating func postponeRequest(nowMilliseconds: Int64) {
         requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
     }

@@ -12,7 +12,7 @@ import Reactor
 /// partitions.
 struct EmptyAssignmentCheck {
     static let requestIntervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers' answer. The time is short, because meanwhile the lanes get no
+    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
     /// records.
     static let requestTimeoutMilliseconds: Int32 = 500
 

@@ -20,7 +20,7 @@ struct RereadingPartitions {
     /// The time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
     /// The time between two requests for committed offsets. `requestTimeoutMilliseconds` limits how long the
-    /// Kafka thread waits for each answer.
+    /// Kafka thread waits for each of them.
     static let requestIntervalMilliseconds: Int64 = 5_000
     static let requestTimeoutMilliseconds: Int32 = 500
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`: several times between two of
@@ -42,7 +42,7 @@ struct RereadingPartitions {
     /// begins, the lane gets this progress back.
     var progress: [TopicPartition: PartitionProgress] = [:]
     /// Committed offsets (0 if nothing is committed) that the Kafka thread requested itself, because the assignment
-    /// gave no start position. Usually the group coordinator had not answered at the assignment.
+    /// gave no start position. Usually the group coordinator had not responded at the assignment.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
@@ -170,7 +170,7 @@ extension Intake {
         entry.settledEndOffset(startOffset: startOffset(of: partition) ?? 0)
     }
 
-    /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the answers.
+    /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the brokers.
     private func fetchUnknownOffsets() {
         let unknownStartPartitions = markedPartitions.filter { startOffset(of: $0) == nil }
         guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
@@ -270,8 +270,8 @@ extension Intake {
                 to: partition.startPosition.limited(to: settledEndOffset)
             ) {
                 reportError(error)
-                // Try again later with this partition and those after it. If a broker does not answer for this
-                // partition, it would probably not answer for the next one.
+                // Try again later with this partition and those after it. If a broker does not respond for this
+                // partition, it would probably not respond for the next one.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.retryMilliseconds
                 rereading.drainingPartitions = Array(draining[index...])

@@ -1,7 +1,7 @@
 /// The deadlines of a worker that is stopping. (R5)
 ///
 /// The deadlines of all steps are within the drain time, counted from the signal, even if Kafka, Redis or APNs does
-/// not answer. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
+/// not respond. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
 struct StopSchedule: Equatable {
     /// The last quarter of the drain time, but at most this time, is reserved for leaving the group and
     /// closing both clients.

@@ -13,7 +13,8 @@ extension Lane {
         if outgoingRecord.kind == .rangeResult {
             metrics.add(.audienceRanges, appIndex, Int(resultContent.outcome.rawValue))
         }
-        // If APNs answered no push, or if the time of the command's record is unknown, there is no duration to observe.
+        // If APNs responded to no push, or if the time of the command's record is unknown, there is no duration to
+        // observe.
         guard resultContent.recordTimestampMilliseconds >= 0, resultContent.lastResponseMilliseconds >= 0 else {
             return
         }

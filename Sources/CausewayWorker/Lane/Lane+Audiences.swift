@@ -44,7 +44,7 @@ extension Lane {
         }
     }
 
-    /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may answer
+    /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may reply
     /// again before `StoreWatch` notices this.
     func handleAudienceStoreLoss() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 

@@ -3,7 +3,7 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The channel keeper's answer to the lanes: an audience's channel, or no channel if the keeper refused the request.
+/// The channel keeper's response to the lanes: an audience's channel, or no channel if the keeper refused the request.
 struct LaneChannelResponse: Sendable {
     var appIndex: UInt16
     var audience: AudienceDigest
@@ -41,7 +41,7 @@ final class LaneChannelResponseQueue: Sendable {
 }
 
 extension Lane {
-    /// Exchanges requests and answers between the core for audiences and the keeper of channels.
+    /// Exchanges requests and responses between the core for audiences and the keeper of channels.
     func exchangeChannels() {
         for response in mailbox.channelResponses.takeAll() {
             let (appIndex, audience) = (response.appIndex, response.audience)

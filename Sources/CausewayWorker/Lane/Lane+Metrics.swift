@@ -32,13 +32,13 @@ extension Lane {
     private func observeLatencies(of view: RecordView, appIndex: Int) {
         if view.recordTimestampMilliseconds >= 0 {
             observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtMilliseconds)
-            let freshnessMilliseconds = view.answeredAtMilliseconds - view.recordTimestampMilliseconds
+            let freshnessMilliseconds = view.responseAtMilliseconds - view.recordTimestampMilliseconds
             metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshnessMilliseconds))
         }
         observeLatency(.admit, from: view.receivedAtMilliseconds, to: view.admittedAtMilliseconds)
         observeLatency(.stream, from: view.admittedAtMilliseconds, to: view.sentAtMilliseconds)
-        observeLatency(.apns, from: view.sentAtMilliseconds, to: view.answeredAtMilliseconds)
-        observeLatency(.settle, from: view.answeredAtMilliseconds, to: loop.wallMilliseconds)
+        observeLatency(.apns, from: view.sentAtMilliseconds, to: view.responseAtMilliseconds)
+        observeLatency(.settle, from: view.responseAtMilliseconds, to: loop.wallMilliseconds)
     }
 
     private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64, to endMilliseconds: Int64) {
@@ -74,11 +74,11 @@ extension Lane {
             pool,
             setup.registry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
-        guard response.kind == .answered, response.sentAtMilliseconds >= 0 else { return }
+        guard response.kind == .responded, response.sentAtMilliseconds >= 0 else { return }
         metrics.observe(
             .apnsRoundTrip,
             Int(pools[pool].identifier.environment.rawValue),
-            microseconds: Self.clampedMicroseconds(response.answeredAtMilliseconds - response.sentAtMilliseconds)
+            microseconds: Self.clampedMicroseconds(response.responseAtMilliseconds - response.sentAtMilliseconds)
         )
     }
 

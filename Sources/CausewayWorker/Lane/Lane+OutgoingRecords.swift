@@ -122,7 +122,7 @@ extension Lane {
         result.receivedAtMilliseconds = view.receivedAtMilliseconds
         result.admittedAtMilliseconds = view.admittedAtMilliseconds
         result.sentAtMilliseconds = view.sentAtMilliseconds
-        result.answeredAtMilliseconds = view.answeredAtMilliseconds
+        result.responseAtMilliseconds = view.responseAtMilliseconds
         return result
     }
 

@@ -12,7 +12,7 @@ import Reactor
 /// itself. (R2)
 ///
 /// Everything runs on the lane's own event loop. Each turn passes the events that have arrived to the cores:
-/// orders, records, delivery reports, replies of Redis, answers of APNs. At the end of the turn it carries
+/// orders, records, delivery reports, replies of Redis, responses of APNs. At the end of the turn it carries
 /// out the cores' actions, so that all writes of a turn leave together.
 final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread {
     /// The least time between two turns of a busy lane. Events that arrive meanwhile are handled in one turn,

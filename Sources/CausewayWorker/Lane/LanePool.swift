@@ -33,7 +33,7 @@ final class LanePool {
     }
 }
 
-/// Passes each response of a pool to the core whose push it answers, and the pool's events to the log.
+/// Passes each response of a pool to the core that sent the push, and the pool's events to the log.
 private final class LanePoolResponseHandler: PushHandler {
     private let number: Int
     private let name: String
@@ -49,7 +49,7 @@ private final class LanePoolResponseHandler: PushHandler {
         self.lane = lane
     }
 
-    func pushAnswered(_ response: borrowing PushResponse) {
+    func pushResponseReceived(_ response: borrowing PushResponse) {
         let disposition = PushResult.Disposition(response.disposition)
         lane.count(response, of: number)
         if response.acceptsProviderToken {
@@ -65,22 +65,22 @@ private final class LanePoolResponseHandler: PushHandler {
             advice: response.reason.advice,
             invalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
             sentAtMilliseconds: response.sentAtMilliseconds,
-            answeredAtMilliseconds: response.answeredAtMilliseconds,
+            responseAtMilliseconds: response.responseAtMilliseconds,
             connection: response.connection,
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
             isTokenRefusalTrusted: owner?.pool.trustsTokenRefusals ?? false
         )
         if Audiences.isPush(tag: response.tag) {
-            lane.audiences.pushAnswered(tag: response.tag, result, now: lane.now)
+            lane.audiences.pushResponseReceived(tag: response.tag, result, now: lane.now)
         } else {
             let record = RecordIndex(rawValue: UInt32(truncatingIfNeeded: response.tag))
-            lane.delivery.pushAnswered(record, result, now: lane.now)
+            lane.delivery.pushResponseReceived(record, result, now: lane.now)
         }
         lane.requestTurnEnd()
     }
 
     private func noteProviderToken(isRefused: Bool) {
-        guard providerTokenStatus.noteAnswer(isRefused: isRefused, now: lane.now) else { return }
+        guard providerTokenStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
         lane.setup.registry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
     }
 

@@ -10,13 +10,13 @@ struct ProviderTokenStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionMilliseconds: Int64 = 10_000
 
-    /// Whether APNs refused the token, by the last answer that shows this; nil before the first such answer.
+    /// Whether APNs refused the token, by the last response that shows this; nil before the first such response.
     private var isRefused: Bool?
     private var nextWriteMilliseconds: Int64 = .min
 
-    /// Notes an answer that shows whether APNs refuses the token.
+    /// Notes a response that shows whether APNs refuses the token.
     /// - Returns: whether the lane must write the status.
-    mutating func noteAnswer(isRefused: Bool, now: Moment) -> Bool {
+    mutating func noteResponse(isRefused: Bool, now: Moment) -> Bool {
         guard isRefused != self.isRefused || now.monotonicMilliseconds >= nextWriteMilliseconds else { return false }
         self.isRefused = isRefused
         nextWriteMilliseconds = now.monotonicMilliseconds + Self.repetitionMilliseconds

@@ -23,7 +23,7 @@ struct MemberCompleteness {
     }
 
     /// - Parameters:
-    ///   - primaries: for each primary that answered, its run id and the marks of all partitions of the registrations
+    ///   - primaries: for each primary that replied, its run id and the marks of all partitions of the registrations
     ///     topic.
     ///   - nowMilliseconds: when the poll began. Monotonic milliseconds.
     mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], nowMilliseconds: Int64)

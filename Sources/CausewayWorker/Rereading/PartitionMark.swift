@@ -2,7 +2,7 @@
 /// partition's records wrote.
 ///
 /// The partition's worker writes the mark. If the primary loses data, the mark is lost or becomes older
-/// together with that data. A mark is written only after Redis has answered the records' calls. So a replica,
+/// together with that data. A mark is written only after Redis has replied to the records' calls. So a replica,
 /// a snapshot or an append-only file that has the mark also has what those records wrote.
 ///
 /// The text form is the run id, the offset and the rereading's identifier, with `-` for a missing one.

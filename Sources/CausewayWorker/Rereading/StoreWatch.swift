@@ -32,7 +32,7 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll that Redis answered, once the number of partitions of registrations is known. The
+    /// Called after each poll to which Redis replied, once the number of partitions of registrations is known. The
     /// argument is nil if audiences must wait for their members. Otherwise audiences may continue, because Redis has
     /// all members or the longest wait is over; the argument is then the time at which the poll began.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
@@ -71,13 +71,13 @@ actor StoreWatch {
 
     /// Polls until the task is cancelled.
     func run() async {
-        var (pollDue, hasRedisAnswered) = (ContinuousClock.now, true)
+        var (pollDue, hasRedisReplied) = (ContinuousClock.now, true)
         while !Task.isCancelled {
             let hasNewAssignment =
-                hasRedisAnswered
+                hasRedisReplied
                 && exchange.statuses.contains { !checkedAssignmentNumbers.contains($0.assignmentNumber) }
             if hasNewAssignment || ContinuousClock.now >= pollDue {
-                hasRedisAnswered = poll()
+                hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
             }
             // Poll by the clock, because Redis sends no event when it loses data. Reading the assignments
@@ -87,10 +87,10 @@ actor StoreWatch {
     }
 
     /// Reads all marks once, writes the marks that must change, and requests a rereading where records are
-    /// missing. Blocks for several round trips. If no primary answers, this call does nothing, and the lanes
+    /// missing. Blocks for several round trips. If no primary replies, this call does nothing, and the lanes
     /// report that Redis is down.
     ///
-    /// - Returns: false if no primary answered.
+    /// - Returns: false if no primary replied.
     func poll() -> Bool {
         let beganMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = exchange.statuses

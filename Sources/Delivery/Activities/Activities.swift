@@ -67,7 +67,7 @@ struct ActivitySlot: BitwiseCopyable {
         self.serviceFaultCount = max(self.serviceFaultCount, serviceFaultCount)
     }
 
-    /// Resets `serviceFaultCount`, because an answer to a push of this activity shows that APNs works.
+    /// Resets `serviceFaultCount`, because a response to a push of this activity shows that APNs works.
     mutating func resetServiceFaultCount() { serviceFaultCount = 0 }
 
     mutating func extendSpacing(until monotonicMilliseconds: Int64) {

@@ -56,7 +56,7 @@ enum ActivityPhase: UInt8 {
     /// `takeNextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the
     /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
     case inFlight
-    /// APNs answered that the token is dead or unknown. Redis retires the token, and the invalidation is being
+    /// APNs responded that the token is dead or unknown. Redis retires the token, and the invalidation is being
     /// produced. Next: `holding` when both are acknowledged.
     case retiringToken
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.

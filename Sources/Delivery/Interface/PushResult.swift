@@ -1,6 +1,6 @@
 /// How one attempt to send a push ended.
 public struct PushResult {
-    /// What APNs' answer means for the push. Different reasons of APNs may have the same meaning. Repeats the
+    /// What APNs' response means for the push. Different reasons of APNs may have the same meaning. Repeats the
     /// cases of `APNs.ResponseDisposition` that the core needs, because the core imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
@@ -23,10 +23,10 @@ public struct PushResult {
         /// APNs refused this push for good, for a reason that does not concern its token, or the pool did not send it
         /// because it is malformed. The token is kept.
         case rejected
-        /// The push was sent and no answer came, so a phone may have it.
+        /// The push was sent and no response came, so a phone may have it.
         case ambiguous
 
-        /// Whether the answer counts as a sign that APNs works, because it decides about this push or its token.
+        /// Whether the response counts as a sign that APNs works, because it decides about this push or its token.
         /// `topicSuspect` does not count, because the topic may be wrong for all pushes of the app.
         package var isDecisive: Bool {
             switch self {
@@ -37,24 +37,24 @@ public struct PushResult {
     }
 
     public var disposition: Disposition
-    /// HTTP status; 0 without an answer.
+    /// HTTP status; 0 without a response.
     public var status: UInt16
     /// APNs' reason, of which the core keeps at most 64 bytes; empty if there is none. The record then gets Causeway's
     /// own reason.
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
-    /// From when on APNs calls the token dead, UNIX milliseconds. Only an answer 410 has this time; -1: none.
+    /// From when on APNs calls the token dead, UNIX milliseconds. Only a 410 has this time; -1: none.
     public var invalidAtMilliseconds: Int64
     /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
     public var sentAtMilliseconds: Int64
-    public var answeredAtMilliseconds: Int64
+    public var responseAtMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connection: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
     /// Whether a refusal can be blamed on the push's token. True if the pool's circuit breaker is closed, and if APNs
-    /// has accepted a push of the pool to a device since the pool's previous answer BadDeviceToken or
+    /// has accepted a push of the pool to a device since the pool's previous response BadDeviceToken or
     /// DeviceTokenNotForTopic. If false, the configuration of the app may be wrong, not the token.
     public var isTokenRefusalTrusted: Bool
 
@@ -65,7 +65,7 @@ public struct PushResult {
         advice: StaticString = "",
         invalidAtMilliseconds: Int64,
         sentAtMilliseconds: Int64,
-        answeredAtMilliseconds: Int64,
+        responseAtMilliseconds: Int64,
         connection: UInt32 = 0,
         isRetryPermitted: Bool = true,
         isTokenRefusalTrusted: Bool = true
@@ -79,6 +79,6 @@ public struct PushResult {
         self.advice = advice
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.sentAtMilliseconds = sentAtMilliseconds
-        self.answeredAtMilliseconds = answeredAtMilliseconds
+        self.responseAtMilliseconds = responseAtMilliseconds
     }
 }

@@ -48,7 +48,7 @@ public struct RecordView {
     public var receivedAtMilliseconds: Int64 { slot.receivedAtMilliseconds }
     public var admittedAtMilliseconds: Int64 { slot.admittedAtMilliseconds }
     public var sentAtMilliseconds: Int64 { slot.sentAtMilliseconds }
-    public var answeredAtMilliseconds: Int64 { slot.answeredAtMilliseconds }
+    public var responseAtMilliseconds: Int64 { slot.responseAtMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.

@@ -80,8 +80,8 @@ extension Delivery {
     }
 
     /// Whether the token died after the command that ends its activity was made. If so, the core assumes that an
-    /// earlier attempt of this command ended the activity, and that its answer was lost. If the user had dismissed the
-    /// activity earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
+    /// earlier attempt of this command ended the activity, and that its response was lost. If the user had dismissed
+    /// the activity earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.tokenRetirementRule == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
@@ -119,9 +119,9 @@ extension Delivery {
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
-        let answeredAtMilliseconds = slot.pointee.answeredAtMilliseconds
+        let responseAtMilliseconds = slot.pointee.responseAtMilliseconds
         return .began(
-            atMilliseconds: answeredAtMilliseconds > 0 ? answeredAtMilliseconds : aliveMilliseconds,
+            atMilliseconds: responseAtMilliseconds > 0 ? responseAtMilliseconds : aliveMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
         )
     }

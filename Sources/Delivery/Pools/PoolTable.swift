@@ -27,7 +27,7 @@ extension PoolKey.Kind {
 /// with both pools is blocked, such activities use credits of a third kind, so that a sandbox activity among them does
 /// not wait for the production pool.
 final class PoolTable {
-    /// While a pool is blocked and this many of its credits are taken, no further credit is free. The answers to the
+    /// While a pool is blocked and this many of its credits are taken, no further credit is free. The responses to the
     /// pushes with these credits show when the pool works again. All other commands wait without an admission, so they
     /// draw on no budget.
     static let blockedCreditsMax = 64
@@ -186,9 +186,9 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// Notes an answer that is about the push itself or its token. Such an answer shows that APNs works.
-    /// - Parameter isProgress: whether the answer counts in the pool's rate of answers. False if APNs refused a token
-    ///   and the token may still be right: its push then waits and is sent again.
+    /// Notes a response that is about the push itself or its token. Such a response shows that APNs works.
+    /// - Parameter isProgress: whether the response counts in the pool's rate of responses. False if APNs refused a
+    ///   token and the token may still be right: its push then waits and is sent again.
     func noteDecisiveResponse(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let index = poolKey.tableIndex
         outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
@@ -231,16 +231,16 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Ends the block of a pool for which nothing waits any longer, if answers came since the span began. A review may
-    /// have finished the last waiting pushes, and no further review runs while nothing waits for any pool.
+    /// Ends the block of a pool for which nothing waits any longer, if responses came since the span began. A review
+    /// may have finished the last waiting pushes, and no further review runs while nothing waits for any pool.
     func unblockIfIdle(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
-        poolStates[poolKey.tableIndex].throughput.unblockIfAnswered()
+        poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
     /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits
-    /// wait for Redis, so the rate of answers says nothing about the pool.
+    /// wait for Redis, so the rate of responses says nothing about the pool.
     func restartMeasurement(_ poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].throughput.restartMeasurement(now: now)
     }

@@ -1,15 +1,15 @@
-/// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
+/// Decides from a pool's recent rate of responses whether the pushes that wait for it can be sent soon.
 ///
 /// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `measuredMillisecondsMin`.
-/// The span begins while pushes wait, because a pool without work gets no answers although it is not slow. A pool is
+/// The span begins while pushes wait, because a pool without work gets no responses although it is not slow. A pool is
 /// blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when
-/// answers come fast enough again. It also ends when no push waits any longer and answers came during the span.
+/// responses come fast enough again. It also ends when no push waits any longer and responses came during the span.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
     private var measurementBeginMilliseconds: Int64 = .max
-    /// The number of answers since the span began. An answer counts if `PoolTable.noteDecisiveResponse` is called with
-    /// `isProgress`.
+    /// The number of responses since the span began. A response counts if `PoolTable.noteDecisiveResponse` is called
+    /// with `isProgress`.
     private var responseCount: Int64 = 0
 
     /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
@@ -20,7 +20,7 @@ struct PoolThroughput: BitwiseCopyable {
 
     @inline(__always) mutating func countResponse() { responseCount &+= 1 }
 
-    /// Ends the block of a pool if answers come fast enough. Called after each counted answer of a blocked pool.
+    /// Ends the block of a pool if responses come fast enough. Called after each counted response of a blocked pool.
     mutating func unblockIfFastEnough(waitingPushes: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
@@ -47,8 +47,8 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
     }
 
-    /// Ends the block and the span if answers came during the span. Called when no push waits.
-    mutating func unblockIfAnswered() {
+    /// Ends the block and the span if responses came during the span. Called when no push waits.
+    mutating func unblockIfAnyResponse() {
         guard responseCount > 0 else { return }
         isBlocked = false
         measurementBeginMilliseconds = .max

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Chooses the pushes to send and handles APNs' answers.
+/// Chooses the pushes to send and handles APNs' responses.
 extension Delivery {
     /// Removes and returns the next push of a pool; nil if none may be sent now, for example because the lane reads
     /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)
@@ -65,10 +65,10 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
-    /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
+    /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a
     /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
     /// delay it. (R18)
-    public mutating func pushAnswered(_ record: RecordIndex, _ result: PushResult, now: Moment) {
+    public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecisive {
@@ -100,7 +100,7 @@ extension Delivery {
         case .rejected, .channelGone:
             finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
-            // APNs may have accepted the start although its answer was lost. A second push could begin a
+            // APNs may have accepted the start although its response was lost. A second push could begin a
             // second activity, so the start ends as `unknown`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .throttled where !isStart:

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Stores the attempts of a push and APNs' answers in its record.
+/// Stores the attempts of a push and APNs' responses in its record.
 extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: environment) }
 
@@ -45,7 +45,7 @@ extension RecordSlot {
         setReason(result.reason)
         if result.reason.isEmpty { setReason(causewayReason(result)) }
         if result.sentAtMilliseconds >= 0 { sentAtMilliseconds = result.sentAtMilliseconds }
-        answeredAtMilliseconds = result.answeredAtMilliseconds
+        responseAtMilliseconds = result.responseAtMilliseconds
     }
 
     /// Returns Causeway's own reason for the result, if APNs named none.

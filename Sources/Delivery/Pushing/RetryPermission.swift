@@ -3,14 +3,14 @@
 /// If the pool's budget permits a retry, it is sent. But only first attempts fill the budget, so it can stay
 /// empty after an outage. Retries are therefore also permitted in two cases:
 /// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
-/// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` answers were *accepted*, every retry may
+/// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
 ///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
     public static let recentResponsesMax = 20
     public static let acceptedResponsesMin = 10
 
-    /// One bit for each of the last answers that count (``noteResponse(_:)``), 1 for *accepted*; the newest is the
+    /// One bit for each of the last responses that count (``noteResponse(_:)``), 1 for *accepted*; the newest is the
     /// lowest bit. The type must have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
     private var lastSentMilliseconds = Int64.min
@@ -28,7 +28,7 @@ public struct RetryPermission: Sendable {
         switch disposition {
         case .accepted: addResponse(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: addResponse(isAccepted: false)
-        // These answers concern the push, its token or the configuration, so they count neither for nor against
+        // These responses concern the push, its token or the configuration, so they count neither for nor against
         // retries.
         case .throttled, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }

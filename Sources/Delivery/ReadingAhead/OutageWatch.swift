@@ -27,7 +27,7 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     /// Notes a response that shows that the service works, and ends the wait or begins it again. The caller does
-    /// not call this for an answer about a fault of the service.
+    /// not call this for a response about a fault of the service.
     /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max

@@ -121,8 +121,8 @@ public struct RecordSlot: BitwiseCopyable {
     let receivedAtMilliseconds: Int64
     var admittedAtMilliseconds: Int64 = -1
     var sentAtMilliseconds: Int64 = -1
-    var answeredAtMilliseconds: Int64 = -1
-    /// The HTTP status of APNs' last answer; 0: there is none.
+    var responseAtMilliseconds: Int64 = -1
+    /// The HTTP status of APNs' last response; 0: there is none.
     var httpStatus: UInt16 = 0
     var attempts: UInt8 = 0
     var pushAllowance = PushAllowance()

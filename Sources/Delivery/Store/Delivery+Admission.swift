@@ -53,9 +53,9 @@ extension Delivery {
 
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
-        // A result must not show an admission that is later than APNs' answer. So if APNs has answered an earlier
+        // A result must not show an admission that is later than APNs' response. So if APNs has responded to an earlier
         // push of this command, the time of the earlier admission stays.
-        if records[record].answeredAtMilliseconds < 0 { records[record].admittedAtMilliseconds = now.wallMilliseconds }
+        if records[record].responseAtMilliseconds < 0 { records[record].admittedAtMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:

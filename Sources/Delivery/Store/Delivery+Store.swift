@@ -86,7 +86,7 @@ extension Delivery {
     ) {
         let ticket = ticket(tag)
         switch failure {
-        case .unanswered: repeatCall(ticket)
+        case .noReply: repeatCall(ticket)
         case .busy:
             storeQueue.pause(now: now)
             if !passCreditToNext(ticket, now: now) { repeatCall(ticket) }

@@ -26,7 +26,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case throttle
         /// A start was not sent, or is being deferred. Redis gives the start's draw back to its device's budget.
         case refundStart
-        /// APNs answered that the activity's token is dead or unknown, and Redis retires it. The command is then held
+        /// APNs responded that the activity's token is dead or unknown, and Redis retires it. The command is then held
         /// for the next token.
         case retireToken
         /// A reply named audiences that an activity or a device left. Redis records that these audiences are

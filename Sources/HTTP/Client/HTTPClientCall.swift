@@ -47,7 +47,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 return end(.connectFailed, error.description)
             }
         }
-        // The request may end before the look-up's thread answers, so the closure holds the call weakly.
+        // The request may end before the look-up's thread responds, so the closure holds the call weakly.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }

@@ -25,8 +25,8 @@ package final class HTTPExchange: Sendable {
         inbox.releaseExchange(bodyBytes: body.count)
     }
 
-    /// Answers the request, from any thread. Does nothing if the exchange already has its response. If the connection
-    /// has ended, or the client got status 503 because the handler was too slow, the response is dropped.
+    /// Responds to the request, from any thread. Does nothing if the exchange already has its response. If the
+    /// connection has ended, or the client got status 503 because the handler was too slow, the response is dropped.
     package func respond(_ response: HTTPResponse) {
         guard claimResponse() else { return }
         inbox.post(.response(response, connectionNumber: connectionNumber))
@@ -49,8 +49,8 @@ package final class HTTPExchange: Sendable {
         return stream
     }
 
-    /// Gives the right to answer to its first caller only, because several threads may try to answer.
+    /// Gives the right to respond to its first caller only, because several threads may try to respond.
     ///
-    /// - Returns: true to the first caller, which must answer; false to every later caller.
+    /// - Returns: true to the first caller, which must respond; false to every later caller.
     func claimResponse() -> Bool { !hasResponse.exchange(true, ordering: .acquiringAndReleasing) }
 }

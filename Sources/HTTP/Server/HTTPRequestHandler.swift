@@ -1,7 +1,7 @@
-/// Answers the requests of a server. All calls come on the server's own thread, and the handler must not block this
+/// Responds to the requests of a server. All calls come on the server's own thread, and the handler must not block this
 /// thread.
 package protocol HTTPRequestHandler: AnyObject {
-    /// - Returns: the response; nil if the handler answers by `HTTPExchange.respond` or `HTTPExchange.openStream`,
+    /// - Returns: the response; nil if the handler responds by `HTTPExchange.respond` or `HTTPExchange.openStream`,
     ///   inside this call or later.
     func respond(to exchange: HTTPExchange) -> HTTPResponse?
 

@@ -1,7 +1,7 @@
 import Reactor
 import Synchronization
 
-/// An HTTP/1.1 server for a few clients. It has its own event loop and thread, so that it answers while the
+/// An HTTP/1.1 server for a few clients. It has its own event loop and thread, so that it responds while the
 /// rest of the process is busy. `HTTPServerLimits` limits its connections, memory and waiting times.
 package final class HTTPServer: Sendable {
     private enum Phase {
@@ -65,7 +65,7 @@ package final class HTTPServer: Sendable {
     /// second.
     package func requestStop() { inbox.requestStop() }
 
-    /// Accepts and answers requests until `requestStop`. Call it once.
+    /// Accepts requests and responds to them until `requestStop`. Call it once.
     ///
     /// - Parameter makeHandler: makes the handler on the server's thread. Its argument is the event loop of
     ///   this thread.

@@ -8,7 +8,7 @@ final class HTTPServerConnection: StreamHandler {
         case readingHead
         /// Waits for the rest of a body. Next: `awaitingResponse`, `sending` or `ending`.
         case readingBody
-        /// The handler has the request and has not answered. Next: `sending`, `streaming` or `ending`.
+        /// The handler has the request and has not responded. Next: `sending`, `streaming` or `ending`.
         case awaitingResponse
         /// A part of the response waits until the stream has room. Next: `readingHead` or `ending`.
         case sending
@@ -32,7 +32,7 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
     private var receivedBytes: [UInt8] = []
-    /// The request that is being read or answered.
+    /// The request that is being read, or that waits for its response.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
     /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
@@ -166,7 +166,7 @@ final class HTTPServerConnection: StreamHandler {
         countedBodyBytes = 0
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
     /// Sends a response that was posted to the inbox. Then reads the next request, which may already have arrived.
     func sendPosted(_ response: HTTPResponse) {

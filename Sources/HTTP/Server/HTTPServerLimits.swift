@@ -34,8 +34,8 @@ package struct HTTPServerLimits: Sendable {
     /// more bytes of a waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
-    /// The maximum number of pipelined requests that the server answers in a row, because one client must not keep the
-    /// server's only thread busy. A client that has sent more gets status 400; no common client sends so many.
+    /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep
+    /// the server's only thread busy. A client that has sent more gets status 400; no common client sends so many.
     static let pipelinedRequestsMax = 16
     /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
     /// connection, because it must keep these bytes in memory.

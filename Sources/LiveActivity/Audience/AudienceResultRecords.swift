@@ -109,9 +109,9 @@ public struct BroadcastResultRecord {
     public var command: AudienceCommandReference
     public var channel: AudienceChannel
     public var outcome: MemberOutcome
-    /// The HTTP status of APNs' last answer; 0 without an answer.
+    /// The HTTP status of APNs' last response; 0 without a response.
     public var status: UInt16 = 0
-    /// The reason in APNs' last answer; empty if the answer has none, or if the broadcast has not failed.
+    /// The reason in APNs' last response; empty if the response has none, or if the broadcast has not failed.
     public var reason: UnsafeRawBufferPointer
     /// What an operator can do about the reason; empty if there is no advice.
     public var advice: StaticString = ""

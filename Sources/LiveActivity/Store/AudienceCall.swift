@@ -171,7 +171,7 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
 
 /// What became of one version for one member of an audience, or for one broadcast.
 public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// APNs answered 200.
+    /// APNs responded with 200.
     case delivered
     /// The member did not get this version, because a newer version replaced it.
     case superseded
@@ -226,7 +226,7 @@ public struct OutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// When APNs answered the first and the last of a version's pushes, UNIX milliseconds; -1 without an answer.
+/// When APNs responded to the first and the last of a version's pushes, UNIX milliseconds; -1 without a response.
 public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
     public var firstResponseMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
@@ -236,8 +236,8 @@ public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
         self.lastResponseMilliseconds = lastResponseMilliseconds
     }
 
-    /// Combines these times with those of another range or broadcast: the earliest first answer and the latest last
-    /// answer.
+    /// Combines these times with those of another range or broadcast: the earliest first response and the latest last
+    /// response.
     public mutating func merge(_ other: ResponseTimes) {
         let firstMilliseconds = other.firstResponseMilliseconds
         if firstMilliseconds >= 0, firstResponseMilliseconds < 0 || firstMilliseconds < firstResponseMilliseconds {

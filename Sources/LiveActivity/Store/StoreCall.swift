@@ -347,12 +347,12 @@ public enum DeviceRegistrationStep<Bytes> {
 
 /// How an admitted command ended.
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
-    /// APNs answered 200, so the activity counts as showing this version.
+    /// APNs responded with 200, so the activity counts as showing this version.
     case accepted
-    /// The command is settled, and APNs never answered 200 to it. As far as Causeway knows, the activity does not show
-    /// this version. If an answer of APNs was lost, the activity may show it nevertheless.
+    /// The command is settled, and APNs never responded with 200 to it. As far as Causeway knows, the activity does not
+    /// show this version. If a response of APNs was lost, the activity may show it nevertheless.
     case notShown
-    /// A start whose answer was lost. It is not sent again.
+    /// A start whose response was lost. It is not sent again.
     case unknown
 }
 

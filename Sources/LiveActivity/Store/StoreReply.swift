@@ -59,7 +59,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// Some audiences may not know yet that the activity has left them (``StoreReply/departures``). Write the
     /// departure into these audiences, confirm it, and admit the command again. Nothing was changed.
     case departures
-    /// Redis has processed what the call says: a settlement, a retirement, an answer 429, a refund, a confirmation
+    /// Redis has processed what the call says: a settlement, a retirement, a 429, a refund, a confirmation
     /// or an event of a lifetime. Redis ignores what no longer applies.
     case settled
 }
@@ -114,7 +114,7 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 public enum StoreFailure: Sendable {
     /// There was no usable reply, another server of the cluster has the key, or the server has lost the script. The
     /// same call may succeed at once, on this connection or the next.
-    case unanswered
+    case noReply
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case busy
     /// The server replied with an error that this call may not have caused. The call is repeated after a

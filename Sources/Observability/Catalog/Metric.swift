@@ -188,8 +188,8 @@ public struct MetricDefinition: Sendable {
     public var source: Source
     /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// If true, series that are zero are not printed, because too many series are possible. Exceptions are the answers
-    /// of APNs that alerts need (``ResponseTable/isShownAtZero(_:)``).
+    /// If true, series that are zero are not printed, because too many series are possible. Exceptions are the
+    /// responses of APNs that alerts need (``ResponseTable/isShownAtZero(_:)``).
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
@@ -216,7 +216,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// An app in an environment.
     case pool
     /// A status of APNs, and a reason that Apple documents for it. Other statuses and reasons are `other`; a missing
-    /// answer, and the reason of a 200, are `none`.
+    /// response, and the reason of a 200, are `none`.
     case response
     case goAwayReason
     case latencyPart
@@ -275,9 +275,9 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream on a connection,
     /// and all earlier attempts.
     case stream
-    /// From the sending of the last attempt to APNs' answer: the network and APNs itself.
+    /// From the sending of the last attempt to APNs' response: the network and APNs itself.
     case apns
-    /// From APNs' answer until Kafka has acknowledged the result.
+    /// From APNs' response until Kafka has acknowledged the result.
     case settle
 
     public var name: String { "\(self)" }
@@ -302,7 +302,7 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     case pace
     /// A free stream on an APNs connection.
     case stream
-    /// APNs' answer. Pushes of audiences do not count: a member is not a record.
+    /// APNs' response. Pushes of audiences do not count: a member is not a record.
     case apns
     /// The acknowledgements that settle the record: Kafka's of its result, and Redis' of its outcome.
     case result

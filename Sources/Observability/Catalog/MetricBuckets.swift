@@ -17,7 +17,7 @@ enum MetricBuckets {
         5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
         5_000_000, 10_000_000,
     ]
-    /// Buckets for commands to audiences: the time from the command's record until APNs' last answer, in one range or
+    /// Buckets for commands to audiences: the time from the command's record until APNs' last response, in one range or
     /// in all ranges. The shortest times are those of a single page of members. The longest are those of ten million
     /// members, or of a wait for an APNs host that is down.
     static let audienceRound: [Int64] = [

@@ -122,9 +122,9 @@ package struct LabelValues: Sendable {
     }
 }
 
-/// APNs' answers as two labels: a status, and the reason that Apple documents for this status. An answer with another
-/// combination is counted under its status and "other", so that the table stays as small as Apple's. A missing answer
-/// and a 200 have the reason "none"; a status that is not in `statuses` is "other" too.
+/// APNs' responses as two labels: a status, and the reason that Apple documents for this status. A response with
+/// another combination is counted under its status and "other", so that the table stays as small as Apple's. A missing
+/// response and a 200 have the reason "none"; a status that is not in `statuses` is "other" too.
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
@@ -148,7 +148,7 @@ package struct ResponseTable: Sendable {
         self.reasons = reasons
     }
 
-    /// Returns the index of an answer in ``labels``. Does not allocate. `reason` may be an index beyond the
+    /// Returns the index of a response in ``labels``. Does not allocate. `reason` may be an index beyond the
     /// reasons of this table.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }

@@ -131,8 +131,8 @@ public struct ThreadMetrics: ~Copyable {
     }
 }
 
-/// The share of wall time that a thread worked, as a moving average. For the Kafka thread, waiting for a broker's
-/// answer counts as work.
+/// The share of wall time that a thread worked, as a moving average. For the Kafka thread, waiting for a broker
+/// counts as work.
 struct BusyShare {
     /// The time constant of the moving average: older shares count less and less.
     static let smoothingMilliseconds: Int64 = 5_000

@@ -3,11 +3,11 @@ import Logging
 import Reactor
 import ServiceLifecycle
 
-/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on its own thread. So the pages answer even if a
+/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on its own thread. So the pages respond even if a
 /// lane is busy or stuck.
 ///
 /// In the service group this service must come before the worker. A group stops its services from the last to
-/// the first, so the endpoint still answers while the worker drains.
+/// the first, so the endpoint still responds while the worker drains.
 package final class ObservabilityService: Service {
     private let registry: MetricRegistry
     private let logger: Logger

@@ -3,7 +3,7 @@ import HTTP
 import Logging
 import Reactor
 
-/// Answers the requests for a worker's four pages, and for `/`, which lists them. Used only on the server's thread.
+/// Responds to the requests for a worker's four pages, and for `/`, which lists them. Used only on the server's thread.
 final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     /// The time between two samples of the metrics. Rates are computed from the samples.
     static let sampleIntervalMilliseconds: Int64 = 5_000

@@ -78,14 +78,14 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns findings from the shares of APNs' answers in the window. Like the alerts, it judges each pool
+    /// Returns findings from the shares of APNs' responses in the window. Like the alerts, it judges each pool
     /// separately.
     var responseFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }
     }
 
-    /// Returns findings about one pool: too many refusals, too many dead tokens. An answer 429 is not counted as a
+    /// Returns findings about one pool: too many refusals, too many dead tokens. A 429 is not counted as a
     /// refusal, because the worker repeats the push. The alert about refusals counts it.
     private func responseFindings(of name: String, _ pool: Int) -> [Finding] {
         var responseCount: Int64 = 0
@@ -102,8 +102,8 @@ extension Diagnosis {
                 if count > commonestRefusal.count { commonestRefusal = ("\(values[0]) \(values[1])", count) }
             }
         }
-        // In a window with few answers, more than half of them must be refusals. This reports a wrong key at the
-        // first push: its refusal is then the only answer.
+        // In a window with few responses, more than half of them must be refusals. This reports a wrong key at the
+        // first push: its refusal is then the only response.
         let hasManyResponses = responseCount >= Self.samplesMin
         var findings: [Finding] = []
         if hasManyResponses ? refusedCount * 20 > responseCount : refusedCount * 2 > responseCount {

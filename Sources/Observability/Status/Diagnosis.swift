@@ -9,9 +9,9 @@ struct Diagnosis {
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
-    /// If a pool has at least this many answers in the window, more than 5 % of refusals is reported. With fewer
-    /// answers, more than half of them must be refusals. Findings about dead tokens, freshness and demotions need this
-    /// many samples.
+    /// If a pool has at least this many responses in the window, more than 5 % of refusals is reported. With fewer
+    /// responses, more than half of them must be refusals. Findings about dead tokens, freshness and demotions need
+    /// this many samples.
     static let samplesMin: Int64 = 100
     /// The share of held commands is reported only if the window has more held commands than this. A few are normal,
     /// because a command may arrive before its activity's registration.

@@ -10,7 +10,7 @@ package enum CollectorHeaders {
     static let headersMax = 16
 
     /// Headers that the client writes itself, and headers that would change how the server reads the body or sends its
-    /// answer.
+    /// response.
     private static let reservedNames: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]

@@ -20,7 +20,7 @@ struct CollectorRequest: Sendable {
     /// Signalled to cancel the request; see `HTTPClient`.
     var interruption: Wakeup
 
-    /// - Returns: the status of the answer.
+    /// - Returns: the status of the response.
     func post(_ body: [UInt8]) throws(Failure) -> Int {
         var client = HTTPClient(
             address: HTTPAddress(server: address.server, path: address.path),
@@ -52,15 +52,15 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case unconnected
     /// The collector's certificate is not trusted, out of date, or for another name.
     case certificate
-    /// The connection ended, or TLS failed for another reason, before the answer.
+    /// The connection ended, or TLS failed for another reason, before the response.
     case lost
-    /// The answer is not valid HTTP, or is too large.
+    /// The response is not valid HTTP, or is too large.
     case malformed
-    /// The time limit passed before the answer.
+    /// The time limit passed before the response.
     case late
-    /// The answer is 429, 502, 503 or 504, so a retry may succeed.
+    /// The response is 429, 502, 503 or 504, so a retry may succeed.
     case overloaded
-    /// The answer has another status that is not 2xx, or the traces could not be encoded.
+    /// The response has another status that is not 2xx, or the traces could not be encoded.
     case refused
     /// The file with the headers could not be read, or has an invalid header.
     case headers

@@ -29,13 +29,13 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     var recordOutcome: RecordOutcome
     var priority: UInt8
     var attempts: UInt8
-    /// The status of APNs' answer; 0 if APNs did not answer.
+    /// The status of APNs' response; 0 if APNs did not respond.
     var status: UInt16
     /// When each of these steps happened, UNIX milliseconds; -1 if it did not happen.
     var receivedAtMilliseconds: Int64
     var admittedAtMilliseconds: Int64
     var sentAtMilliseconds: Int64
-    var answeredAtMilliseconds: Int64
+    var responseAtMilliseconds: Int64
     var finishedMilliseconds: Int64
 
     /// - Parameters:
@@ -65,7 +65,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         receivedAtMilliseconds = view.receivedAtMilliseconds
         admittedAtMilliseconds = view.admittedAtMilliseconds
         sentAtMilliseconds = view.sentAtMilliseconds
-        answeredAtMilliseconds = view.answeredAtMilliseconds
+        responseAtMilliseconds = view.responseAtMilliseconds
         self.finishedMilliseconds = finishedMilliseconds
     }
 
@@ -107,7 +107,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         receivedAtMilliseconds = range.receivedAtMilliseconds
         admittedAtMilliseconds = -1
         sentAtMilliseconds = -1
-        answeredAtMilliseconds = -1
+        responseAtMilliseconds = -1
         self.finishedMilliseconds = finishedMilliseconds
     }
 

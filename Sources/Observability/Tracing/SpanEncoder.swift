@@ -9,9 +9,9 @@ import Numbers
 ///
 /// - `consume <topic>`, kind consumer: from the record's receipt until the lane produced its result, or finished it
 ///   without a result. The result names this span as its parent.
-/// - `admit`: from the receipt to the last decision of Redis before APNs' first answer, including the wait for pace and
-///   budget. Only if the record was admitted.
-/// - `send`, kind client: from the last attempt to its end: APNs' answer, or the loss of the connection. Only if an
+/// - `admit`: from the receipt to the last decision of Redis before APNs' first response, including the wait for pace
+///   and budget. Only if the record was admitted.
+/// - `send`, kind client: from the last attempt to its end: APNs' response, or the loss of the connection. Only if an
 ///   attempt was sent completely.
 ///
 /// A command to an audience has one `consume` span until it is fanned out, and one in each range until the
@@ -67,7 +67,7 @@ package struct SpanEncoder: Sendable {
                 )
             )
         }
-        if trace.sentAtMilliseconds >= 0, trace.answeredAtMilliseconds >= trace.sentAtMilliseconds {
+        if trace.sentAtMilliseconds >= 0, trace.responseAtMilliseconds >= trace.sentAtMilliseconds {
             spans.append(
                 Self.span(
                     trace,
@@ -75,7 +75,7 @@ package struct SpanEncoder: Sendable {
                     parent: trace.context.span,
                     name: "send",
                     kind: .client,
-                    times: (trace.sentAtMilliseconds, trace.answeredAtMilliseconds),
+                    times: (trace.sentAtMilliseconds, trace.responseAtMilliseconds),
                     attributes: [
                         .init("http.request.method", "POST"),
                         .init("http.response.status_code", Int64(trace.status)),

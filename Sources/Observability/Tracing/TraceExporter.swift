@@ -69,7 +69,7 @@ package actor TraceExporter {
         interruption = try Wakeup()
     }
 
-    /// Ends the request in progress and all later ones at once, because the worker no longer waits for an answer.
+    /// Ends the request in progress and all later ones at once, because the worker no longer waits for a response.
     package nonisolated func cancelRequests() { interruption.signal() }
 
     /// Exports traces until the task is cancelled.

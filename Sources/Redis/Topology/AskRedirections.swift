@@ -1,9 +1,9 @@
-/// The keys whose next call must go to another server, because the slot's owner answered ASK. Each entry
+/// The keys whose next call must go to another server, because the slot's owner replied ASK. Each entry
 /// serves one call.
 ///
 /// The table has a fixed size, and each fingerprint has one possible index. If two keys have the same index,
 /// the later entry replaces the earlier one. The next call of the earlier key then goes to the slot's owner,
-/// which answers ASK again.
+/// which replies ASK again.
 struct AskRedirections: ~Copyable {
     /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048

@@ -161,11 +161,11 @@ final class Cluster {
     }
 
     /// For each server without slots, sets when its connection closes, if no time is set yet. If an ASK has named the
-    /// server recently, this is `askedServerKeepMilliseconds` after the last ASK. Otherwise it is twice the response
+    /// server recently, this is `askedServerKeepMilliseconds` after the last ASK. Otherwise it is twice the reply
     /// deadline from now: by then its last calls have their replies or have failed.
     private func retireNodesWithoutSlots() {
         let nowMilliseconds = loop.nowMilliseconds
-        let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds
+        let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
         for index in nodes.indices {
             guard let node = nodes[index], !node.hasSlots, node.retiresAtMilliseconds == .max else { continue }
             let askedAtMilliseconds = node.askedAtMilliseconds

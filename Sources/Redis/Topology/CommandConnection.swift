@@ -39,7 +39,7 @@ final class CommandConnection {
         self.url = url
         self.configuration = configuration
         // The deadline includes the look-up of the host's addresses, because the look-up has no time limit.
-        restartDeadline(configuration.connectTimeoutMilliseconds + configuration.responseDeadlineMilliseconds)
+        restartDeadline(configuration.connectTimeoutMilliseconds + configuration.replyDeadlineMilliseconds)
         switch url.location {
         case .unix(let path):
             addresses = SocketAddress.unix(path: path).map { [$0] } ?? []
@@ -70,7 +70,7 @@ final class CommandConnection {
     func send(_ arguments: [[UInt8]], _ completion: @escaping Completion) {
         precondition(waitingCompletions.count < Self.commandsMax, "more commands wait than the limit allows")
         guard !isClosed else { return completion(.failure(RedisError(.closed))) }
-        if isConnected && waitingCompletions.isEmpty { restartDeadline(configuration.responseDeadlineMilliseconds) }
+        if isConnected && waitingCompletions.isEmpty { restartDeadline(configuration.replyDeadlineMilliseconds) }
         waitingCompletions.append(completion)
         if isConnected { write(arguments) } else { unsentCommands.append(arguments) }
     }
@@ -165,7 +165,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
         }
         self.reader = reader
         isConnected = true
-        restartDeadline(configuration.responseDeadlineMilliseconds)
+        restartDeadline(configuration.replyDeadlineMilliseconds)
         beginSession()
     }
 
@@ -183,7 +183,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
                 guard let completion = waitingCompletions.popFirst() else {
                     return endConnection(RedisError(.protocolViolation))
                 }
-                restartDeadline(configuration.responseDeadlineMilliseconds)
+                restartDeadline(configuration.replyDeadlineMilliseconds)
                 completion(.success(value))
             }
         }

@@ -58,7 +58,7 @@ public final class PrimaryMarks {
 
     // MARK: - Reading
 
-    /// Reads the marks under these names on every primary. The result leaves out a primary that does not answer, that
+    /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply, that
     /// refuses to read a mark, or that owns none of the slots that have marks (``SlotAnchors``).
     ///
     /// - Throws: if the primaries cannot be found.
@@ -72,7 +72,7 @@ public final class PrimaryMarks {
                 guard !ownAnchors.isEmpty, let primary = readMarks(names, at: location, ownAnchors) else { continue }
                 primaries.append(primary)
             }
-            // If no primary answered, other servers may be the primaries now. The next call searches again.
+            // If no primary replied, other servers may be the primaries now. The next call searches again.
             if primaries.isEmpty { connections.forgetPrimaries() }
             return primaries
         } catch {

@@ -11,10 +11,10 @@ struct Redirection: Equatable {
     /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or
     /// ASK.
     ///
-    /// - Parameter answeringServer: the server that sent the error. A cluster that does not know its own addresses
-    ///   leaves out the host or writes `?`. The new location then has the host of the answering server and
+    /// - Parameter replyingServer: the server that sent the error. A cluster that does not know its own addresses
+    ///   leaves out the host or writes `?`. The new location then has the host of the replying server and
     ///   the port of the error.
-    init?(error text: UnsafeRawBufferPointer, from answeringServer: RedisURL.Location) {
+    init?(error text: UnsafeRawBufferPointer, from replyingServer: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }
         if words[0].elementsEqual("MOVED".utf8) {
@@ -31,7 +31,7 @@ struct Redirection: Equatable {
             let location = RedisURL.Location(
                 announced: String(decoding: words[2][..<colon], as: UTF8.self),
                 port: port,
-                by: answeringServer
+                by: replyingServer
             )
         else { return nil }
         self.slot = Int(slot)
@@ -43,15 +43,15 @@ extension RedisURL.Location {
     private static let hostBytesMax = 255
 
     /// Creates a server's location as another server announced it. Returns nil if the host or the port is
-    /// invalid, or if the host is missing and the answering server is on a Unix socket.
-    init?(announced host: String, port: UInt64, by answeringServer: RedisURL.Location) {
+    /// invalid, or if the host is missing and the replying server is on a Unix socket.
+    init?(announced host: String, port: UInt64, by replyingServer: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }
         guard host.isEmpty || host == "?" else {
             self = .host(host, port: port)
             return
         }
-        guard case .host(let serverHost, _) = answeringServer else { return nil }
+        guard case .host(let serverHost, _) = replyingServer else { return nil }
         self = .host(serverHost, port: port)
     }
 }

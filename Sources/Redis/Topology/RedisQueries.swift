@@ -152,16 +152,16 @@ public final class RedisQueries {
     /// a new search for the servers, up to `attemptsMax` attempts.
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)
-        var unansweredIndices = Array(keyCommands.indices)
+        var remainingIndices = Array(keyCommands.indices)
         var lastFailure = RedisError(.clusterDown)
         for _ in 0..<Self.attemptsMax {
             var commands: [PrimaryConnections.Command] = []
-            for index in unansweredIndices {
+            for index in remainingIndices {
                 let location = try connections.findLocation(of: keyCommands[index].key)
                 commands.append((location, keyCommands[index].command))
             }
             var failedIndices: [Int] = []
-            for (index, result) in zip(unansweredIndices, connections.send(commands)) {
+            for (index, result) in zip(remainingIndices, connections.send(commands)) {
                 switch result {
                 case .success(.error(let text)):
                     lastFailure = text.withUnsafeBytes { RedisError(reply: $0) }
@@ -176,7 +176,7 @@ public final class RedisQueries {
             }
             if failedIndices.isEmpty { return replies }
             if isCancelled() { throw lastFailure }
-            unansweredIndices = failedIndices
+            remainingIndices = failedIndices
             connections.closeAll()
         }
         throw lastFailure

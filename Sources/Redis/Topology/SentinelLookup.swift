@@ -5,7 +5,7 @@ import Reactor
 ///
 /// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
 /// Sentinel that last gave a correct reply. It asks the next one if a Sentinel gives no usable reply, or if the
-/// server that the Sentinel names does not answer or is no primary (steps 1 to 3 of the guidelines for Sentinel
+/// server that the Sentinel names does not reply or is no primary (steps 1 to 3 of the guidelines for Sentinel
 /// clients). Only one look-up may run at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void

@@ -16,9 +16,9 @@ struct SlotMap: Equatable {
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
     /// form, too many slots or too many primaries.
     ///
-    /// - Parameter answeringServer: the server that sent the reply. A server that is listed without a host, or with
+    /// - Parameter replyingServer: the server that sent the reply. A server that is listed without a host, or with
     ///   `?`, has the host of this server.
-    init?(slots reply: RedisValue, from answeringServer: RedisURL.Location) {
+    init?(slots reply: RedisValue, from replyingServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
         // In a correct reply each slot appears once. A repeated slot is not noticed, but a reply whose ranges together
@@ -30,7 +30,7 @@ struct SlotMap: Equatable {
                 let firstSlot = parts[0].integer, let lastSlot = parts[1].integer,
                 firstSlot >= 0, firstSlot <= lastSlot, lastSlot < Int64(KeySlot.slotCount),
                 lastSlot - firstSlot < remainingSlotCount,
-                let primary = Self.location(parts[2], answeringServer)
+                let primary = Self.location(parts[2], replyingServer)
             else { return nil }
             remainingSlotCount -= lastSlot - firstSlot + 1
             let primaryIndex = primaryIndices[primary] ?? UInt16(clamping: primaries.count)
@@ -39,22 +39,22 @@ struct SlotMap: Equatable {
                 primaries.append(primary)
             }
             for slot in Int(firstSlot)...Int(lastSlot) { owners[slot] = primaryIndex }
-            for replica in parts[3...].compactMap({ Self.location($0, answeringServer) })
+            for replica in parts[3...].compactMap({ Self.location($0, replyingServer) })
             where replicas.count < Self.primariesMax && !replicas.contains(replica) {
                 replicas.append(replica)
             }
         }
     }
 
-    private static func location(_ server: RedisValue, _ answeringServer: RedisURL.Location) -> RedisURL.Location? {
+    private static func location(_ server: RedisValue, _ replyingServer: RedisURL.Location) -> RedisURL.Location? {
         guard let parts = server.elements, parts.count >= 2, let port = parts[1].integer.flatMap(UInt64.init(exactly:))
         else { return nil }
-        if parts[0] == .null { return RedisURL.Location(announced: "", port: port, by: answeringServer) }
-        return parts[0].text.flatMap { RedisURL.Location(announced: $0, port: port, by: answeringServer) }
+        if parts[0] == .null { return RedisURL.Location(announced: "", port: port, by: replyingServer) }
+        return parts[0].text.flatMap { RedisURL.Location(announced: $0, port: port, by: replyingServer) }
     }
 }
 
-/// Asks servers of a cluster for the slots, one after the other, until one answers. Only one look-up may run
+/// Asks servers of a cluster for the slots, one after the other, until one replies. Only one look-up may run
 /// at a time.
 final class SlotMapLookup {
     typealias Completion = (Result<SlotMap, RedisError>) -> Void
@@ -76,7 +76,7 @@ final class SlotMapLookup {
     var isRunning: Bool { completion != nil }
 
     /// - Parameters:
-    ///   - candidates: the servers to ask, the most likely to answer first. Not empty.
+    ///   - candidates: the servers to ask, the most likely to reply first. Not empty.
     ///   - completion: the loop calls it once, unless the look-up is cancelled.
     func find(candidates: [RedisURL.Location], _ completion: @escaping Completion) {
         precondition(!isRunning, "one look-up at a time")

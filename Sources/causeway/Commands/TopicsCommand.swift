@@ -25,7 +25,7 @@ struct TopicsCommand: ParsableCommand {
             """
     )
 
-    /// How long to wait for the first broker, and then for the answer to each request.
+    /// How long to wait for the first broker, and then for each request.
     static let timeoutMilliseconds: Int32 = 30_000
 
     @Option(
@@ -117,7 +117,7 @@ struct TopicsCommand: ParsableCommand {
         guard
             administrator.awaitBroker(
                 timeoutMilliseconds: timeoutMilliseconds,
-                { brokerMonitor.printIfUnanswered(false) }
+                { brokerMonitor.printIfUnreached(false) }
             )
         else {
             throw brokerMonitor.noBrokerError

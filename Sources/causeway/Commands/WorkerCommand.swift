@@ -60,7 +60,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
             worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
-            // Services stop in reverse order. So the HTTP endpoint answers until the worker has drained.
+            // Services stop in reverse order. So the HTTP endpoint responds until the worker has drained.
             services =
                 try Self.observabilityServices(of: worker, configuration.http, logger: logger) + [
                     .init(service: worker)

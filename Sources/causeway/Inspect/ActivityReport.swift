@@ -38,7 +38,7 @@ struct ActivityReport {
     struct Pace: Equatable {
         /// The current spacing between two pushes.
         var spacingMilliseconds: Int64
-        /// How many times the spacing is doubled at present, because APNs answered 429.
+        /// How many times the spacing is doubled at present, because APNs responded with 429.
         var spacingDoublings: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?

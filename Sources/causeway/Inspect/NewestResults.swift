@@ -29,7 +29,7 @@ struct NewestResults {
 
     /// - Parameters:
     ///   - count: the maximum number of results to find.
-    ///   - searchMillisecondsMax: how long the reading may take, after a broker has answered.
+    ///   - searchMillisecondsMax: how long the reading may take, after a broker has responded.
     init(
         of activity: String,
         app: String,

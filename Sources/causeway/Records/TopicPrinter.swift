@@ -80,7 +80,7 @@ final class TopicPrinter: ConsumerHandler {
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
-                brokerMonitor.printIfUnanswered(consumer.hasReachedBroker)
+                brokerMonitor.printIfUnreached(consumer.hasReachedBroker)
                 if !follows, Clock.monotonicMilliseconds > deadlineMilliseconds {
                     throw brokerMonitor.failureReason(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
                         ?? Self.silenceError

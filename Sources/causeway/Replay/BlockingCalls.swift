@@ -41,11 +41,11 @@ final class BlockingCalls<Call, Reply> {
         loop.refreshClock()
         var lastProgressMilliseconds = loop.nowMilliseconds
         while callsInFlight > 0 || !waitingIndices.isEmpty {
-            let unansweredBefore = callsInFlight + waitingIndices.count
+            let outstandingBefore = callsInFlight + waitingIndices.count
             try issueWaitingCalls(calls, issue)
             loop.runTurn(waitMilliseconds: BlockingStore.turnWaitMilliseconds)
             if let refusal { throw refusal }
-            if callsInFlight + waitingIndices.count < unansweredBefore {
+            if callsInFlight + waitingIndices.count < outstandingBefore {
                 lastProgressMilliseconds = loop.nowMilliseconds
             }
             let silenceMillisecondsMax =

@@ -213,7 +213,7 @@ class Monitoring(unittest.TestCase):
 
 
 class Topics(unittest.TestCase):
-    """The tests run the Job's command with the built program. An independent broker answers it."""
+    """The tests run the Job's command with the built program. An independent broker responds to it."""
 
     def job(self, values=None):
         found = chart.render_objects(values, base="topics") if values else chart.objects_of_value_set("topics")

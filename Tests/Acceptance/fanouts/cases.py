@@ -17,7 +17,7 @@ POLL_SECONDS = 0.02
 REDIS_DOWN_SECONDS = 3
 """How long Redis is unreachable, in seconds."""
 SECONDS_BETWEEN_FREEZES = 0.1
-"""How long Redis answers before it is frozen again, in seconds."""
+"""How long Redis replies before it is frozen again, in seconds."""
 DISTURBED_SHARE_MAX = 0.95
 """If more than this share of the members is reached, a fan-out is too near its end to be disturbed."""
 
@@ -185,7 +185,7 @@ def stop_redis_then_send(context):
 
 
 def freeze_redis(context):
-    """Four times, Redis does not answer for longer than workers wait for a reply."""
+    """Four times, Redis does not reply for longer than workers wait for a reply."""
     first = context.crowd.send_command("Goal one")
     for share in [0.2, 0.4, 0.6, 0.8]:
         context.wait_for_share(first, share)
@@ -209,7 +209,7 @@ def wipe_redis_then_send(context):
 
 
 def wipe_and_freeze_redis(context):
-    """Redis loses all data. While workers read the registrations again, it twice does not answer for longer than they
+    """Redis loses all data. While workers read the registrations again, it twice does not reply for longer than they
     wait."""
     first = context.start_fanout()
     context.deployment.redis.wipe()

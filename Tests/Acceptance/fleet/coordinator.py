@@ -116,7 +116,7 @@ class Coordinator:
 
     @staticmethod
     def _may_answer_at_once(group, member):
-        """Whether an unchanged join of a known member is answered at once, without a rebalance. In a stable group the
+        """Whether an unchanged join of a known member gets its response at once, without a rebalance. In a stable group the
         leader's join needs a rebalance, because the leader may know something new."""
         return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)
 

@@ -154,7 +154,7 @@ class Deployment:
     def _has_made_topics(self):
         try:
             self._make_topics()
-        except Exception:  # the broker does not answer yet
+        except Exception:  # the broker does not respond yet
             return False
         return True
 

@@ -16,7 +16,7 @@ MEMBER_COUNT = 4_000
 GUEST_COUNT = 60
 STARTS_PER_STOP = 5
 SLOW_APNS = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
-"""With 20 streams and 100 ms for each answer, a connection carries 200 pushes a second, so a fan-out
+"""With 20 streams and 100 ms for each response, a connection carries 200 pushes a second, so a fan-out
 takes seconds."""
 UNDER_WAY_SECONDS = 20
 SETTLE_SECONDS = 60

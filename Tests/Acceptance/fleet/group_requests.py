@@ -43,7 +43,7 @@ class AssignmentObserver:
 
 
 class RequestInterceptor:
-    """Takes a group's requests out of the connection to the broker, and lets our coordinator answer them."""
+    """Takes a group's requests out of the connection to the broker, and lets our coordinator respond to them."""
 
     def __init__(self, coordinator, writer, on_assigned):
         self._coordinator, self._writer, self._on_assigned = coordinator, writer, on_assigned

@@ -111,7 +111,7 @@ class HealthChecks:
         return wait_until(is_ready, seconds, f"{worker.name} to be ready")
 
     def check_silent(self, what, worker):
-        """Checks that a frozen worker does not answer."""
+        """Checks that a frozen worker does not respond."""
         self._within_seconds(what, lambda: f"{worker.name} answers" if fetch_page(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):

@@ -108,7 +108,7 @@ class BrokerProxy(Proxy):
     """A proxy in front of a Kafka broker. It recognizes the requests of a group's members.
 
     librdkafka 2.0.2 cannot read this broker's response to version 3 of ApiVersions ("Read underflow"), and tries no lower
-    version. So if a connection begins with version 3 or later, the proxy answers as an older broker would. The client
+    version. So if a connection begins with version 3 or later, the proxy responds as an older broker would. The client
     then asks again in version 0.
 
     `has_coordinator`: whether our own coordinator serves the groups, instead of the broker's. In both cases the

@@ -11,7 +11,7 @@ FIRST_DELAY_SECONDS = 3.0
 
 
 class Member:
-    """A member of a group: it sends requests as a client does, and stores the answers."""
+    """A member of a group: it sends requests as a client does, and stores the responses."""
 
     def __init__(self, test, name, session=10.0, instance=None, subscription=b"all"):
         self.test, self.name, self.session, self.instance, self.subscription = test, name, session, instance, subscription

@@ -28,7 +28,7 @@ class TopicWriter:
                 self._producer.poll(0.1)
 
     def poll_deliveries(self):
-        """Takes the broker's answers so far, without waiting."""
+        """Takes the broker's responses so far, without waiting."""
         self._producer.poll(0)
 
     def flush(self):

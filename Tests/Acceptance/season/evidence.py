@@ -75,7 +75,7 @@ class Push:
 
     @property
     def has_reached_phone(self):
-        """Whether a phone got the push, even if the answer was lost."""
+        """Whether a phone got the push, even if the response was lost."""
         return self.effect is not None
 
 
@@ -141,7 +141,7 @@ class Evidence:
         self._find_commands()
 
     def _find_commands(self):
-        """Finds the commands of pushes that have no accepted result, because the worker died or the answer was lost.
+        """Finds the commands of pushes that have no accepted result, because the worker died or the response was lost.
         Their activity, event and content show the command."""
         for activity, pushes in self.pushes_of.items():
             first_order = 0

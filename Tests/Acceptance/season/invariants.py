@@ -134,7 +134,7 @@ def check_demotions(evidence, options):
                 level -= 1
             elif push.alert is not None or push.event == "end":
                 demoted += 1
-                # A refused push, or one without an answer, has drawn from the budget, but is not counted here. So a
+                # A refused push, or one without a response, has drawn from the budget, but is not counted here. So a
                 # difference of one push is allowed.
                 if level >= 2 + options.tolerance / bucket.interval_milliseconds:
                     invariant.add_violation(f"{activity}: line {push.line} went at 5 with {level:.1f} pushes left")

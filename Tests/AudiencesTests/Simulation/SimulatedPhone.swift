@@ -20,8 +20,8 @@ struct SimulatedPhone {
     /// reaches the member later.
     var hasGotStateOnJoin = false
     var isDead = false
-    /// Whether the checks of repeated alerts and states leave out this phone. The reason is that the answer to one of
-    /// its pushes was lost, or that APNs answered 429 for its token.
+    /// Whether the checks of repeated alerts and states leave out this phone. The reason is that the response to one of
+    /// its pushes was lost, or that its token got a 429.
     var mayHaveRepeats = false
 
     var shownTimestamp: Int64 = 0

@@ -14,7 +14,7 @@ final class SimulatedWorker {
     }
 
     enum PushFate {
-        case answered
+        case processed
         case refused(PushResult.Disposition, status: UInt16)
         case lostBeforeDelivery, lostAfterDelivery
     }

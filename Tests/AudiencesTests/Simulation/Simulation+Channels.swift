@@ -10,7 +10,7 @@ struct SimulatedSubscribers {
     var shownTimestamp: Int64 = -1
     var shownContent = -1
     var alertCounts: [Int: Int] = [:]
-    /// Whether an alert may ring again, because the answer to its broadcast was lost.
+    /// Whether an alert may ring again, because the response to its broadcast was lost.
     var mayHaveRepeats = false
     /// The number of broadcasts with an older timestamp than the shown state.
     var olderStateCount = 0

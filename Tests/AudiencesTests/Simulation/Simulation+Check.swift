@@ -197,7 +197,7 @@ extension Simulation {
                     continue
                 }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // While a host does not answer, a newer version may end the older one at the position that the
+                // While a host does not respond, a newer version may end the older one at the position that the
                 // round has reached.
                 let isPart = parameters.kind == .outages && counted < members
                 if counted != members, !(isSuperseded && (counted == 0 || isPart)) {

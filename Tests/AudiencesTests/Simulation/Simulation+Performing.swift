@@ -83,7 +83,7 @@ extension Simulation {
     }
 
     private func fate(of token: String) -> SimulatedWorker.PushFate {
-        guard nowMilliseconds < faultsUntilMilliseconds else { return .answered }
+        guard nowMilliseconds < faultsUntilMilliseconds else { return .processed }
         if random.chance(parameters.pushFailurePerMille) {
             return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
         }
@@ -97,7 +97,7 @@ extension Simulation {
             phones[name]?.wasMemberThroughout = false
             hadMembershipChange = true
         }
-        return .answered
+        return .processed
     }
 
     private func simulatedRecord(of outgoingRecord: OutgoingAudienceRecord, _ worker: SimulatedWorker)
@@ -145,7 +145,7 @@ extension Simulation {
         worker.activityCalls.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for call in due {
             if nowMilliseconds < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
-                worker.core.activityStoreFailed(tag: call.tag, .unanswered, now: worker.moment(nowMilliseconds))
+                worker.core.activityStoreFailed(tag: call.tag, .noReply, now: worker.moment(nowMilliseconds))
             } else {
                 worker.core.activityStoreReplied(tag: call.tag, now: worker.moment(nowMilliseconds))
             }
@@ -200,7 +200,7 @@ extension Simulation {
         let performed = random.number(0...lost.count)
         for (position, entry) in lost.enumerated() where position < performed { performStore(entry.call, worker) }
         for entry in lost {
-            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .unanswered
+            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .noReply
             worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(nowMilliseconds))
         }
     }
@@ -210,31 +210,31 @@ extension Simulation {
         worker.pushes.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for push in due {
             switch push.fate {
-            case .answered:
+            case .processed:
                 let isAlive = receive(push, worker)
-                answer(push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
+                respond(to: push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
             case .refused(let disposition, let status):
                 if disposition == .throttled, let name = phoneNamesByToken[push.token] {
                     phones[name]?.mayHaveRepeats = true
                 }
-                answer(push, disposition, status: status, worker)
-            case .lostBeforeDelivery: answer(push, .ambiguous, status: 0, worker)
+                respond(to: push, disposition, status: status, worker)
+            case .lostBeforeDelivery: respond(to: push, .ambiguous, status: 0, worker)
             case .lostAfterDelivery:
                 receive(push, worker, isResponseLost: true)
                 if let name = phoneNamesByToken[push.token] { phones[name]?.mayHaveRepeats = true }
-                answer(push, .ambiguous, status: 0, worker)
+                respond(to: push, .ambiguous, status: 0, worker)
             }
         }
     }
 
-    private func answer(
-        _ push: SimulatedWorker.Push,
+    private func respond(
+        to push: SimulatedWorker.Push,
         _ disposition: PushResult.Disposition,
         status: UInt16,
         _ worker: SimulatedWorker
     ) {
         trace?("\(nowMilliseconds % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
-        worker.core.pushAnswered(
+        worker.core.pushResponseReceived(
             tag: push.push.tag,
             PushResult(
                 disposition: disposition,
@@ -242,7 +242,7 @@ extension Simulation {
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: disposition == .tokenDead ? nowMilliseconds : -1,
                 sentAtMilliseconds: nowMilliseconds,
-                answeredAtMilliseconds: nowMilliseconds
+                responseAtMilliseconds: nowMilliseconds
             ),
             now: worker.moment(nowMilliseconds)
         )

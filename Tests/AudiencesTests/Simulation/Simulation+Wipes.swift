@@ -65,7 +65,7 @@ extension Simulation {
         for worker in workers { worker.core.storeLostMilliseconds = nowMilliseconds }
     }
 
-    /// Makes each worker read the marks, about once a second. The worker gets the answer a little later. The answer
+    /// Makes each worker read the marks, about once a second. The worker gets the reply a little later. The reply
     /// says whether the store had all members when the worker began to read the marks.
     func pollMembers() {
         guard parameters.kind == .wipes, nowMilliseconds >= wipe.nextPollMilliseconds else { return }
@@ -76,10 +76,10 @@ extension Simulation {
         wipe.nextPollMilliseconds = nowMilliseconds + SimulatedWipe.pollMilliseconds
         let (beganMilliseconds, hasAllMembers) = (nowMilliseconds, wipe.hasAllMembers)
         for worker in workers {
-            let answeredAtMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax))
+            let replyAtMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax))
             scheduledEvents.append(
                 (
-                    answeredAtMilliseconds,
+                    replyAtMilliseconds,
                     { worker.core.membersLastCompleteMilliseconds = hasAllMembers ? beganMilliseconds : .min }
                 )
             )

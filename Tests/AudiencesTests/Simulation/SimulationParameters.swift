@@ -11,7 +11,7 @@ struct SimulationParameters {
         case faults
         /// Workers die, and partitions move.
         case crashes
-        /// An APNs host or the store does not answer for a long time.
+        /// An APNs host or the store does not respond for a long time.
         case outages
         /// Workers die and partitions move. Each admission draws its number of ranges at random, as if the audience's
         /// size had changed, so the commands have different ranges.

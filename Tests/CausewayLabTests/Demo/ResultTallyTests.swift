@@ -21,7 +21,7 @@ struct ResultTallyTests {
             sourcePartition: partition,
             sourceOffset: offset,
             recordTimestampMilliseconds: 1_000,
-            answeredAtMilliseconds: 1_250
+            responseAtMilliseconds: 1_250
         )
     }
 
@@ -119,7 +119,7 @@ struct ResultTallyTests {
         tally.add(result(.superseded), isFreshnessCounted: true)
         tally.add(second, isFreshnessCounted: true)
         #expect(tally.demotions == 1)
-        #expect(tally.lastAnswerMilliseconds == 1_250)
+        #expect(tally.lastResponseMilliseconds == 1_250)
     }
 
     @Test func `Starts do not count towards freshness`() {
@@ -155,7 +155,7 @@ struct ResultSummaryTests {
                 record.recordTimestampMilliseconds = 1_790_000_000_001
                 record.receivedAtMilliseconds = 1_790_000_000_100
                 record.sentAtMilliseconds = 1_790_000_000_200
-                record.answeredAtMilliseconds = 1_790_000_000_250
+                record.responseAtMilliseconds = 1_790_000_000_250
                 record.write(to: &writer)
             }
         }
@@ -170,7 +170,7 @@ struct ResultSummaryTests {
                     sourcePartition: 7,
                     sourceOffset: 123_456,
                     recordTimestampMilliseconds: 1_790_000_000_001,
-                    answeredAtMilliseconds: 1_790_000_000_250
+                    responseAtMilliseconds: 1_790_000_000_250
                 )
         )
         #expect(summary.isComplete)

@@ -85,7 +85,7 @@ struct ChildProcessTests {
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
     @Test(arguments: ["the simulator", "the worker"])
-    func `The error names the server and its address if nobody answers`(_ server: String) {
+    func `The error names the server and its address if nobody responds`(_ server: String) {
         // Nothing listens at port 1. A port that was free a moment ago would not do, because another test may
         // have taken it.
         let client = ControlClient(port: 1, serverName: server)

@@ -8,14 +8,14 @@ import Testing
 struct LivePageTests {
     @Test func `A fault ends by itself, or when it is pressed again`() {
         var disturbances = PageDisturbances()
-        #expect(disturbances.press(.answer503, nowMilliseconds: 1_000) == .begin(.answer503))
+        #expect(disturbances.press(.respondWith503, nowMilliseconds: 1_000) == .begin(.respondWith503))
         #expect(disturbances.faultsJSON == #"{"serviceUnavailableShare":1}"#)
         #expect(disturbances.press(.blackHole, nowMilliseconds: 2_000) == .begin(.blackHole))
         #expect(
             disturbances.faultsJSON
                 == #"{"serviceUnavailableShare":1,"silentAfterRequests":0,"silentStopsReading":true}"#
         )
-        #expect(disturbances.press(.answer503, nowMilliseconds: 3_000) == .end(.answer503))
+        #expect(disturbances.press(.respondWith503, nowMilliseconds: 3_000) == .end(.respondWith503))
         #expect(disturbances.expire(nowMilliseconds: 16_999, forAPNs: true) == [])
         #expect(disturbances.expire(nowMilliseconds: 17_000, forAPNs: false) == [])
         #expect(disturbances.expire(nowMilliseconds: 17_000, forAPNs: true) == [.end(.blackHole)])
@@ -76,24 +76,24 @@ struct LivePageTests {
         )
     }
 
-    @Test func `Numbers of an answer are found`() {
-        let answer = Array(#"{"now":1790000000123,"next":42,"phones":3000}"#.utf8)
-        #expect(PageEventWriter.firstNumber("next", in: answer) == 42)
-        #expect(PageEventWriter.firstNumber("phones", in: answer) == 3_000)
-        #expect(PageEventWriter.firstNumber("nothing", in: answer) == nil)
+    @Test func `Numbers of a response are found`() {
+        let response = Array(#"{"now":1790000000123,"next":42,"phones":3000}"#.utf8)
+        #expect(PageEventWriter.firstNumber("next", in: response) == 42)
+        #expect(PageEventWriter.firstNumber("phones", in: response) == 3_000)
+        #expect(PageEventWriter.firstNumber("nothing", in: response) == nil)
         #expect(PageEventWriter.firstNumber("next", in: Array(#"{"next":"x"}"#.utf8)) == nil)
         #expect(PageEventWriter.firstNumber("next", in: []) == nil)
     }
 
     @Test func `An event is one line of JSON`() throws {
         var disturbances = PageDisturbances()
-        _ = disturbances.press(.answer503, nowMilliseconds: 0)
+        _ = disturbances.press(.respondWith503, nowMilliseconds: 0)
         let event = PageEventWriter.event(
             screens: nil,
             hasAllPhones: true,
             service: Array(#"{"accepted":7}"#.utf8),
             figures: LivePageFigures(phase: .playing, commands: 12).json,
-            allowedActions: [.answer503],
+            allowedActions: [.respondWith503],
             disturbances: disturbances,
             nowMilliseconds: 5_000
         )
@@ -128,7 +128,7 @@ struct LivePageTests {
     @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
         let pageState = LivePageState()
         #expect(SimulatorPage.allow(on: pageState, nil) == nil)
-        #expect(pageState.allowedActions == [.answer503, .cutConnections, .blackHole])
+        #expect(pageState.allowedActions == [.respondWith503, .cutConnections, .blackHole])
         #expect(pageState.remarks[.killWorker] == "which process? --worker-pid names it")
         #expect(pageState.remarks[.takeRedisAway] == "not here: the simulator has not started your Redis")
         let directory = try TemporaryDirectory()
@@ -181,7 +181,7 @@ struct LivePageTests {
         #expect(InspectedActivity(of: Array(#"{"app":"a","activities":[]}"#.utf8)) == nil)
     }
 
-    @Test func `Only requests to this machine's names are answered`() {
+    @Test func `Only requests to this machine's names get a page`() {
         #expect(LivePageHandler.isLocal("127.0.0.1:4000") && LivePageHandler.isLocal("localhost"))
         #expect(!LivePageHandler.isLocal("example.com:4000") && !LivePageHandler.isLocal(nil))
     }

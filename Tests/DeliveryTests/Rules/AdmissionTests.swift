@@ -43,7 +43,7 @@ import Testing
         core.reply(verdict)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == "unexpected reply of the admit script")
-        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
     @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
@@ -53,7 +53,7 @@ import Testing
         core.reply(verdict)
         #expect(core.outcomes == ["s1 failed"])
         #expect(core.results.first?.reason == "unexpected reply of the admit script")
-        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
     @Test(arguments: [0, 999_999_999, 10_000_000_000, Int64.min, Int64.max])
@@ -104,12 +104,12 @@ import Testing
     @Test func `A start goes to the token of its device`() throws {
         let core = CoreHarness()
         core.receive(.start(1))
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
         core.reply(.tokenFound, token: "aaaa0000aaaa0000")
-        #expect(core.unansweredCalls == ["admit s1"])
+        #expect(core.outstandingCalls == ["admit s1"])
         core.reply(.send, token: "ffffffffffffffff")
         #expect(try #require(core.push()).token == "aaaa0000aaaa0000")
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
@@ -191,7 +191,7 @@ import Testing
         core.elapse(10)
         core.push()
         core.elapse(10)
-        core.answer(.accepted, status: 200)
+        core.respond(.accepted, status: 200)
         let result = try #require(core.results.first)
         #expect(result.outcome == "accepted")
         #expect(result.activity == "a")

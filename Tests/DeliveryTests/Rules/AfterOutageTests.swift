@@ -41,17 +41,17 @@ import Testing
 
     @Test func `After an outage the store is not asked before the lane has caught up`() {
         let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 60)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.receive(.update(2))
         core.elapse(10_000)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.noteLag(0)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A short silence of the store changes nothing`() {
-        #expect(Self.makeCoreAfterStoreOutage(after: 4_990, lag: 60).unansweredCalls == ["admit u1"])
+        #expect(Self.makeCoreAfterStoreOutage(after: 4_990, lag: 60).outstandingCalls == ["admit u1"])
     }
 
     @Test func `A store that was not asked does not count as away`() {
@@ -61,28 +61,28 @@ import Testing
         core.noteLag(60)
         core.elapse(60_000)
         core.receive(.update(1))
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `Without unread records nothing waits`() {
-        #expect(Self.makeCoreAfterStoreOutage(after: 60_000, lag: 0).unansweredCalls == ["admit u1"])
+        #expect(Self.makeCoreAfterStoreOutage(after: 60_000, lag: 0).outstandingCalls == ["admit u1"])
     }
 
     @Test func `A lane that has nearly caught up reads for two more seconds`() throws {
         let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 40)
         core.elapse(1_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(try #require(core.nextDueMilliseconds) <= core.now.monotonicMilliseconds + 50)
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `Reading after an outage has a time limit`() {
         let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 60)
         core.elapse(19_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `A full lane does not wait to read more`() {
@@ -92,7 +92,7 @@ import Testing
         core.elapse(1)
         core.elapse(5_000)
         core.loseRedis()
-        #expect(core.unansweredCalls.count == 49)
+        #expect(core.outstandingCalls.count == 49)
     }
 
     // MARK: - APNs
@@ -124,12 +124,12 @@ import Testing
         core.elapse(3_000)
         core.push()
         core.elapse(1_000)
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.elapse(3_000)
         #expect(try #require(core.push()).command == "b.u1", "APNs has answered 3 s ago")
     }
 
-    @Test func `A 503 answer does not show that the pool is back`() {
+    @Test func `A 503 does not show that the pool is back`() {
         let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -137,7 +137,7 @@ import Testing
         core.noteLag(60)
         core.elapse(3_000)
         core.push()
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.elapse(2_000)
         #expect(core.push() == nil)
     }
@@ -161,8 +161,8 @@ import Testing
         core.noteLag(60)
         core.elapse(2_000)
         core.receive(.update(2))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.noteLag(0)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 }

@@ -11,7 +11,7 @@ import Testing
     func `A start is valid for ten minutes`(second: Int64, isGood: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
-        #expect(core.unansweredCalls == (isGood ? ["takeStartToken s\(second)"] : []))
+        #expect(core.outstandingCalls == (isGood ? ["takeStartToken s\(second)"] : []))
         #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
     }
 
@@ -45,7 +45,7 @@ import Testing
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(-590))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.elapse(120_000)
         #expect(core.outcomes == ["s-590 expired"])
     }
@@ -55,7 +55,7 @@ import Testing
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(-601))
         #expect(core.outcomes == ["s-601 expired"])
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
     }
 
     // MARK: - Alerts
@@ -83,7 +83,7 @@ import Testing
         let push = try #require(core.push())
         #expect(try push.body == #require(coreWithoutAlert.push()).body)
         #expect(push.priority == 5)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u-301 accepted"])
         #expect(core.results.first?.reason == "alertExpired")
     }
@@ -93,7 +93,7 @@ import Testing
         core.receive(.alert(-301))
         core.reply(.send)
         core.push()
-        core.answer(.rejected, status: 400, reason: "BadTopic")
+        core.respond(.rejected, status: 400, reason: "BadTopic")
         #expect(core.results.first?.reason == "BadTopic")
     }
 
@@ -118,7 +118,7 @@ import Testing
         core.reply(.send)
         core.elapse(2_000)
         #expect(try !#require(core.push()).body.contains("alert"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
         guard case .settle(_, _, let settledDigest, _, nil) = try core.oldestCall.operation else {
             Issue.record("the push is not settled")
@@ -132,7 +132,7 @@ import Testing
         core.receive(.alert(-300))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert"))
-        core.answer(.retryNow)
+        core.respond(.retryNow)
         core.elapse(1_010)
         #expect(try !#require(core.push()).body.contains("alert"))
     }
@@ -146,7 +146,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("alert") && push.priority == 5)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.results.last?.reason == "", "nothing of its own was left out")
     }
 
@@ -158,7 +158,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
         #expect(core.outcomes == ["u-300 superseded"])
         #expect(core.results.first?.reason == "alertExpired")
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes.last == "u2 accepted")
     }
 
@@ -168,7 +168,7 @@ import Testing
         core.reply(.registered, held: .alert(-301))
         core.reply(.send)
         #expect(try !#require(core.push()).body.contains("alert"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
     }
 
@@ -219,7 +219,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("alert") && push.priority == 5)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
     }
 

@@ -4,14 +4,14 @@ import Testing
 
 /// Alerts that APNs has accepted.
 extension AlertTests {
-    @Test func `An alert that was answered is left out`() throws {
+    @Test func `An alert that APNs has accepted is left out`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(try core.oldestCall.admission?.carriedAlertVersion?.timestamp == CoreHarness.startSeconds + 1)
         let digest = try #require(try core.oldestCall.admission?.digest)
         core.reply(.alertAlreadyAccepted)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         let secondAdmission = try #require(try core.oldestCall.admission)
         #expect(
             secondAdmission.carriedAlertVersion == nil && !secondAdmission.carriesAlert
@@ -21,7 +21,7 @@ extension AlertTests {
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body == #"{"aps":{"timestamp":1790000002,"event":"update","content-state":{"n":2}}}"#)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
         #expect(core.settledAlertVersions == [nil])
     }
@@ -29,22 +29,22 @@ extension AlertTests {
     @Test func `Redis is told whose alert was accepted`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
         core.receive(.alert(3))
         #expect(try core.oldestCall.admission?.carriedAlertVersion == nil, "its own")
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
         core.receive(.update(4))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
         core.receive(.alert(5))
-        core.admitAndAnswer(.rejected)
+        core.admitAndRespond(.rejected)
         let settledAlertSeconds = core.settledAlertVersions.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }
         #expect(settledAlertSeconds == [1, 3, nil, nil])
     }
 
-    @Test func `A held alert that was answered is left out, and not offered again`() throws {
+    @Test func `A held alert that APNs has accepted is left out, and not offered again`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))

@@ -11,7 +11,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         #expect(try core.oldestCall.admission?.carriesAlert == true)
         #expect(try core.oldestCall.admission?.requestsHighPriority == true)
         #expect(try core.oldestCall.admission?.mayUseReserve == true)
@@ -21,7 +21,7 @@ import Testing
         #expect(push.body.hasPrefix(Self.bodyPrefix(withAlert: 1) + #""timestamp":1790000002,"#))
         #expect(push.body.contains(#""content-state":{"n":2}"#))
         #expect(push.priority == 10)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
         #expect(core.settlements == ["u2 accepted"], "what was never admitted has nothing to settle")
         core.acknowledgeAll()
@@ -63,7 +63,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.command == "u4" && push.body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u1 superseded"])
     }
 
@@ -82,7 +82,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body.hasPrefix(Self.bodyPrefix(withAlert: 3)) && !push.body.contains("2 : 0"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u3 superseded"])
     }
 
@@ -122,10 +122,10 @@ import Testing
         core.receive(.update(2))
         core.elapse(1_000)
         #expect(core.push() == nil)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
@@ -140,7 +140,7 @@ import Testing
         core.elapse(1_000)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u2 superseded"])
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u2 superseded", "u3 accepted", "u1 superseded"])
         #expect(core.settlements == ["u3 accepted"])
     }
@@ -149,7 +149,7 @@ import Testing
     func `An alert whose push failed rides on`(disposition: PushResult.Disposition) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.admitAndAnswer(disposition)
+        core.admitAndRespond(disposition)
         core.receive(.update(2))
         core.elapse(1_010)
         core.reply(.send)
@@ -163,13 +163,13 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.alert(1))
-        core.answer(.retryLater)
+        core.respond(.retryLater)
         #expect(core.outcomes == [])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
     }
 
@@ -179,7 +179,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.update(2))
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.elapse(1_010)
         core.reply(.send)
         #expect(try !#require(core.push()).body.contains("alert"))
@@ -214,7 +214,7 @@ import Testing
     /// Expects a push of u5 without alert. `isOnItsWay` says whether u5 comes before APNs accepts u4.
     private func expectPushWithoutAlert(of core: CoreHarness, _ isOnItsWay: Bool) throws {
         if isOnItsWay { core.receive(.update(5)) }
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u2 superseded", "u4 accepted"])
         if !isOnItsWay { core.receive(.update(5)) }
         core.elapse(1_010)
@@ -234,7 +234,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.update(5))
-        core.answer(.rejected)
+        core.respond(.rejected)
         core.elapse(1_010)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
@@ -247,7 +247,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
         core.receive(.alert(2))
         if isOnItsWay { core.receive(.update(5)) }
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u4 accepted", "u1 superseded"])
         if !isOnItsWay { core.receive(.update(5)) }
         core.elapse(1_010)
@@ -261,9 +261,9 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.alert(2))
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u2"], "no alert has been rung that is newer")
+        #expect(core.outstandingCalls == ["admit u2"], "no alert has been rung that is newer")
     }
 
     @Test func `An alert without a token is held inside the newer state`() throws {
@@ -271,9 +271,9 @@ import Testing
         core.receive(.alert(1))
         core.receive(.update(2))
         core.reply(.noToken)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.noToken)
-        #expect(core.unansweredCalls == ["hold u2"])
+        #expect(core.outstandingCalls == ["hold u2"])
         #expect(try core.oldestCall.holdsAlert)
         core.reply(.held)
         #expect(core.outcomes == ["u2 held", "u1 superseded"])
@@ -343,6 +343,6 @@ import Testing
         core.elapse(1_000)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged", "u3 expired"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 }

@@ -12,7 +12,7 @@ import Testing
     @Test func `A command to an audience is handed over, and has a result when it comes back`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.alert(1)))
-        #expect(core.unansweredCalls.isEmpty)
+        #expect(core.outstandingCalls.isEmpty)
         let record = try #require(core.takeHandover())
         #expect(core.takeHandover() == nil)
         let view = core.delivery.view(record)
@@ -94,7 +94,7 @@ import Testing
     @Test func `A command to an audience is not merged with an activity of the same name`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1)), .update(2, of: "m"))
-        #expect(core.unansweredCalls == ["admit m.u2"])
+        #expect(core.outstandingCalls == ["admit m.u2"])
         #expect(core.takeHandover() != nil)
     }
 

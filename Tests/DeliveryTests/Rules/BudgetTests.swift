@@ -25,7 +25,7 @@ import Testing
         core.receive(.alert(1))
         core.reply(.send, priority: 5, isDemoted: true, budgetLeft: 0)
         #expect(try #require(core.push()).priority == 5)
-        core.answer(.accepted)
+        core.respond(.accepted)
         let result = try #require(core.results.first)
         #expect(result.priority == 5 && result.isDemoted && result.budgetLeft == 0)
         #expect(core.counters.demotedPushes == 1)
@@ -36,7 +36,7 @@ import Testing
         core.receive(.alert(1))
         core.reply(.send, priority: 10, budgetLeft: 14)
         #expect(try #require(core.push()).priority == 10)
-        core.answer(.accepted)
+        core.respond(.accepted)
         let result = try #require(core.results.first)
         #expect(result.priority == 10 && !result.isDemoted && result.budgetLeft == 14)
     }
@@ -46,15 +46,15 @@ import Testing
         core.receive(.update(1), .start(1, of: "b"))
         core.reply(.unchanged)
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.map(\.budgetLeft) == [-1, -1])
     }
 
     @Test(arguments: [(0, 10), (7, 10), (255, 10)] as [(UInt8, UInt8)])
-    func `Instead of an invalid priority, the requested one is used`(answered: UInt8, priority: UInt8) throws {
+    func `Instead of an invalid priority, the requested one is used`(replied: UInt8, priority: UInt8) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.reply(.send, priority: answered, budgetLeft: .max)
+        core.reply(.send, priority: replied, budgetLeft: .max)
         #expect(try #require(core.push()).priority == priority)
     }
 
@@ -63,7 +63,7 @@ import Testing
         core.receive(.alert(1))
         core.reply(.send, priority: 5, isDemoted: true)
         core.push()
-        core.answer(.retryLater)
+        core.respond(.retryLater)
         core.elapse(1_010)
         #expect(try core.oldestCall.admission?.requestsHighPriority == true)
         core.reply(.send, priority: 10)
@@ -75,16 +75,16 @@ import Testing
     @Test func `A limited token is recorded before the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         #expect(core.settlements == ["u1 limited"])
         core.elapse(10_000)
-        #expect(core.unansweredCalls == [], "Redis has not said that it knows")
+        #expect(core.outstandingCalls == [], "Redis has not said that it knows")
         core.acknowledgeSettlements()
         core.elapse(410)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.wait, number: 3_000)
         core.elapse(3_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.counters.tokenLimitResponses == 1)
     }
@@ -92,7 +92,7 @@ import Testing
     @Test func `A limited state is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         core.receive(.update(2))
         #expect(core.outcomes == [])
         core.acknowledgeSettlements()
@@ -103,7 +103,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...3 {
-            core.admitAndAnswer(.throttled)
+            core.admitAndRespond(.throttled)
             core.acknowledgeSettlements()
             core.elapse(2_000)
         }
@@ -114,16 +114,16 @@ import Testing
     @Test func `A limit that Redis refuses to record stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         core.refuse("NOPERM")
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `The limit of a leaving partition is recorded before it leaves`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         core.beginRevoking(core.commandsPartition)
         #expect(!core.isDrained(core.commandsPartition))
         core.acknowledgeSettlements()
@@ -136,7 +136,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         #expect(core.settlements == [])
         core.elapse(410)
         core.reply(.send)
@@ -161,11 +161,11 @@ import Testing
         core.receive(.start(1))
         core.reply(.wait, number: 200_000)
         core.elapse(199_990)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(10 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["s1 accepted"])
         #expect(core.results.first?.reason == "")
     }
@@ -175,7 +175,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
         core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
         #expect(core.counters(of: 0).startBudgetWaits == 1)
     }
 
@@ -188,7 +188,7 @@ import Testing
         core.elapse(20)
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.results.first?.reason == "startBudget")
-        #expect(core.unansweredCalls == ["admit u2"], "what waits behind it goes on")
+        #expect(core.outstandingCalls == ["admit u2"], "what waits behind it goes on")
         #expect(core.settlements == [])
     }
 
@@ -216,7 +216,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
@@ -243,7 +243,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
-        #expect(core.unansweredCalls == ["takeStartToken s2"])
+        #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
     @Test func `A start that is held after its draw returns it`() {
@@ -262,7 +262,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(disposition)
+        core.admitAndRespond(disposition)
         core.elapse(602_010)
         #expect(core.push() == nil)
         #expect(core.outcomes.count == 1)

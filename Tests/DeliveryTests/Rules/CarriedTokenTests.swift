@@ -22,16 +22,16 @@ import Testing
         core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(verdict)
         #expect(core.outcomes == ["u1 \(outcome)"])
-        #expect(core.unansweredCalls == [], "not before the outcome is acknowledged")
+        #expect(core.outstandingCalls == [], "not before the outcome is acknowledged")
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .update(2))
-        #expect(core.unansweredCalls == ["admit u2"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u2"])
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 \(outcome)", "u2 accepted"])
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == [], "its token is not asked for again")
+        #expect(core.outstandingCalls == [], "its token is not asked for again")
         #expect(core.committableOffset == 1)
         #expect(core.recordsInProgress == 0)
     }
@@ -77,7 +77,7 @@ import Testing
         core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(verdict)
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.committableOffset == 1)
     }
 
@@ -86,7 +86,7 @@ import Testing
         core.receive(.update(1, beside: Self.tokenMembers() + #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
     }
 
     @Test func `A token that passes to a newer command is registered once`() {
@@ -98,11 +98,11 @@ import Testing
         )
         core.reply(.superseded)
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         core.reply(.registered)
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
     }
 
     @Test func `A held command is left to the next owner of a leaving partition`() {
@@ -112,7 +112,7 @@ import Testing
         core.acknowledgeAll()
         core.beginRevoking(core.commandsPartition)
         core.reply(.registered, held: .update(2))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 0, "the next owner asks again")
@@ -146,7 +146,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.alertAwaitsCarrier)
-        #expect(core.unansweredCalls == ["registerToken u1"])
+        #expect(core.outstandingCalls == ["registerToken u1"])
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
         core.acknowledgeAll()
@@ -180,10 +180,10 @@ import Testing
         let push = core.push()
         #expect(push?.command == "u2")
         #expect(push?.body.contains("Goal") ?? false)
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.committableOffset == 2)
     }
 }

@@ -107,7 +107,7 @@ import Testing
     @Test func `With a warning the command is sent, counted, and named without its value`() throws {
         let core = Self.makeCore(rejectsMismatches: false)
         core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
-        #expect(core.deadLetters.isEmpty && core.unansweredCalls == ["admit u1", "admit b.u1"])
+        #expect(core.deadLetters.isEmpty && core.outstandingCalls == ["admit u1", "admit b.u1"])
         #expect(core.counters(of: 0).undecodableCommands == 2)
         let firstWarning = core.delivery.takeContractWarning()
         let warning = try #require(firstWarning)
@@ -127,7 +127,7 @@ import Testing
         }
         let undecodableCommand = Self.update(1, #"{"n":null}"#)
         core.receive(undecodableCommand, undecodableCommand.replacing(CommandText.app, with: "com.example.other"))
-        #expect(core.deadLetters.count == 1 && core.unansweredCalls == ["admit u1"])
+        #expect(core.deadLetters.count == 1 && core.outstandingCalls == ["admit u1"])
     }
 
     /// The core remembers its verdicts on recent states. It must not give a state the verdict of another one, even if

@@ -7,7 +7,7 @@ extension CoreHarness {
     var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
 
     /// The calls without a reply, except settlements (`isSettlement`), as `admit u1`.
-    var unansweredCalls: [String] {
+    var outstandingCalls: [String] {
         calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
     }
 

@@ -28,7 +28,7 @@ final class CoreHarness {
 
     /// Calls without a reply, oldest first.
     private(set) var calls: [StoreCall<[UInt8]>] = []
-    /// Pushes without an answer, oldest first.
+    /// Pushes without a response, oldest first.
     private(set) var pushes: [RecordIndex] = []
     /// When each record's last push was sent, by the wall clock in milliseconds.
     private var sentAtMilliseconds: [RecordIndex: Int64] = [:]
@@ -234,7 +234,7 @@ final class CoreHarness {
     func loseRedis(isBusy: Bool = false) {
         let lostCalls = calls
         calls.removeAll()
-        for call in lostCalls { delivery.storeFailed(tag: call.tag, isBusy ? .busy : .unanswered, now: now) }
+        for call in lostCalls { delivery.storeFailed(tag: call.tag, isBusy ? .busy : .noReply, now: now) }
         collectActions()
     }
 
@@ -284,8 +284,8 @@ final class CoreHarness {
         delivery.pushNotSent(record)
     }
 
-    /// Answers the oldest push.
-    func answer(
+    /// Responds to the oldest push.
+    func respond(
         _ disposition: PushResult.Disposition,
         status: UInt16 = 0,
         reason: String = "",
@@ -300,7 +300,7 @@ final class CoreHarness {
         pushes.removeFirst()
         Array(reason.utf8)
             .withUnsafeBytes { reason in
-                delivery.pushAnswered(
+                delivery.pushResponseReceived(
                     record,
                     PushResult(
                         disposition: disposition,
@@ -308,7 +308,7 @@ final class CoreHarness {
                         reason: reason,
                         invalidAtMilliseconds: invalidAt,
                         sentAtMilliseconds: disposition == .retryNow ? -1 : sentAtMilliseconds[record] ?? -1,
-                        answeredAtMilliseconds: now.wallMilliseconds,
+                        responseAtMilliseconds: now.wallMilliseconds,
                         connection: connection,
                         isTokenRefusalTrusted: isTokenRefusalTrusted
                     ),
@@ -318,11 +318,11 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Lets Redis permit the oldest command that waits for Redis, offers a stream, and answers the oldest push.
-    func admitAndAnswer(_ disposition: PushResult.Disposition = .accepted) {
+    /// Lets Redis permit the oldest command that waits for Redis, offers a stream, and responds to the oldest push.
+    func admitAndRespond(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()
-        answer(disposition)
+        respond(disposition)
     }
 
     // MARK: - Time and partitions

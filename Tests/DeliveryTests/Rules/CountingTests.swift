@@ -20,10 +20,10 @@ import Testing
         let core = makeCountingCore()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
         #expect(core.recordsInProgress == 1)
         #expect(core.committableOffset == 2, "u3 holds the commit back")
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u3 accepted 2"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
@@ -56,9 +56,9 @@ import Testing
         core.noteLag(0)
         core.receive(.update(4), .update(5))
         #expect(resultsWithCounts(core) == ["u4 superseded 0"])
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
     }
 
@@ -79,14 +79,14 @@ import Testing
         core.noteLag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
-        #expect(core.unansweredCalls == [], "it still reads ahead")
+        #expect(core.outstandingCalls == [], "it still reads ahead")
         core.noteLag(101)
         core.receive(.update(3))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         core.noteLag(101, isAssumed: true)
         core.receive(.update(4))
         core.noteLag(0)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u4 accepted 2"])
     }
 
@@ -112,12 +112,12 @@ import Testing
         core.receive(.update(3))
         core.reply(.send, toNewest: true)
         #expect(core.push() != nil)
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.receive(.update(4))
         core.reply(.registered, held: .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u3 accepted 0", "u2 superseded 0"])
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core).last == "u4 accepted 0")
     }
 
@@ -127,9 +127,9 @@ import Testing
         core.receive(.update(2), .update(3))
         core.receive(.update(4))
         core.receive(.end(5))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u1 accepted 0", "e5 accepted 3"])
     }
 
@@ -138,9 +138,9 @@ import Testing
         core.receive(.update(3))
         core.receive(.update(5), .update(4))
         #expect(core.committableOffset == 0, "the newer one was received before it and is not settled")
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u3 accepted 0", "u5 accepted 1"])
     }
 
@@ -153,7 +153,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.committableOffset(otherPartition) == 0)
         core.beginRevoking(core.commandsPartition)
         #expect(core.isDrained(core.commandsPartition))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 accepted 1"])
     }
 
@@ -189,7 +189,7 @@ import Testing
         core.reply(.wait, number: 500)
         core.receive(.update(3), .update(4))
         core.elapse(510)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }
 
@@ -197,7 +197,7 @@ import Testing
         let core = makeCountingCore()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "a newer alert replaced u1")
         core.acknowledgeAll()
         #expect(core.committableOffset == 5)
@@ -208,9 +208,9 @@ import Testing
         core.receive(.alert(1), .alert(2))
         core.receive(.update(3), .update(4))
         core.receive(.alert(5))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
@@ -252,7 +252,7 @@ import Testing
         core.receive(.alert(1), .update(2), .update(3))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("1 : 0"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(resultsWithCounts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
     }
 
@@ -269,9 +269,9 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1), toNewest: true)
         #expect(resultsWithCounts(core) == ["u1 superseded 0"], "its first result was held")
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
@@ -284,7 +284,7 @@ import Testing
         core.receive(.end(3))
         core.receive(.update(7))
         core.elapse(5_000)
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("2 : 0"))
     }
@@ -295,7 +295,7 @@ import Testing
         core.receive(.update(0))
         core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(nowSeconds + 1),"#))
         core.elapse(5_000)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
         #expect(resultsWithCounts(core) == ["u0 accepted 0", "u2 expired 1"])
     }
@@ -316,7 +316,7 @@ import Testing
         #expect(core.committableOffset == 0)
         core.report(.acknowledged, on: .endWithoutResult)
         #expect(core.committableOffset == 1)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 accepted 1"])
     }
 }

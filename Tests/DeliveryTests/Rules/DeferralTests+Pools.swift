@@ -12,8 +12,8 @@ extension DeferralTests {
         }
         #expect(core.waitingPushCount(of: Self.sandbox) == 2, "the others wait unadmitted")
         core.receive(.update(1, of: "e"))
-        #expect(core.unansweredCalls == ["admit e.u1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit e.u1"])
+        core.admitAndRespond()
         #expect(core.outcomes == ["e.u1 accepted"])
     }
 
@@ -21,26 +21,26 @@ extension DeferralTests {
         let core = Self.makeCore { $0.creditsPerPoolMax = 2 }
         for activity in ["a", "b", "c"] {
             core.receive(.update(1, of: activity))
-            if !core.unansweredCalls.isEmpty { core.reply(.send) }
+            if !core.outstandingCalls.isEmpty { core.reply(.send) }
         }
         core.elapseInSteps(Self.overdueMilliseconds)
         core.receive(.update(1, of: "e"))
-        while core.unansweredCalls.first != "admit e.u1", !core.unansweredCalls.isEmpty { core.reply(.send) }
+        while core.outstandingCalls.first != "admit e.u1", !core.outstandingCalls.isEmpty { core.reply(.send) }
         core.reply(.send, environment: .sandbox)
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    /// One answer is too few for 20 waiting pushes, but enough for those that stay when the others have expired.
+    /// One response is too few for 20 waiting pushes, but enough for those that stay when the others have expired.
     @Test(arguments: [0, 1])
     func `The end of a block is also reported if the other waiting pushes expire`(stayingPushes: Int) throws {
         let core = try coreWithBlockedPool()
         let expiration = #""expiration":\#(CoreHarness.startSeconds + 16),"#
         for number in 1..<20 { core.receive(.update(1, of: "x\(number)", beside: expiration)) }
         if stayingPushes > 0 { core.receive(.update(1, of: "z")) }
-        while !core.unansweredCalls.isEmpty { core.reply(.send) }
+        while !core.outstandingCalls.isEmpty { core.reply(.send) }
         core.elapseInSteps(2_000)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         let recoveredEarly = core.delivery.takePoolRecovery()
         core.elapseInSteps(9_000)
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 18)

@@ -28,7 +28,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0 && core.results.isEmpty)
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect(core.outcomes == ["u1 accepted"])
@@ -53,12 +53,12 @@ import Testing
         core.elapseInSteps(5_000)
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds - 5_000)
-        #expect(core.deferrals.count == 1 && core.unansweredCalls == [], "one of an activity is under way")
+        #expect(core.deferrals.count == 1 && core.outstandingCalls == [], "one of an activity is under way")
         core.receive(core.deferrals[0])
         #expect(core.outcomes == ["u1 superseded"])
         core.reply(.send)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 superseded", "u2 accepted"], "one push, the newest")
         #expect(core.committableOffset == 2 && core.committableOffset(core.deferredPartition) == 1)
@@ -67,21 +67,21 @@ import Testing
     @Test func `A newer state is sent at once when the pool is back`() throws {
         let core = try coreWithBlockedPool()
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapseInSteps(600)
         core.receive(.update(2))
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `The return of a pool is reported once`() throws {
         let core = try coreWithBlockedPool()
         var recoveries = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         recoveries += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
         core.elapseInSteps(2_000)
         core.receive(.update(2, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         recoveries.append(core.delivery.takePoolRecovery())
         #expect(recoveries == [false, true, false, false])
     }
@@ -105,27 +105,27 @@ import Testing
     @Test func `An alert that was deferred is not overtaken by a state without one`() throws {
         let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapseInSteps(600)
         core.receive(.update(2))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body.contains("1 : 0"), "the alert of the older one")
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes.contains("u2 accepted") && core.outcomes.contains("u1 superseded"))
     }
 
     @Test func `A state waits no longer than the delay for a deferred alert`() throws {
         let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapseInSteps(600)
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds + 5_000)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A carried alert is deferred with its carrier`() throws {
@@ -141,7 +141,7 @@ import Testing
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 superseded"] && core.committableOffset == 2)
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         core.reply(.send)
@@ -187,7 +187,7 @@ import Testing
         #expect(try core.oldestCall.previousClaim == claim, "by which Redis admits it again")
         core.reply(.send)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["s1 accepted"])
     }
 
@@ -211,7 +211,7 @@ import Testing
         core.elapseInSteps(28_000)
         #expect(core.deferrals.isEmpty)
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `A push that APNs has not accepted for long is deferred`() throws {
@@ -221,13 +221,13 @@ import Testing
         core.elapseInSteps(9_000)
         core.push()
         core.elapseInSteps(2_000)
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         let deferredCommand = try #require(core.deferrals.first)
         #expect(deferredCommand.cause == "retry" && deferredCommand.deferral.attempts == 1)
         core.acknowledgeAll()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.first?.attempts == 2)
     }
 
@@ -237,7 +237,7 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(4_000)
         core.push()
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         #expect(core.deferrals.map(\.cause) == (holdsMuch ? ["retry"] : []))
     }
 
@@ -249,7 +249,7 @@ import Testing
         core.acknowledgeAll()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(try #require(core.deferrals.first))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.map(\.supersededCount) == [2])
     }
 
@@ -283,7 +283,7 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 1)
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.map(\.topic) == [.registrations])
     }
 
@@ -317,12 +317,12 @@ import Testing
         core.elapseInSteps(300)
         #expect(core.deferrals.count == 2, "it is away")
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(2))
         core.report(.failed, on: .deferral)
         core.endBatch()
-        #expect(core.unansweredCalls == ["admit u2"], "the newer one carries its alert")
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u2"], "the newer one carries its alert")
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["b.u1 accepted", "u2 accepted", "u1 superseded"])
         #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsInProgress == 0)

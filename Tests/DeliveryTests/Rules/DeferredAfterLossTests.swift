@@ -15,7 +15,7 @@ import Testing
         let deferredCommand = try deferAlert(core)
         core.reread(below: 1)
         core.receive(.alert(1))
-        #expect(core.unansweredCalls.isEmpty)
+        #expect(core.outstandingCalls.isEmpty)
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         let bodies = Self.sendAll(core)
@@ -73,7 +73,7 @@ import Testing
         core.acknowledgeAll()
         let deferredCommand = try #require(core.deferrals.first)
         core.receive(.update(1, of: "b"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         core.elapseInSteps(600)
         return deferredCommand
@@ -84,11 +84,11 @@ import Testing
     /// - Returns: the bodies of the pushes.
     private static func sendAll(_ core: CoreHarness) -> [String] {
         var bodies: [String] = []
-        while core.unansweredCalls.contains(where: { $0.hasPrefix("admit") }) {
+        while core.outstandingCalls.contains(where: { $0.hasPrefix("admit") }) {
             core.reply(.send)
             guard let push = core.push() else { break }
             bodies.append(push.body)
-            core.answer(.accepted)
+            core.respond(.accepted)
             core.acknowledgeAll()
         }
         return bodies

@@ -24,7 +24,7 @@ import Testing
         core.receive(command)
         core.reply(.send)
         core.push()
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.acknowledgeAll()
         try #require(core.deferrals.count == 1 && core.recordsInProgress == 0)
         return core
@@ -40,7 +40,7 @@ import Testing
             core.elapseInSteps(Self.delayMilliseconds - 6_000)
             core.receive(try #require(core.deferrals.last))
             readingCount += 1
-            #expect(core.unansweredCalls == [])
+            #expect(core.outstandingCalls == [])
             if pauseEndMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds + 6_000 {
                 core.elapseInSteps(6_000)
                 try #require(core.deferrals.count == readingCount + 1, "it goes back")
@@ -51,9 +51,9 @@ import Testing
             }
         }
         core.elapseInSteps(pauseEndMilliseconds - core.now.wallMilliseconds - 100)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapseInSteps(100 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         #expect(core.committableOffset(core.deferredPartition) == Int64(readingCount) - 1)
     }
 
@@ -61,9 +61,9 @@ import Testing
         let core = try coreAfterRefusal()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.receive(.update(2))
-        #expect(core.unansweredCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
+        #expect(core.outstandingCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
     @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {
@@ -72,7 +72,7 @@ import Testing
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.acknowledgeAll()
         core.elapseInSteps(20_000)
         core.receive(.update(2, beside: #""expiration":\#(CoreHarness.startSeconds + 34),"#))
@@ -92,12 +92,12 @@ import Testing
         core.elapseInSteps(9_500)
         core.push()
         core.elapseInSteps(2_000)
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["s1", "u2"] && core.recordsInProgress == 0)
         core.elapseInSteps(Self.delayMilliseconds)
         for deferredCommand in core.deferrals { core.receive(deferredCommand) }
-        #expect(core.unansweredCalls == [] && core.recordsInProgress == 2)
+        #expect(core.outstandingCalls == [] && core.recordsInProgress == 2)
     }
 
     @Test func `A deferred start keeps its pause too`() throws {
@@ -106,13 +106,13 @@ import Testing
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.acknowledgeAll()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(try #require(core.deferrals.first))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.receive(.update(2))
-        #expect(core.unansweredCalls == [], "there is nothing to update without it")
+        #expect(core.outstandingCalls == [], "there is nothing to update without it")
     }
 
     @Test func `The pauses continue to grow`() throws {
@@ -127,7 +127,7 @@ import Testing
         var pausesMilliseconds: [Int64] = []
         for _ in 0..<3 {
             core.push()
-            core.answer(.retryLater, status: 503)
+            core.respond(.retryLater, status: 503)
             let deferredCommand = try #require(core.deferrals.last)
             let pauseMilliseconds = deferredCommand.deferral.pauseEndMilliseconds - core.now.wallMilliseconds
             pausesMilliseconds.append(pauseMilliseconds)
@@ -163,10 +163,10 @@ import Testing
         core.reply(.send)
         core.elapse(12_000)
         core.push()
-        core.answer(.retryNow)
+        core.respond(.retryNow)
         core.elapse(110)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
     }
@@ -176,7 +176,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
+        core.respond(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         #expect(core.deferrals.map(\.cause) == ["retry"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.outcomes == [])
@@ -189,7 +189,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("1 : 0") && push.priority == 5, "its state has the priority of a state again")
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
     }
 
@@ -197,7 +197,7 @@ import Testing
         let core = try coreAfterRefusal(.alert(-301))
         core.elapseInSteps(303_000)
         core.receive(core.deferrals[0])
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.first?.reason == "alertExpired")
     }
 }

@@ -11,37 +11,37 @@ import Testing
         let (core, start) = try coreWithDeferredStart()
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds - 1_000)
-        #expect(core.unansweredCalls == [] && core.outcomes == [])
+        #expect(core.outstandingCalls == [] && core.outcomes == [])
         core.receive(start)
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         core.elapseInSteps(2_000)
-        #expect(core.outcomes == ["s1 accepted"] && core.unansweredCalls == ["admit u2"])
+        #expect(core.outcomes == ["s1 accepted"] && core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A newer start does not wait for the deferred one`() throws {
         let (core, _) = try coreWithDeferredStart()
         core.receive(.start(4))
-        #expect(core.unansweredCalls == ["takeStartToken s4"])
+        #expect(core.outstandingCalls == ["takeStartToken s4"])
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         core.receive(.update(5))
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u5"], "nor do the commands after it")
+        #expect(core.outstandingCalls == ["admit u5"], "nor do the commands after it")
     }
 
     @Test func `A command waits no longer than the delay`() throws {
         let (core, _) = try coreWithDeferredStart()
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds + 5_000)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.ended)
         #expect(core.outcomes == ["u2 ended"])
     }
@@ -65,7 +65,7 @@ import Testing
     @Test func `An end with the version of the deferred start waits too`() throws {
         let (core, _) = try coreWithDeferredStart()
         core.receive(.end(1))
-        #expect(core.unansweredCalls == [] && core.outcomes == [])
+        #expect(core.outstandingCalls == [] && core.outcomes == [])
     }
 
     @Test func `A command that expires behind the start is expired, not deferred`() throws {
@@ -100,14 +100,14 @@ import Testing
         core.reply(.ended)
         #expect(core.outcomes == [])
         core.reply(.duplicate)
-        #expect(core.outcomes == ["e2 duplicate"] && core.unansweredCalls == ["takeStartToken s4"])
+        #expect(core.outcomes == ["e2 duplicate"] && core.outstandingCalls == ["takeStartToken s4"])
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u5"])
+        #expect(core.outstandingCalls == ["admit u5"])
     }
 
     /// Kafka wrote the start's deferred record but did not acknowledge it, so a worker wrote a second one with the same

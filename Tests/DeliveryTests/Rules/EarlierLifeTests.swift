@@ -12,10 +12,10 @@ import Testing
         core.receive(.end(3))
         #expect(core.outcomes.isEmpty)
         core.acceptPush()
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
         core.reply(.superseded)
         #expect(core.outcomes == ["u6 accepted", "e3 superseded"])
-        #expect(core.unansweredCalls == ["admit u7"])
+        #expect(core.outstandingCalls == ["admit u7"])
     }
 
     @Test func `An update that comes behind the end is sent after Redis has superseded the end`() {
@@ -25,7 +25,7 @@ import Testing
         #expect(core.outcomes.isEmpty)
         core.acceptPush()
         core.reply(.superseded)
-        #expect(core.unansweredCalls == ["admit u7"])
+        #expect(core.outstandingCalls == ["admit u7"])
     }
 
     /// The newer end ends the activity in any case, so the older end is not needed.
@@ -37,7 +37,7 @@ import Testing
         if !isNewerFirst { core.receive(.end(8)) }
         #expect(core.outcomes == ["e3 superseded"])
         core.acceptPush()
-        #expect(core.unansweredCalls == ["admit e8"])
+        #expect(core.outstandingCalls == ["admit e8"])
     }
 
     /// The start s7 has not reached Redis. So the end e3 can still end the life before this start.
@@ -47,9 +47,9 @@ import Testing
         core.receive(.end(3))
         #expect(core.outcomes.isEmpty)
         core.acceptPush()
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
         core.acceptAdmitted()
-        #expect(core.unansweredCalls == ["takeStartToken s7"])
+        #expect(core.outstandingCalls == ["takeStartToken s7"])
     }
 
     /// An outage deferred the end and the start. A newer update was read before them.
@@ -62,7 +62,7 @@ import Testing
         core.acceptPush()
         core.acceptAdmitted()
         #expect(core.outcomes == ["u2 accepted", "e3 accepted"])
-        #expect(core.unansweredCalls == ["takeStartToken s5"])
+        #expect(core.outstandingCalls == ["takeStartToken s5"])
     }
 
     @Test func `A start that is older than a waiting end is superseded`() {
@@ -79,10 +79,10 @@ import Testing
         core.push()
         core.receive(.end(3))
         core.receive(.update(7))
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         #expect(core.outcomes == ["u6 superseded"])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `The end replaces older updates that wait`() {
@@ -99,7 +99,7 @@ import Testing
         core.receive(.end(3))
         core.acceptPush()
         core.acceptAdmitted()
-        #expect(core.unansweredCalls == ["admit u7"])
+        #expect(core.outstandingCalls == ["admit u7"])
         core.reply(.ended)
         #expect(core.outcomes == ["u6 accepted", "e3 accepted", "u7 ended"])
     }
@@ -115,7 +115,7 @@ import Testing
         core.push()
         core.receive(.end(3))
         core.receive(.update(7))
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.elapse(1_010)
         core.reply(.send)
         let push = try #require(core.push())
@@ -129,7 +129,7 @@ import Testing
         core.receive(.end(3))
         core.receive(.end(3))
         #expect(core.outcomes == ["e3 duplicate"])
-        #expect(!core.unansweredCalls.contains { $0.hasPrefix("reportLifetimeEvent") })
+        #expect(!core.outstandingCalls.contains { $0.hasPrefix("reportLifetimeEvent") })
     }
 
     /// When a policy restarts an activity, Causeway chooses the timestamp of the new start. An end that the producer
@@ -142,7 +142,7 @@ import Testing
         }
         core.receive(.end(3))
         guard case .admit(let admission)? = core.calls.first?.operation else {
-            Issue.record("\(core.unansweredCalls)")
+            Issue.record("\(core.outstandingCalls)")
             return
         }
         #expect(admission.endsNewerLife == restarts)
@@ -164,13 +164,13 @@ extension CoreHarness {
     /// Sends the push that waits for a stream, lets APNs accept it, and lets the spacing pass.
     fileprivate func acceptPush() {
         push()
-        answer(.accepted)
+        respond(.accepted)
         elapse(1_010)
     }
 
     /// Lets Redis admit the oldest command that waits for Redis, and APNs accept its push.
     fileprivate func acceptAdmitted() {
-        admitAndAnswer()
+        admitAndRespond()
         elapse(1_010)
     }
 }

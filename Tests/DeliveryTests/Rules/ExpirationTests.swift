@@ -32,16 +32,16 @@ import Testing
         core.push()
         core.receive(.update(2, beside: Self.untilStart))
         core.elapse(1_000)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u1 accepted", "u2 expired"])
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
     }
 
     @Test func `A command that waits behind an expired one is sent`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1789999999,"#), .update(2))
         #expect(core.outcomes == ["s1 expired"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A push expires while it waits for a stream`() {
@@ -73,11 +73,11 @@ import Testing
         core.elapse(601_000)
         #expect(core.push()?.command == "b.e1")
         #expect(core.outcomes == ["u1 expired"])
-        core.answer(.retryLater)
+        core.respond(.retryLater)
         core.elapse(13_700_000)
         core.reply(.send)
         #expect(core.push()?.command == "b.e1")
-        core.answer(.retryLater)
+        core.respond(.retryLater)
         core.elapse(600_000)
         #expect(core.outcomes == ["u1 expired", "b.e1 expired"])
     }
@@ -112,7 +112,7 @@ import Testing
     @Test func `A push expires while it backs off`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.untilStart))
-        core.admitAndAnswer(.retryNow)
+        core.admitAndRespond(.retryNow)
         core.elapse(1_000)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.settlements == ["u1 notShown"])

@@ -21,13 +21,13 @@ import Testing
         core.register(CommandText.deviceRegistration())
         for activity in ["x", "y"] {
             core.reply(.registered, held: .start(1, of: activity))
-            #expect(core.unansweredCalls == ["takeStartToken \(activity).s1"], "each draws on the device's budget")
+            #expect(core.outstandingCalls == ["takeStartToken \(activity).s1"], "each draws on the device's budget")
             core.reply(.tokenFound)
-            core.admitAndAnswer()
+            core.admitAndRespond()
             core.acknowledgeOutgoingRecords()
-            #expect(core.unansweredCalls == [], "Redis still holds this one")
+            #expect(core.outstandingCalls == [], "Redis still holds this one")
             core.acknowledgeSettlements()
-            #expect(core.unansweredCalls == ["registerToken \(activity)"])
+            #expect(core.outstandingCalls == ["registerToken \(activity)"])
             let call = try core.oldestCall
             #expect(call.subject.kind == .device && call.subject.identifier == Array("d".utf8))
             #expect(call.previousHeldStart?.activity == Array(activity.utf8))
@@ -54,7 +54,7 @@ import Testing
         #expect(!isForgotten(), "a worker that dies now leaves its result to one that reads the record again")
         core.acknowledgeAll()
         #expect(isForgotten())
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
     }
 
     @Test func `A held start that finds no token after all stays held`() {
@@ -65,7 +65,7 @@ import Testing
         core.reply(.held)
         #expect(core.settlements == [])
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
@@ -76,10 +76,10 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410, invalidAt: TokenTests.startMilliseconds + 1)
+        core.respond(.tokenDead, status: 410, invalidAt: TokenTests.startMilliseconds + 1)
         core.acknowledgeAll()
         #expect(core.outcomes == ["s1 unregistered"])
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
@@ -98,13 +98,13 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .start(1, of: "x"))
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         core.reply(.registered)
         #expect(core.outcomes == ["s2 accepted", "x.s1 accepted"])
@@ -123,7 +123,7 @@ import Testing
         #expect(core.outcomes == ["s1 duplicate"])
         #expect(core.settlements == [], "the one that waits has yet to be sent")
         core.acknowledgeAll()
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         #expect(try core.oldestCall.previousHeldStart != nil, "the next is asked for, not this one again")
     }
 

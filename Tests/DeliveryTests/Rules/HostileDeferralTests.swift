@@ -31,7 +31,7 @@ import Testing
         #expect(core.outcomes == ["u1 duplicate"])
         core.acknowledgeAll()
         #expect(
-            core.unansweredCalls == [] && core.committableOffset(core.deferredPartition) == 1,
+            core.outstandingCalls == [] && core.committableOffset(core.deferredPartition) == 1,
             "it no longer registers its token"
         )
     }
@@ -43,13 +43,13 @@ import Testing
         core.reply(.superseded)
         core.acknowledgeAll()
         core.acknowledgeAll()
-        let isTokenRegistered = core.unansweredCalls.contains { $0.hasPrefix("register") }
+        let isTokenRegistered = core.outstandingCalls.contains { $0.hasPrefix("register") }
         #expect(!isTokenRegistered, "an empty token would replace the known one")
     }
 
     @Test func `A command that was accepted once is not refused by another clock`() throws {
         let core = makeCore()
         try receive(.update(400), core) { $0.receivedAtMilliseconds += 200_000 }
-        #expect(core.outcomes == [] && core.unansweredCalls == ["admit u400"])
+        #expect(core.outcomes == [] && core.outstandingCalls == ["admit u400"])
     }
 }

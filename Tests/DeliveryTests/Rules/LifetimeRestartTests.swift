@@ -40,7 +40,7 @@ import Testing
         let core = restartingCore()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(keptCommands(core).count == 1)
         #expect(
             keptCommands(core).first?.command
@@ -56,7 +56,7 @@ import Testing
         core.acknowledgeAll()
         core.elapse(5_000)
         core.receive(.update(2))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(keptCommands(core).count == 1 && keptCommands(core).first?.command.hasPrefix("shown ") == true)
         core.acknowledgeAll()
         #expect(core.committableOffset == 2 && core.recordsInProgress == 0)
@@ -75,7 +75,7 @@ import Testing
     @Test func `A policy that only ends keeps nothing`() {
         let core = restartingCore()
         core.receive(.update(1, beside: #""policy":"once","#))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(keptCommands(core).isEmpty && lifetimeEvents(core).count == 1)
         core.acknowledgeAll()
         core.receive(.update(2, of: "b", beside: #""policy":"once","#))
@@ -119,10 +119,10 @@ import Testing
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
-        #expect(core.unansweredCalls == ["checkLifetime \(Self.identifier)"])
+        #expect(core.outstandingCalls == ["checkLifetime \(Self.identifier)"])
         core.reply(.retry)
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["\(Self.identifier) accepted"] && core.results.map(\.isLifetimeCommand) == [true])
         #expect(
             lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
@@ -161,7 +161,7 @@ import Testing
         core.reply(.wait, number: 500)
         #expect(core.outcomes == ["\(Self.identifier) superseded"])
         core.elapse(510)
-        #expect(core.unansweredCalls == ["admit e7"])
+        #expect(core.outstandingCalls == ["admit e7"])
     }
 
     @Test func `A start without a token is held, and the timetable forgets it after its result`() {
@@ -192,7 +192,7 @@ import Testing
             case .checkLifetime(Self.endedMilliseconds, let stateVersion, let leaseMilliseconds)? = core.calls.first?
                 .operation
         else {
-            Issue.record("\(core.unansweredCalls)")
+            Issue.record("\(core.outstandingCalls)")
             return
         }
         #expect(stateVersion == Self.stateVersion)
@@ -226,7 +226,7 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.send)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["\(Self.identifier) unknown", "\(Self.identifier) accepted"])
         #expect(
             lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]

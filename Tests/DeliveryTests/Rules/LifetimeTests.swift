@@ -34,7 +34,7 @@ import Testing
         core.elapse(5_000)
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(
             lifetimeEvents(core) == [
                 .began(atMilliseconds: Self.beganMilliseconds + 5_000, lifetimeMilliseconds: 3_600_000)
@@ -50,26 +50,26 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 1)])
         core.acknowledgeAll()
         core.elapse(1_000)
         core.receive(.end(2))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(lifetimeEvents(core) == [.removed])
     }
 
     @Test func `A time in the future is no evidence`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(60))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 0)])
     }
 
     @Test func `A command of another policy takes its activity out`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1, beside: #""policy":"endless","#))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(lifetimeEvents(core) == [.removed])
     }
 
@@ -79,7 +79,7 @@ import Testing
         core.reply(.registered)
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.unregister(key: "a")
         #expect(lifetimeEvents(core) == [])
     }
@@ -88,9 +88,9 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.register(CommandText.registration(at: 3))
-        #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 3)] && core.unansweredCalls == [])
+        #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 3)] && core.outstandingCalls == [])
         core.acknowledgeSettlements()
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         core.reply(.registered)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
@@ -99,7 +99,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.register(CommandText.registration())
         core.refuse("NOPERM")
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
     }
 
     @Test func `A tombstone tells that its activity is over`() {
@@ -121,7 +121,7 @@ import Testing
         core.reread(below: 2)
         core.receive(.start(1))
         #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 1)])
-        #expect(core.unansweredCalls == [] && core.committableOffset == 0)
+        #expect(core.outstandingCalls == [] && core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -131,10 +131,10 @@ import Testing
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
-        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
+        #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
         core.reply(.retry)
-        #expect(core.unansweredCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
+        core.admitAndRespond()
         #expect(core.results.map(\.isLifetimeCommand) == [true])
         // If the worker dies before Kafka has acknowledged this result, the next worker reads the end again.
         // Redis must then still have the life.
@@ -159,11 +159,11 @@ import Testing
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1)
     }
 
-    @Test func `It asks again if Redis does not answer`() {
+    @Test func `It asks again if Redis does not reply`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.loseRedis()
-        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
+        #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
     }
 
     @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
@@ -181,13 +181,13 @@ import Testing
         core.receive(.update(second))
         core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u\(second)"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u\(second)"])
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
     }
 
@@ -199,15 +199,15 @@ import Testing
         core.receive(.update(10))
         core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         core.elapse(1_010)
         core.reply(.wait, number: 500)
         core.elapse(510)
-        #expect(core.unansweredCalls == ["admit u10"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u10"])
+        core.admitAndRespond()
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted", "u10 accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
     }
 
@@ -228,11 +228,11 @@ import Testing
         core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
         core.receive(.update(second))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         for _ in 0..<2 {
             core.elapse(1_010)
-            core.admitAndAnswer()
+            core.admitAndRespond()
         }
         #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
     }
@@ -267,21 +267,21 @@ import Testing
         core.reply(.retry)
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 1)
+        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 1)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
         core.acknowledgeAll()
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     /// The token died after the keeper made this end. So the core assumes that an earlier attempt ended the activity,
-    /// and that the answer to this attempt was lost.
+    /// and that the response to this attempt was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 9_000)
+        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 9_000)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
@@ -320,7 +320,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeSettlement(departures: CoreHarness.departures("m", at: 1))
         core.acknowledgeOutgoingRecords()
         #expect(core.notifyAudiences() != nil)
@@ -352,7 +352,7 @@ import Testing
         core.acknowledgeAll()
         core.receive(CommandText.end(19, id: "lifetime:\(Self.beganMilliseconds)"))
         core.reply(.retry)
-        #expect(core.unansweredCalls == [], "it waits for the deferred one")
+        #expect(core.outstandingCalls == [], "it waits for the deferred one")
         core.receive(deferredCommand)
         core.reply(.retry)
         #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
@@ -381,10 +381,10 @@ import Testing
         ] {
             let core = coreWithLimitedLifetimes()
             core.receive(CommandText.end(9, id: other))
-            #expect(core.unansweredCalls == ["admit \(other)"])
+            #expect(core.outstandingCalls == ["admit \(other)"])
         }
         let core = coreWithLimitedLifetimes()
         core.receive(CommandText.update(9, id: "lifetime:\(Self.beganMilliseconds)"))
-        #expect(core.unansweredCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
+        #expect(core.outstandingCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
     }
 }

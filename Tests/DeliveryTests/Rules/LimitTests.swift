@@ -38,7 +38,7 @@ import Testing
         for number in 0..<128 {
             #expect(core.canReceive)
             core.receive(.update(1, of: "a\(number)"))
-            core.admitAndAnswer()
+            core.admitAndRespond()
             core.acknowledgeAll()
         }
         #expect(!core.canReceive)
@@ -55,12 +55,12 @@ import Testing
             core.receive(.update(1, of: "a\(number)"))
             core.reply(.send, toNewest: true)
             core.push()
-            core.answer(.accepted)
+            core.respond(.accepted)
             core.acknowledgeAll()
         }
         #expect(!core.canReceive)
         for number in 0..<registrations { core.reply(.registered, held: .update(1, of: "held\(number)")) }
-        #expect(core.unansweredCalls.count == registrations)
+        #expect(core.outstandingCalls.count == registrations)
     }
 
     @Test func `A partition's window is bounded`() {
@@ -79,13 +79,13 @@ import Testing
     @Test func `The number of an app's pushes in flight is limited`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 2 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
-        #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1", "admit c.u1"])
         core.receive(.update(2, of: "e"))
         #expect(core.outcomes == ["e.u1 superseded"], "what waits is still replaced")
-        core.admitAndAnswer()
-        #expect(core.unansweredCalls == ["admit c.u1", "admit d.u1"], "in the order in which they came")
+        core.admitAndRespond()
+        #expect(core.outstandingCalls == ["admit c.u1", "admit d.u1"], "in the order in which they came")
         core.reply(.unchanged)
-        #expect(core.unansweredCalls == ["admit d.u1", "admit e.u2"])
+        #expect(core.outstandingCalls == ["admit d.u1", "admit e.u2"])
     }
 
     @Test func `An app does not wait for another app`() {
@@ -98,9 +98,9 @@ import Testing
             CommandText.update(1, of: "x", app: "com.example.other"),
             CommandText.update(1, of: "y", app: "com.example.other")
         )
-        #expect(core.unansweredCalls == ["admit b.u1", "admit x.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1", "admit x.u1"])
         core.reply(.unchanged)
-        #expect(core.unansweredCalls == ["admit x.u1", "admit c.u1"])
+        #expect(core.outstandingCalls == ["admit x.u1", "admit c.u1"])
     }
 
     @Test func `A command that expires while it waits for its app makes room for the next`() {
@@ -109,23 +109,23 @@ import Testing
         core.elapse(1_000)
         core.reply(.unchanged)
         #expect(core.outcomes == ["b.u1 unchanged", "c.u1 expired"])
-        #expect(core.unansweredCalls == ["admit d.u1"])
+        #expect(core.outstandingCalls == ["admit d.u1"])
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
     func `A command that waits for readmission does not count as in flight`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
-        core.admitAndAnswer(disposition)
-        #expect(core.unansweredCalls == ["admit c.u1"])
+        core.admitAndRespond(disposition)
+        #expect(core.outstandingCalls == ["admit c.u1"])
     }
 
     @Test func `A retry that is cancelled makes room for the next command`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
-        core.admitAndAnswer(.retryNow)
-        #expect(core.unansweredCalls == [], "b's push backs off and is still on its way")
+        core.admitAndRespond(.retryNow)
+        #expect(core.outstandingCalls == [], "b's push backs off and is still on its way")
         core.receive(.update(2, of: "b"))
-        #expect(core.unansweredCalls == ["admit c.u1"])
+        #expect(core.outstandingCalls == ["admit c.u1"])
     }
 }

@@ -9,7 +9,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
         #expect(core.counters.coalescedCommands == 2)
         core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 2)
@@ -19,7 +19,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(3), .update(1))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
     }
 
     @Test func `The sequence orders equal timestamps`() {
@@ -29,33 +29,33 @@ import Testing
             CommandText.update(1, id: "first", beside: #""sequence":1,"#)
         )
         #expect(core.outcomes == ["first superseded"])
-        #expect(core.unansweredCalls == ["admit second"])
+        #expect(core.outstandingCalls == ["admit second"])
     }
 
     @Test func `A version that already waits is a duplicate`() {
         let core = CoreHarness()
         core.receive(.update(1), CommandText.update(1, id: "again"))
         #expect(core.outcomes == ["again duplicate"])
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `Activities do not affect each other`() {
         let core = CoreHarness()
         core.receive(.update(2), .update(1, of: "b"))
-        #expect(core.unansweredCalls == ["admit u2", "admit b.u1"])
+        #expect(core.outstandingCalls == ["admit u2", "admit b.u1"])
     }
 
     @Test func `The same activity of another app is another activity`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"])
         core.receive(.update(2), CommandText.update(1, app: "com.example.other", id: "other"))
-        #expect(core.unansweredCalls == ["admit u2", "admit other"])
+        #expect(core.outstandingCalls == ["admit u2", "admit other"])
     }
 
     @Test func `The end replaces the states before it`() {
         let core = CoreHarness()
         core.receive(.update(1), .end(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit e2"])
+        #expect(core.outstandingCalls == ["admit e2"])
     }
 
     /// Redis decides about the end first (R13). ``EarlierLifeTests`` tests what the core does after Redis' verdict.
@@ -64,7 +64,7 @@ import Testing
         let core = CoreHarness()
         if isUpdateFirst { core.receive(.update(2), .end(1)) } else { core.receive(.end(1), .update(2)) }
         #expect(core.outcomes == [])
-        #expect(core.unansweredCalls == ["admit e1"])
+        #expect(core.outstandingCalls == ["admit e1"])
     }
 
     /// The producer gave both commands the same second and no sequence.
@@ -72,14 +72,14 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .end(1))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit e1"])
+        #expect(core.outstandingCalls == ["admit e1"])
     }
 
     @Test func `Of two ends, the newer one is kept`() {
         let core = CoreHarness()
         core.receive(.end(1), .end(2))
         #expect(core.outcomes == ["e1 superseded"])
-        #expect(core.unansweredCalls == ["admit e2"])
+        #expect(core.outstandingCalls == ["admit e2"])
     }
 
     @Test func `A start is not merged with later commands`() {
@@ -87,44 +87,44 @@ import Testing
         core.receive(.start(1), .update(2), .update(3))
         #expect(core.outcomes == ["u2 superseded"])
         core.reply(.tokenFound)
-        core.admitAndAnswer()
-        #expect(core.unansweredCalls == [], "the update waits for the spacing")
+        core.admitAndRespond()
+        #expect(core.outstandingCalls == [], "the update waits for the spacing")
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
     }
 
     @Test func `A start opens the next life after an end`() {
         let core = CoreHarness()
         core.receive(.end(1), .start(2))
         #expect(core.outcomes == [])
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["takeStartToken s2"])
+        #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
     @Test func `A newer start replaces one that waits`() {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.unansweredCalls == ["takeStartToken s2"])
+        #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
     @Test func `A start that comes late is sent first`() {
         let core = CoreHarness()
         core.receive(.update(2), .start(1))
         #expect(core.outcomes == [])
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `Of two late starts, the newer one is sent`() {
         let core = CoreHarness()
         core.receive(.update(3), .start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.unansweredCalls == ["takeStartToken s2"])
+        #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
     @Test func `States that come while Redis decides about one replace each other`() {
@@ -133,7 +133,7 @@ import Testing
         core.receive(.update(2))
         core.receive(.update(3))
         #expect(core.outcomes == ["u2 superseded"])
-        #expect(core.unansweredCalls == ["admit u1"], "one command of an activity is worked on at a time")
+        #expect(core.outstandingCalls == ["admit u1"], "one command of an activity is worked on at a time")
     }
 
     @Test func `Redis compares versions with a version that it has admitted`() {
@@ -142,7 +142,7 @@ import Testing
         core.receive(.update(1))
         #expect(core.outcomes == [], "the core does not know yet what became of u2")
         core.reply(.unchanged)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.superseded)
         #expect(core.outcomes == ["u2 unchanged", "u1 superseded"])
     }

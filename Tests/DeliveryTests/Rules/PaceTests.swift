@@ -16,9 +16,9 @@ import Testing
         core.push()
         core.receive(.update(2))
         core.elapse(5_000)
-        #expect(core.unansweredCalls == [])
-        core.answer(.accepted)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == [])
+        core.respond(.accepted)
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `Activities are sent independently`() {
@@ -34,12 +34,12 @@ import Testing
     @Test func `The next state waits for the spacing`() {
         let core = CoreHarness { $0.policies[0].spacingMilliseconds = 3_000 }
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(2))
         core.elapse(2_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `The spacing counts from the sending of a push`() {
@@ -48,39 +48,39 @@ import Testing
         core.reply(.send)
         core.elapse(800)
         core.push()
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.receive(.update(2))
         core.elapse(999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `Newer states replace the one that waits for the spacing`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(2))
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 accepted", "u2 superseded"])
         core.elapse(1_000 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
     }
 
     @Test func `The core says when it wants to be called`() throws {
         let core = CoreHarness()
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(2))
         var turnCount = 0
-        while core.unansweredCalls.isEmpty, turnCount < 100 {
+        while core.outstandingCalls.isEmpty, turnCount < 100 {
             let dueMilliseconds = try #require(core.nextDueMilliseconds)
             #expect(dueMilliseconds > core.now.monotonicMilliseconds)
             core.elapse(dueMilliseconds - core.now.monotonicMilliseconds)
             turnCount += 1
         }
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         let waitedMilliseconds = core.now.monotonicMilliseconds - CoreHarness.startMonotonicMilliseconds
         #expect((1_000...1_000 + Self.timerPrecisionMilliseconds).contains(waitedMilliseconds))
     }
@@ -91,9 +91,9 @@ import Testing
         core.reply(.wait, number: 400)
         #expect(core.outcomes == [])
         core.elapse(399)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test(arguments: [Int64.min, -1, 0])
@@ -102,7 +102,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.wait, number: milliseconds)
         core.elapse(1 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `A wait is never longer than the longest spacing`() {
@@ -110,9 +110,9 @@ import Testing
         core.receive(.update(1))
         core.reply(.wait, number: .max)
         core.elapse(19_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `A state that must wait is replaced by a newer one`() {
@@ -124,7 +124,7 @@ import Testing
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         core.elapse(400 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
     }
 
     @Test func `A start that must wait is not replaced by an update`() {
@@ -133,7 +133,7 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.wait, number: 400)
         core.elapse(400 + Self.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit s1"], "it keeps its token and its draw")
+        #expect(core.outstandingCalls == ["admit s1"], "it keeps its token and its draw")
         #expect(core.outcomes == [])
     }
 
@@ -146,7 +146,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.settlements == ["u1 notShown"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A push is sent if its successor could not be sent yet`() {
@@ -186,17 +186,17 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.results.first?.attempts == 0)
         #expect(core.results.first?.timesMilliseconds[3] == -1, "it was never sent")
-        #expect(core.unansweredCalls == ["admit u2"], "at once")
+        #expect(core.outstandingCalls == ["admit u2"], "at once")
     }
 
     @Test func `A resting activity is forgotten, and begins again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         core.elapse(1_000 + Self.timerPrecisionMilliseconds)
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(2))
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 }

@@ -17,7 +17,7 @@ import Testing
         core.beginRevoking(core.commandsPartition)
         #expect(core.unsettledCount(core.commandsPartition) == 1)
         core.elapse(1_010)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.outcomes == [])
     }
 
@@ -28,7 +28,7 @@ import Testing
         core.push()
         core.beginRevoking(core.commandsPartition)
         #expect(!core.isDrained(core.commandsPartition))
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.isDrained(core.commandsPartition))
@@ -39,7 +39,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.beginRevoking(core.commandsPartition)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -58,19 +58,19 @@ import Testing
         core.reply(.send)
         core.push()
         core.beginRevoking(core.commandsPartition)
-        core.answer(disposition)
+        core.respond(disposition)
         #expect(core.outcomes == [])
         #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 0, "its next owner reads it again")
         core.elapse(60_000)
         #expect(core.push() == nil)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
     }
 
     @Test func `A push that backs off is dropped at once`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.retryNow)
+        core.admitAndRespond(.retryNow)
         core.beginRevoking(core.commandsPartition)
         #expect(core.isDrained(core.commandsPartition))
         core.elapse(1_010)
@@ -85,13 +85,13 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.tokenFound)
-        core.admitAndAnswer(disposition)
+        core.admitAndRespond(disposition)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unsettledCount(core.commandsPartition) == 1, "the update is dropped")
         core.elapse(410)
-        core.admitAndAnswer(disposition)
+        core.admitAndRespond(disposition)
         core.elapse(810)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["s1 accepted"])
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition))
@@ -105,11 +105,11 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         core.beginRevoking(core.commandsPartition)
         core.delivery.release(partition: core.commandsPartition, now: core.now)
         core.elapse(410)
-        #expect(core.unansweredCalls == ["admit s1"])
+        #expect(core.outstandingCalls == ["admit s1"])
         core.reply(.superseded)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
@@ -123,11 +123,11 @@ import Testing
         let core = CoreHarness()
         let secondPartition = core.assign(.commands, number: 1)
         core.receive(.update(1))
-        core.admitAndAnswer(.retryNow)
+        core.admitAndRespond(.retryNow)
         core.receive(.start(2), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["takeStartToken s2"])
+        #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
     @Test func `A released command is left to the next owner of its registration`() {
@@ -135,7 +135,7 @@ import Testing
         core.register(CommandText.registration())
         core.beginRevoking(core.registrationsPartition)
         core.reply(.registered, held: .update(1))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.isDrained(core.registrationsPartition))
         #expect(core.committableOffset(core.registrationsPartition) == 0)
     }
@@ -155,10 +155,10 @@ import Testing
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["b.u1 unchanged", "u2 held"])
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
     }
 
-    /// The push names the record's slot until its answer comes, so the next assignment must not use this
+    /// The push names the record's slot until its response comes, so the next assignment must not use this
     /// slot. (R8)
     @Test func `A push that completes after its partition was lost does not count for the next assignment`() {
         let core = CoreHarness()
@@ -170,7 +170,7 @@ import Testing
         let reassignedPartition = core.assign(.commands)
         #expect(reassignedPartition == core.commandsPartition, "the place is used again")
         core.receive(.update(1, of: "b"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.committableOffset == 0)
@@ -187,7 +187,7 @@ import Testing
         core.reply(.noToken)
         core.reply(.tokenFound)
         core.reply(.held)
-        core.admitAndAnswer(.rejected)
+        core.admitAndRespond(.rejected)
         core.acknowledgeAll()
         core.elapse(60_000)
         #expect(core.recordsInProgress == 0)
@@ -199,7 +199,7 @@ import Testing
         core.receive(.update(1))
         core.receiveOne(.update(1, of: "b"), partition: core.commandsPartition, offset: 0)
         core.endBatch()
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         #expect(core.unsettledCount(core.commandsPartition) == 1)
     }
 

@@ -31,12 +31,12 @@ import Testing
         #expect(try core.oldestCallView.policyIndex == 1)
         core.reply(.send)
         #expect(try #require(core.push()).sentExpirationSeconds == CoreHarness.startSeconds + 77)
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.results.first?.policy == "slow")
         core.receive(.update(2))
         core.elapse(29_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1 + PaceTests.timerPrecisionMilliseconds)
         #expect(try core.oldestCallView.policyIndex == 0, "each command has its own")
     }
@@ -54,7 +54,7 @@ import Testing
         core.receive(.update(1, beside: Self.slowPolicyMember + #""priority":10,"#))
         core.reply(.send, priority: 5, isDemoted: true)
         core.push()
-        core.answer(.retryLater)
+        core.respond(.retryLater)
         core.elapse(30_010)
         core.reply(.noToken)
         let heldCommandText = try heldCommand(of: core)
@@ -66,7 +66,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1, beside: Self.slowPolicyMember))
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         #expect(try core.oldestCallView.policyIndex == 0)
     }
 
@@ -81,7 +81,7 @@ import Testing
         core.elapseInSteps(11_200)
         let nextCore = CoreHarness()
         nextCore.receive(try #require(core.deferrals.first))
-        #expect(nextCore.unansweredCalls == ["admit u1"] && nextCore.deadLetters.isEmpty)
+        #expect(nextCore.outstandingCalls == ["admit u1"] && nextCore.deadLetters.isEmpty)
         #expect(try nextCore.oldestCallView.policyIndex == 0)
     }
 

@@ -19,16 +19,16 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.receive(.update(2))
         core.elapse(1_000)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(core.outcomes == ["u1 superseded"], "what is replaced is done at once")
         core.noteLag(50)
-        #expect(core.unansweredCalls == [], "half of the limit is not below it")
+        #expect(core.outstandingCalls == [], "half of the limit is not below it")
         core.noteLag(1)
-        #expect(core.unansweredCalls == [], "what is left may be news of either")
+        #expect(core.outstandingCalls == [], "what is left may be news of either")
         core.noteLag(0)
-        #expect(core.unansweredCalls == ["admit u2", "admit b.u1"])
+        #expect(core.outstandingCalls == ["admit u2", "admit b.u1"])
         core.receive(.update(1, of: "c"))
-        #expect(core.unansweredCalls.last == "admit c.u1")
+        #expect(core.outstandingCalls.last == "admit c.u1")
     }
 
     @Test func `A lane that has nearly caught up waits for the rest, but not for long`() throws {
@@ -37,26 +37,26 @@ import Testing
         core.receive(.update(1))
         core.noteLag(49)
         core.elapse(1_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.noteLag(50)
         core.elapse(10)
-        #expect(core.unansweredCalls == [], "half of the limit is not near")
+        #expect(core.outstandingCalls == [], "half of the limit is not near")
         core.noteLag(49)
         core.elapse(1_999)
         core.noteLag(3)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         #expect(try #require(core.nextDueMilliseconds) == core.now.monotonicMilliseconds + 1)
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.receive(.update(1, of: "b"))
-        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
+        #expect(core.outstandingCalls == ["admit u1", "admit b.u1"])
     }
 
     @Test func `A lag below the limit changes nothing`() {
         let core = Self.makeCore()
         core.noteLag(100)
         core.receive(.update(1))
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `The lag is that of all partitions of commands`() {
@@ -66,23 +66,23 @@ import Testing
         core.noteLag(60, of: secondPartition)
         core.noteLag(10_000, of: core.registrationsPartition)
         core.receive(.update(1))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.noteLag(0)
         core.noteLag(0, of: secondPartition)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.noteLag(60)
         core.noteLag(-5)
         core.receive(.update(1, of: "b"))
-        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
+        #expect(core.outstandingCalls == ["admit u1", "admit b.u1"])
     }
 
     @Test func `Registrations do not wait while the lane reads ahead`() {
         let core = Self.makeCore()
         core.noteLag(1_000)
         core.register(CommandText.registration())
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         core.reply(.registered, held: .update(1))
-        #expect(core.unansweredCalls == [], "what was held is a state like any other")
+        #expect(core.outstandingCalls == [], "what was held is a state like any other")
     }
 
     @Test func `A command in progress continues, and later ones wait`() {
@@ -90,13 +90,13 @@ import Testing
         core.receive(.update(1))
         core.noteLag(1_000)
         core.receive(.update(2))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         core.elapse(2_000)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.receive(.update(3))
         core.noteLag(0)
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
     }
 
     @Test func `Reading ahead has a time limit`() throws {
@@ -104,17 +104,17 @@ import Testing
         core.noteLag(1_000)
         core.receive(.update(1))
         core.elapse(4_999)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         let dueMilliseconds = try #require(core.nextDueMilliseconds)
         #expect(dueMilliseconds == core.now.monotonicMilliseconds + 1)
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.unchanged)
         core.elapse(1)
         core.receive(.update(1, of: "b"))
-        #expect(core.unansweredCalls == [], "still far behind, it reads ahead again")
+        #expect(core.outstandingCalls == [], "still far behind, it reads ahead again")
         core.elapse(5_000)
-        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
     @Test func `A lane that is three quarters full begins its commands`() {
@@ -122,19 +122,19 @@ import Testing
         core.noteLag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
         core.elapse(1)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.receive(.update(1, of: "last"))
         core.elapse(1)
-        #expect(core.unansweredCalls.count == 49)
+        #expect(core.outstandingCalls.count == 49)
         core.receive(.update(1, of: "more"))
-        #expect(core.unansweredCalls.count == 50, "until there is room again")
+        #expect(core.outstandingCalls.count == 50, "until there is room again")
         for _ in 0..<18 {
             core.reply(.unchanged)
             core.acknowledgeAll()
         }
         core.elapse(1)
         core.receive(.update(1, of: "parked"))
-        #expect(core.unansweredCalls.count == 32)
+        #expect(core.outstandingCalls.count == 32)
     }
 
     @Test func `A lane with a nearly full window begins the waiting commands`() {
@@ -143,12 +143,12 @@ import Testing
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeOutgoingRecords()
         core.elapse(1)
-        #expect(core.unansweredCalls == [], "all but the last are settled")
+        #expect(core.outstandingCalls == [], "all but the last are settled")
         core.receive(.update(1, of: "b"))
         for second in 49...98 { core.receive(.update(Int64(second))) }
         core.acknowledgeOutgoingRecords()
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit u98", "admit b.u1"])
+        #expect(core.outstandingCalls == ["admit u98", "admit b.u1"])
     }
 
     @Test func `A revoked partition does not stop the others`() {
@@ -158,11 +158,11 @@ import Testing
         core.receive(.update(1))
         core.receive(.update(1, of: "b"), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
-        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1"])
         #expect(core.isDrained(core.commandsPartition))
         core.elapse(1)
         core.receive(.update(1, of: "c"), partition: secondPartition)
-        #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
+        #expect(core.outstandingCalls == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
     /// Two partitions of the lane are revoked one after the other. Between these revocations, the core must not send
@@ -175,9 +175,9 @@ import Testing
         core.receive(.update(1))
         core.receive(.update(1, of: "b"), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.beginRevoking(secondPartition)
-        #expect(core.unansweredCalls == [] && core.isDrained(secondPartition))
+        #expect(core.outstandingCalls == [] && core.isDrained(secondPartition))
     }
 
     @Test func `A leaving partition does not prolong the reading ahead`() {
@@ -188,9 +188,9 @@ import Testing
         core.receive(.update(1, of: "b"), partition: secondPartition)
         core.elapse(4_999)
         core.beginRevoking(core.commandsPartition)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
     @Test func `Alerts ride on while the lane reads ahead`() throws {
@@ -213,9 +213,9 @@ import Testing
             for place in [core.commandsPartition] + otherPartitions { core.noteLag(lag, of: place) }
         }
         core.receive(.update(1, of: "b"))
-        #expect(core.unansweredCalls == ["admit u1"], "far behind")
+        #expect(core.outstandingCalls == ["admit u1"], "far behind")
         for place in [core.commandsPartition] + otherPartitions { core.noteLag(0, of: place) }
-        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"], "nothing of it is left")
+        #expect(core.outstandingCalls == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
     /// The number of pushes after a backlog depends on the number of activities, not on the number of commands.
@@ -238,10 +238,10 @@ import Testing
                 core.acknowledgeOutgoingRecords()
             }
         }
-        #expect(core.counters.pushes == 0 && core.unansweredCalls == [])
+        #expect(core.counters.pushes == 0 && core.outstandingCalls == [])
         core.noteLag(unreadCommands)
-        #expect(core.unansweredCalls.count == activityCount)
-        for _ in 0..<activityCount { core.admitAndAnswer() }
+        #expect(core.outstandingCalls.count == activityCount)
+        for _ in 0..<activityCount { core.admitAndRespond() }
         core.acknowledgeAll()
         #expect(core.counters.pushes == UInt64(activityCount))
         #expect(core.counters[.accepted] == UInt64(activityCount))

@@ -71,7 +71,7 @@ import Testing
         core.acknowledgeAll()
         core.elapseInSteps(30_000)
         core.receive(deferredCommand)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.results.count == 1 && core.results.first?.outcome == "accepted")
     }

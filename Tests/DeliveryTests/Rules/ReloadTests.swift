@@ -28,17 +28,17 @@ import Testing
     @Test func `A new spacing applies from the next push on`() {
         let core = makeCore(1_000)
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         applySettings(to: core) { $0.policies = Self.makePolicies([3_000]) }
         core.receive(.update(2))
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u2"], "the rest that was begun is as long as it was")
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u2"], "the rest that was begun is as long as it was")
+        core.admitAndRespond()
         core.receive(.update(3))
         core.elapse(2_900)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(200)
-        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.outstandingCalls == ["admit u3"])
     }
 
     @Test func `A new policy can be named and become an app's`() throws {
@@ -51,7 +51,7 @@ import Testing
         }
         core.receive(.update(2, beside: #""policy":"p1","#))
         #expect(try core.oldestCallView.policyIndex == 1)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(10_000)
         core.receive(.update(3))
         #expect(try core.oldestCallView.policyIndex == 1)
@@ -63,25 +63,25 @@ import Testing
         core.receive(.update(1, beside: #""policy":"p1","#))
         #expect(try core.oldestCallView.policyIndex == 1)
         applySettings(to: core) { $0.policies = Self.makePolicies([1_000, 5_000]) }
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(2, beside: #""policy":"p1","#))
         core.elapse(4_900)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(200)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A shorter wait applies from the next retry on`() {
         let core = makeCore(1_000)
         core.receive(.update(1))
         for _ in 1...4 {
-            core.admitAndAnswer(.retryLater)
+            core.admitAndRespond(.retryLater)
             core.elapse(6_400)
         }
         applySettings(to: core) { $0.retryMillisecondsMax = 1_000 }
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     /// The state that must carry the alert may be deferred. A longer delay lets this state return later.

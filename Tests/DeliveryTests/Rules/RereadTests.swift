@@ -18,7 +18,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("alert"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -62,11 +62,11 @@ import Testing
     @Test func `A start is not sent again`() {
         let core = makeRereadingCore()
         core.receive(.start(1))
-        #expect(core.unansweredCalls.isEmpty && core.settlements == ["s1 recorded"] && core.committableOffset == 0)
+        #expect(core.outstandingCalls.isEmpty && core.settlements == ["s1 recorded"] && core.committableOffset == 0)
         core.acknowledgeSettlement()
         #expect(core.outcomes.isEmpty && core.committableOffset == 1)
         core.receive(.update(2), .start(3, of: "b"))
-        #expect(core.unansweredCalls == ["admit u2", "takeStartToken b.s3"])
+        #expect(core.outstandingCalls == ["admit u2", "takeStartToken b.s3"])
     }
 
     /// Redis admits an update that is older than eight hours only if it knows a version of the activity. So it must not
@@ -91,7 +91,7 @@ import Testing
         let core = CoreHarness { $0.supersededResults = .counted }
         core.reread(below: 2)
         core.receive(.update(1), .update(2), .update(3), .update(4))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.map { "\($0.command) \($0.outcome) \($0.supersededCount)" } == ["u4 accepted 1"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 4)
@@ -115,13 +115,13 @@ import Testing
     @Test func `A registration is written unless its activity must be over`() {
         let core = makeRereadingCore()
         core.register(CommandText.registration(at: -43_201))
-        #expect(core.unansweredCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 1)
+        #expect(core.outstandingCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 1)
         core.register(CommandText.registration(at: -43_199))
-        #expect(core.unansweredCalls.count == 1)
+        #expect(core.outstandingCalls.count == 1)
         core.reply(.registered)
         // The store gets a registration that is read for the first time, however old it is.
         core.register(CommandText.registration(at: -90_000))
-        #expect(core.unansweredCalls.count == 1)
+        #expect(core.outstandingCalls.count == 1)
     }
 
     /// Redis released a command with its alert. A command that is read again would have been held without its alert. So
@@ -133,7 +133,7 @@ import Testing
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body.contains("alert"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u1 accepted"])
     }
 }

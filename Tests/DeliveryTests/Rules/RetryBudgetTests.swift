@@ -12,9 +12,9 @@ import Testing
         core.reply(.send)
         core.sendWithoutBudget()
         core.elapse(14_990)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(15_020)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.send)
         // The budget is still empty, so the push waits again. The core does not count this wait as an
         // attempt.
@@ -58,7 +58,7 @@ import Testing
         core.elapse(2_000)
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit u3"], "at once: the spacing is over")
+        #expect(core.outstandingCalls == ["admit u3"], "at once: the spacing is over")
     }
 
     @Test func `A push expires while it waits for the budget`() {
@@ -83,14 +83,14 @@ import Testing
     @Test func `A push that waits for the budget does not count as in flight`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1), .update(2, of: "b"))
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.send)
         core.sendWithoutBudget()
-        #expect(core.unansweredCalls == ["admit b.u2"])
+        #expect(core.outstandingCalls == ["admit b.u2"])
         core.reply(.send)
         core.sendWithoutBudget()
         core.elapse(30_010)
-        #expect(core.unansweredCalls.count == 1, "and it counts again when it is sent")
+        #expect(core.outstandingCalls.count == 1, "and it counts again when it is sent")
     }
 
     @Test func `A start that waited for the budget returns to its place when it is sent`() {
@@ -104,17 +104,17 @@ import Testing
         let otherPush = core.sendPush()
         #expect(otherPush.map { core.delivery.view($0).name } == "b.u2")
         #expect(core.sendPush() == nil, "b's push is on its way, and one is all that may be")
-        if let otherPush { core.answer(otherPush, .accepted, isRetryPermitted: true) }
-        #expect(core.unansweredCalls == ["admit c.u2"], "which has waited longer")
+        if let otherPush { core.respond(otherPush, .accepted, isRetryPermitted: true) }
+        #expect(core.outstandingCalls == ["admit c.u2"], "which has waited longer")
         #expect(core.sendPush() == nil)
         core.reply(.unchanged)
         core.reply(.send)
         let start = core.sendPush()
         #expect(start.map { core.delivery.view($0).name } == "s1")
         core.receive(.update(3, of: "d"))
-        #expect(core.unansweredCalls == [], "it is counted now")
-        if let start { core.answer(start, .accepted, isRetryPermitted: true) }
-        #expect(core.unansweredCalls == ["admit d.u3"])
+        #expect(core.outstandingCalls == [], "it is counted now")
+        if let start { core.respond(start, .accepted, isRetryPermitted: true) }
+        #expect(core.outstandingCalls == ["admit d.u3"])
     }
 
     @Test func `A start that waited for its place expires`() {
@@ -128,10 +128,10 @@ import Testing
         core.elapse(30_010)
         core.elapse(31_000)
         #expect(core.outcomes == [], "it is looked at when its turn comes")
-        if let otherPush { core.answer(otherPush, .accepted, isRetryPermitted: true) }
+        if let otherPush { core.respond(otherPush, .accepted, isRetryPermitted: true) }
         #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
         core.receive(.update(3, of: "d"))
-        #expect(core.unansweredCalls == ["admit d.u3"])
+        #expect(core.outstandingCalls == ["admit d.u3"])
     }
 
     @Test func `Permission comes from the budget or from accepted pushes`() {
@@ -163,25 +163,25 @@ import Testing
     @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.makeCore()
         var pool = OutagePool()
-        let activities = pool.feedStates(60, to: core, answers: .accepted, refusingEachOf: 3)
-        pool.passTime(5_000, with: core, answers: .accepted)
+        let activities = pool.feedStates(60, to: core, responses: .accepted, refusingEachOf: 3)
+        pool.passTime(5_000, with: core, responses: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
         #expect(pool.sentPushes > activities * 4 / 3)
         #expect(pool.sentPushes < activities * 2)
     }
 
-    /// APNs answers 503 to everything for two minutes, while each second 50 activities get a state. Then APNs
+    /// APNs responds with 503 to everything for two minutes, while each second 50 activities get a state. Then APNs
     /// accepts everything, and no new commands come.
     @Test func `An outage causes few retries, and loses nothing`() {
         let core = OutagePool.makeCore()
         var pool = OutagePool()
-        let activities = pool.feedStates(120, to: core, answers: .retryLater)
+        let activities = pool.feedStates(120, to: core, responses: .retryLater)
         #expect(pool.firstAttempts == activities)
         #expect(pool.sentPushes <= activities * 110 / 100 + OutagePool.savedRetriesMax)
         #expect(pool.sentPushes > activities, "some are sent again")
         // The pool first sends ten pushes as probes, one a second. Then it sends the other pushes as their
         // waits end.
-        pool.passTime(60_000, with: core, answers: .accepted)
+        pool.passTime(60_000, with: core, responses: .accepted)
         #expect(core.counters[.accepted] == UInt64(activities))
         #expect(core.outcomes.count == activities)
     }
@@ -215,7 +215,7 @@ private struct OutagePool {
     mutating func feedStates(
         _ seconds: Int,
         to core: CoreHarness,
-        answers: PushResult.Disposition,
+        responses: PushResult.Disposition,
         refusingEachOf refused: Int = .max
     ) -> Int {
         let activitiesPerSecond = 50
@@ -223,7 +223,7 @@ private struct OutagePool {
             for number in 0..<activitiesPerSecond {
                 core.receive(.update(Int64(second), of: "x\(second * activitiesPerSecond + number)"))
             }
-            passTime(1_000, with: core, answers: answers, refusingEachOf: refused)
+            passTime(1_000, with: core, responses: responses, refusingEachOf: refused)
         }
         return seconds * activitiesPerSecond
     }
@@ -232,7 +232,7 @@ private struct OutagePool {
     mutating func passTime(
         _ milliseconds: Int64,
         with core: CoreHarness,
-        answers: PushResult.Disposition,
+        responses: PushResult.Disposition,
         refusingEachOf refused: Int = .max
     ) {
         for _ in 0..<(milliseconds / 100) {
@@ -245,9 +245,9 @@ private struct OutagePool {
                 budgetHundredths =
                     isRetry ? max(0, budgetHundredths - 100) : min(budgetHundredths + 10, Self.savedRetriesMax * 100)
                 permission.noteSentPush(now: core.now)
-                let disposition = sentPushes % refused == 0 ? PushResult.Disposition.retryNow : answers
+                let disposition = sentPushes % refused == 0 ? PushResult.Disposition.retryNow : responses
                 permission.noteResponse(disposition)
-                core.answer(record, disposition, isRetryPermitted: permitsRetry(core.now))
+                core.respond(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }
             core.acknowledgeAll()
         }
@@ -266,8 +266,8 @@ extension CoreHarness {
         return record
     }
 
-    fileprivate func answer(_ record: RecordIndex, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
-        delivery.pushAnswered(
+    fileprivate func respond(_ record: RecordIndex, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
+        delivery.pushResponseReceived(
             record,
             PushResult(
                 disposition: disposition,
@@ -275,7 +275,7 @@ extension CoreHarness {
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: -1,
                 sentAtMilliseconds: -1,
-                answeredAtMilliseconds: now.wallMilliseconds,
+                responseAtMilliseconds: now.wallMilliseconds,
                 isRetryPermitted: isRetryPermitted
             ),
             now: now
@@ -283,12 +283,12 @@ extension CoreHarness {
         elapse(0)
     }
 
-    /// Sends the next push with an empty retry budget. APNs answers 503.
+    /// Sends the next push with an empty retry budget. APNs responds with 503.
     fileprivate func sendWithoutBudget() {
         guard let record = sendPush() else {
             Issue.record("no push waits")
             return
         }
-        answer(record, .retryLater, isRetryPermitted: false)
+        respond(record, .retryLater, isRetryPermitted: false)
     }
 }

@@ -3,23 +3,23 @@ import LiveActivity
 import Testing
 
 /// A push fails only for a reason of its own. Otherwise it is sent again after growing pauses, until it expires or a
-/// newer state replaces it. A start whose answer is lost is not sent again. (R18)
+/// newer state replaces it. A start whose response is lost is not sent again. (R18)
 @Suite struct RetryTests {
     @Test func `A push that APNs never processed is sent again unchanged`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
         let first = try #require(core.push())
-        core.answer(.retryNow, connection: 3)
+        core.respond(.retryNow, connection: 3)
         #expect(core.push() == nil, "not without a back-off")
         core.elapse(200 + 8)
-        #expect(core.unansweredCalls == [], "Redis is not asked again")
+        #expect(core.outstandingCalls == [], "Redis is not asked again")
         let second = try #require(core.push())
         #expect(second.body == first.body)
         #expect(second.apnsIdentifier == first.apnsIdentifier)
         #expect(second.attempts == 2)
         #expect(second.avoidedConnection == 3)
-        core.answer(.accepted, status: 200)
+        core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
         #expect(core.counters.retries == 1)
@@ -29,11 +29,11 @@ import Testing
     func `A push that may have been overtaken elsewhere is admitted again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(disposition)
+        core.admitAndRespond(disposition)
         #expect(core.outcomes == [])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u1"])
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
     }
@@ -46,9 +46,9 @@ import Testing
             core.reply(.send)
             core.push()
             core.elapse(1_000)
-            core.answer(.retryLater)
+            core.respond(.retryLater)
             var pauseMilliseconds: Int64 = 0
-            while core.unansweredCalls.isEmpty, pauseMilliseconds <= 1_000 {
+            while core.outstandingCalls.isEmpty, pauseMilliseconds <= 1_000 {
                 core.elapse(8)
                 pauseMilliseconds += 8
             }
@@ -62,13 +62,13 @@ import Testing
         let core = CoreHarness { $0.policies[0].expiration.updateSeconds = 43_200 }
         core.receive(.update(1))
         for fault in 1...14 {
-            core.admitAndAnswer(.retryLater)
+            core.admitAndRespond(.retryLater)
             // The first waits may be shorter than the spacing, so the test checks the minimum only of the later ones.
             let waitMillisecondsMax = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
             core.elapse(waitMillisecondsMax / 2 - 8)
-            if fault > 3 { #expect(core.unansweredCalls == [], "fault \(fault)") }
+            if fault > 3 { #expect(core.outstandingCalls == [], "fault \(fault)") }
             core.elapse(waitMillisecondsMax / 2 + 16)
-            #expect(core.unansweredCalls == ["admit u1"], "fault \(fault)")
+            #expect(core.outstandingCalls == ["admit u1"], "fault \(fault)")
         }
     }
 
@@ -80,42 +80,42 @@ import Testing
             core.reply(.send)
             core.push()
             if fault < 14 { core.receive(.update(Int64(fault + 1))) }
-            core.answer(.retryLater)
+            core.respond(.retryLater)
             if fault < 14 { core.elapse(1_010) }
         }
         core.elapse(149_900)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(151_000)
-        #expect(core.unansweredCalls == ["admit u14"])
+        #expect(core.outstandingCalls == ["admit u14"])
     }
 
     @Test func `An accepted push makes the waits short again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...5 {
-            core.admitAndAnswer(.retryLater)
+            core.admitAndRespond(.retryLater)
             core.elapse(13_000)
         }
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(20))
         core.elapse(1_010)
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.elapse(1_000)
-        #expect(core.unansweredCalls == ["admit u20"])
+        #expect(core.outstandingCalls == ["admit u20"])
     }
 
     @Test func `A newer state does not wait for the service`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...8 {
-            core.admitAndAnswer(.retryLater)
+            core.admitAndRespond(.retryLater)
             core.elapse(52_000)
         }
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.elapse(1_000)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .throttled, .ambiguous])
@@ -123,16 +123,16 @@ import Testing
         let core = CoreHarness { $0.retryMillisecondsMax = 1_000 }
         core.receive(.update(1, beside: #""expiration":1790009999,"#))
         for _ in 0..<400 {
-            if !core.unansweredCalls.isEmpty { core.reply(.send) }
+            if !core.outstandingCalls.isEmpty { core.reply(.send) }
             core.push()
-            core.answer(disposition, status: 503)
+            core.respond(disposition, status: 503)
             core.acknowledgeSettlements()
             core.elapse(1_010)
         }
         #expect(core.outcomes == [])
-        if !core.unansweredCalls.isEmpty { core.reply(.send) }
+        if !core.outstandingCalls.isEmpty { core.reply(.send) }
         core.push()
-        core.answer(.accepted, status: 200)
+        core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 255, "as far as they are counted")
     }
@@ -145,7 +145,7 @@ import Testing
         var pausesMilliseconds: Set<Int64> = []
         for number in 1...50 {
             core.receive(.update(Int64(number)))
-            core.admitAndAnswer(.retryLater)
+            core.admitAndRespond(.retryLater)
             if let endMilliseconds = core.deferrals.last?.deferral.pauseEndMilliseconds {
                 pausesMilliseconds.insert(endMilliseconds - core.now.wallMilliseconds)
             }
@@ -160,8 +160,8 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         for second in 0..<700 {
-            if !core.unansweredCalls.isEmpty { core.reply(.send) }
-            while core.push() != nil { core.answer(disposition, status: 500, reason: "InternalServerError") }
+            if !core.outstandingCalls.isEmpty { core.reply(.send) }
+            while core.push() != nil { core.respond(disposition, status: 500, reason: "InternalServerError") }
             core.elapse(1_000)
             if second < 600 { #expect(core.outcomes == []) }
         }
@@ -176,11 +176,11 @@ import Testing
         let core = CoreHarness()
         core.receive(.end(1))
         for _ in 0..<46 {
-            core.admitAndAnswer(.retryLater)
+            core.admitAndRespond(.retryLater)
             core.elapse(300_100)
         }
-        #expect(core.unansweredCalls == ["admit e1"], "for nearly four hours")
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit e1"], "for nearly four hours")
+        core.admitAndRespond()
         #expect(core.outcomes == ["e1 accepted"])
     }
 
@@ -192,10 +192,10 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(disposition, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
+        core.respond(disposition, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         #expect(core.outcomes == [] && core.invalidations.isEmpty && core.settlements == [])
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -204,7 +204,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.topicSuspect, status: 400, reason: "DeviceTokenNotForTopic")
+        core.respond(.topicSuspect, status: 400, reason: "DeviceTokenNotForTopic")
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.invalidations.isEmpty)
     }
@@ -220,7 +220,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(disposition, status: status)
+        core.respond(disposition, status: status)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == reason)
     }
@@ -229,7 +229,7 @@ import Testing
     func `The result of an expired command gives its reason`(disposition: PushResult.Disposition, reason: String) {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds),"#))
-        core.admitAndAnswer(disposition)
+        core.admitAndRespond(disposition)
         core.elapse(1_010)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.results.first?.reason == reason)
@@ -237,7 +237,7 @@ import Testing
         #expect(wasSent == (disposition == .ambiguous), "what never left was never sent")
     }
 
-    @Test func `The result does not show an admission after an answer`() throws {
+    @Test func `The result does not show an admission after a response`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.elapse(20)
@@ -245,7 +245,7 @@ import Testing
         core.elapse(20)
         core.push()
         core.elapse(20)
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         core.elapse(1_010)
         core.reply(.superseded)
         let timesMilliseconds = try #require(core.results.first).timesMilliseconds
@@ -258,7 +258,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.rejected, status: 400, reason: "BadTopic")
+        core.respond(.rejected, status: 400, reason: "BadTopic")
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == "BadTopic")
         #expect(core.settlements == ["u1 notShown"])
@@ -270,22 +270,22 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.rejected, reason: String(repeating: "x", count: 1_000))
+        core.respond(.rejected, reason: String(repeating: "x", count: 1_000))
         #expect(core.results.first?.reason == String(repeating: "x", count: 64))
     }
 
     // MARK: - Starts
 
-    @Test func `A start whose answer was lost is unknown, and never repeated`() {
+    @Test func `A start whose response was lost is unknown, and never repeated`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.ambiguous)
+        core.admitAndRespond(.ambiguous)
         #expect(core.outcomes == ["s1 unknown"])
         #expect(core.settlements == ["s1 unknown", "s1 unknown (device)"])
         core.elapse(100_000)
         #expect(core.push() == nil)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow])
@@ -295,9 +295,9 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.send)
         let first = core.push()
-        core.answer(disposition)
+        core.respond(disposition)
         core.elapse(408)
-        #expect(core.unansweredCalls == ["admit s1"], "the address and the draw it has")
+        #expect(core.outstandingCalls == ["admit s1"], "the address and the draw it has")
         core.elapse(60_000)
         core.reply(.send)
         let second = core.push()
@@ -306,7 +306,7 @@ import Testing
             second?.sentExpirationSeconds == first?.sentExpirationSeconds,
             "a start that comes late is worse than none"
         )
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["s1 accepted"])
     }
 
@@ -314,7 +314,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.retryNow)
+        core.admitAndRespond(.retryNow)
         core.receive(.update(2))
         core.elapse(208)
         core.reply(.send)
@@ -327,13 +327,13 @@ import Testing
     @Test func `A newer state cancels a retry that backs off`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.retryNow)
+        core.admitAndRespond(.retryNow)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.settlements == ["u1 notShown"])
         core.elapse(1_010)
         #expect(core.push() == nil)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
@@ -343,30 +343,30 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.update(2))
-        core.answer(disposition)
+        core.respond(disposition)
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A newer state replaces one that waits to be admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `An update does not cancel the retry of an end`() {
         let core = CoreHarness()
         core.receive(.end(1))
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.receive(.update(2))
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit e1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit e1"])
+        core.admitAndRespond()
         core.elapse(1_010)
         core.reply(.ended)
         #expect(core.outcomes == ["e1 accepted", "u2 ended"])

@@ -12,14 +12,14 @@ import Testing
         core.receive(.update(2))
         #expect(try core.oldestCall.admission?.carriesAlert == false)
         core.reply(.alertHeld, held: .alert(1))
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         #expect(
             try core.oldestCall.admission?.carriesAlert == true
                 && core.oldestCall.admission?.requestsHighPriority == true
         )
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u2 accepted"])
     }
 
@@ -33,7 +33,7 @@ import Testing
             try core.oldestCall.admission?.mayUseReserve == false
                 && core.oldestCall.admission?.requestsHighPriority == false
         )
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.results.first?.outcome == "accepted")
         #expect(core.results.first?.reason == "alertDidNotFit")
     }
@@ -43,7 +43,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         #expect(try core.oldestCall.admission?.carriesAlert == true)
     }
 
@@ -65,7 +65,7 @@ import Testing
         core.elapse(110)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u3 accepted", "u2 superseded"])
     }
 
@@ -87,7 +87,7 @@ import Testing
         core.receive(.update(10))
         #expect(core.outcomes == ["u2 superseded", "u8 superseded", "u9 superseded"])
         core.reply(.tokenFound)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes.last == "s7 accepted")
         core.elapse(60_000)
@@ -105,10 +105,10 @@ import Testing
         #expect(core.outcomes == [])
         core.elapse(4_000)
         core.receive(.update(2))
-        #expect(core.unansweredCalls == ["admit u2"], "it does not wait for the rider's patience")
+        #expect(core.outstandingCalls == ["admit u2"], "it does not wait for the rider's patience")
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
@@ -133,7 +133,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.alert(2))
-        core.answer(.throttled)
+        core.respond(.throttled)
         core.acknowledgeSettlements()
         core.elapse(60_010)
         core.reply(.alertAwaitsCarrier)
@@ -147,7 +147,7 @@ import Testing
         core.receive(.update(2))
         core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `Of two overtaken alerts, the newer one waits`() {
@@ -190,7 +190,7 @@ import Testing
         core.reply(.alertAwaitsCarrier)
         core.receive(.start(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["takeStartToken s2"])
+        #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
     @Test func `A command that is overtaken without an alert is superseded`() {
@@ -209,7 +209,7 @@ import Testing
         core.receive(.update(3))
         core.beginRevoking(core.commandsPartition)
         #expect(core.unsettledCount(core.commandsPartition) == 1)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
@@ -246,9 +246,9 @@ import Testing
         core.reply(.registered, held: .alert(2), toNewest: true)
         core.beginRevoking(core.commandsPartition)
         core.reply(.unchanged)
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         #expect(try core.oldestCall.admission?.carriesAlert == true)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u2 accepted"])
         #expect(core.committableOffset(core.registrationsPartition) == 1)
@@ -265,7 +265,7 @@ import Testing
         core.reply(.unchanged)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 2)))
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u3 accepted"])
         #expect(core.committableOffset(core.registrationsPartition) == 0, "its next owner reads it again")
@@ -277,7 +277,7 @@ import Testing
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         core.beginRevoking(core.commandsPartition)
         core.release(core.commandsPartition)
         let reassignedPartition = core.assign(.commands)
@@ -285,7 +285,7 @@ import Testing
         core.acknowledgeSettlements()
         #expect(core.outcomes == ["u4 superseded", "u4 superseded"])
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
@@ -297,12 +297,12 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(2))
         core.receive(.alert(2), .update(4))
-        core.admitAndAnswer(.throttled)
+        core.admitAndRespond(.throttled)
         core.acknowledgeSettlements()
         core.elapse(1_010)
         #expect(core.outcomes.first == "u2 superseded")
         #expect(!core.settlements.contains("u2 notShown"))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.settlements.last == "u4 accepted")
     }
 
@@ -317,11 +317,11 @@ import Testing
         core.receive(.update(2))
         core.elapse(1_000)
         #expect(core.push() == nil, "u2 could go at once")
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.wait, number: 500)
         core.beginRevoking(core.commandsPartition)
         core.elapse(510)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["u1 held"])

@@ -22,7 +22,7 @@ struct SeenResult {
     var topic: RecordTopic
     var offset: Int64
     var trace: String
-    /// The times of the command's Kafka record, its receipt, its admission, its last push and the answer, in UNIX
+    /// The times of the command's Kafka record, its receipt, its admission, its last push and the response, in UNIX
     /// milliseconds; -1 for a time that is not known.
     var timesMilliseconds: [Int64]
 
@@ -49,7 +49,7 @@ struct SeenResult {
         timesMilliseconds = [
             view.recordTimestampMilliseconds, view.receivedAtMilliseconds, view.admittedAtMilliseconds,
             view.sentAtMilliseconds,
-            view.answeredAtMilliseconds,
+            view.responseAtMilliseconds,
         ]
     }
 }

@@ -9,7 +9,7 @@ import Testing
     @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.settlements == ["u1 accepted"])
         #expect(core.counters.outcomes[0] == 1)
@@ -20,7 +20,7 @@ import Testing
     func `An offset is settled when its result and its settlement are acknowledged`(resultIsFirst: Bool) {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         if resultIsFirst { core.acknowledgeOutgoingRecords() } else { core.acknowledgeSettlements() }
         #expect(core.committableOffset == 0)
         #expect(core.recordsInProgress == 1)
@@ -48,7 +48,7 @@ import Testing
     @Test func `A result that was not acknowledged is produced again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeSettlements()
         core.report(.failed, on: .result)
         #expect(core.outgoingRecords.isEmpty, "not at once: it is likely to fail again")
@@ -101,7 +101,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
         core.loseRedis()
-        #expect(core.unansweredCalls == ["admit u1", "admit b.u1", "takeStartToken c.s1"])
+        #expect(core.outstandingCalls == ["admit u1", "admit b.u1", "takeStartToken c.s1"])
         core.reply(.send)
         #expect(core.push()?.command == "u1")
     }
@@ -109,7 +109,7 @@ import Testing
     @Test func `A settlement without a reply is repeated`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeOutgoingRecords()
         core.loseRedis()
         #expect(core.settlements == ["u1 accepted", "u1 accepted"])
@@ -123,13 +123,13 @@ import Testing
         core.receive(.update(1))
         core.loseRedis(isBusy: true)
         core.receive(.update(1, of: "b"))
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         let startMilliseconds = CoreHarness.startMonotonicMilliseconds
         #expect(core.nextDueMilliseconds == startMilliseconds + 100)
         core.elapse(99)
-        #expect(core.unansweredCalls == [])
+        #expect(core.outstandingCalls == [])
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
+        #expect(core.outstandingCalls == ["admit u1", "admit b.u1"])
     }
 
     /// The lane takes no calls while it has no connection to Redis. The next connection wakes the lane, so the core
@@ -146,7 +146,7 @@ import Testing
         core.elapseWithoutRedis(900)
         #expect(core.nextDueMilliseconds == nil)
         core.elapse(1)
-        #expect(core.unansweredCalls == ["admit b.u1", "admit u1"])
+        #expect(core.outstandingCalls == ["admit b.u1", "admit u1"])
     }
 
     @Test func `A call that cannot be made now does not delay the others`() {
@@ -156,7 +156,7 @@ import Testing
         core.loseRedis(isBusy: true)
         core.delivery.storeCallPostponed(now: core.now)
         core.elapse(100)
-        #expect(core.unansweredCalls == ["admit b.u1", "registerToken a"])
+        #expect(core.outstandingCalls == ["admit b.u1", "registerToken a"])
     }
 
     @Test(arguments: [0, 1, 2])
@@ -177,10 +177,10 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.failWithUnexplainedError()
-        #expect(core.unansweredCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 0)
+        #expect(core.outstandingCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 0)
         core.receive(CommandText.update(1, of: "b"))
-        #expect(core.unansweredCalls == ["admit b.u1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit b.u1"])
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
         core.elapse(1_000)
@@ -191,7 +191,7 @@ import Testing
     @Test func `A refused settlement does not hold the partition`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeOutgoingRecords()
         core.refuse("NOPERM")
         #expect(core.committableOffset == 1)

@@ -66,7 +66,7 @@ import Testing
         core.receive(.update(1, of: "a"), .update(1, of: "b"))
         _ = try Self.push(core)
         let b = try Self.push(core)
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         // The bodies of u2 and u3 are as long as the body of u1, so they could get its place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))

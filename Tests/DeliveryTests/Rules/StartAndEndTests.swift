@@ -9,14 +9,14 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1), .update(2), .end(3))
         #expect(core.outcomes == ["u2 superseded", "s1 superseded"])
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `The end of an activity that never started is held`() {
         let core = CoreHarness()
         core.receive(.start(1), .end(3))
         core.reply(.noToken)
-        #expect(core.unansweredCalls == ["hold e3"])
+        #expect(core.outstandingCalls == ["hold e3"])
         core.reply(.held)
         #expect(core.outcomes == ["s1 superseded", "e3 held"])
         core.acknowledgeAll()
@@ -28,23 +28,23 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1), .update(5), .end(3))
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `A start that comes after its end is not sent`() {
         let core = CoreHarness()
         core.receive(.end(3), .start(1))
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `The next life starts`() {
         let core = CoreHarness()
         core.receive(.start(1), .end(3), .start(4))
         #expect(core.outcomes == ["s1 superseded"])
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["takeStartToken s4"])
+        #expect(core.outstandingCalls == ["takeStartToken s4"])
     }
 
     @Test func `A held start that its device releases is replaced by the waiting end`() {
@@ -65,7 +65,7 @@ import Testing
         core.reply(.tokenFound, number: 77)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements == ["s1 refunded"])
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `An end replaces a start while it has no token`() {
@@ -74,7 +74,7 @@ import Testing
         core.receive(.end(3))
         core.reply(.noToken)
         #expect(core.outcomes == ["s1 superseded"])
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `An end replaces a start while it waits for its device's budget`() {
@@ -95,7 +95,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements == ["s1 notShown", "s1 refunded", "s1 notShown (device)"])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `An end replaces a start while it waits for a stream`() {
@@ -112,11 +112,11 @@ import Testing
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndAnswer(.retryLater)
+        core.admitAndRespond(.retryLater)
         core.receive(.end(3))
         #expect(core.outcomes == ["s1 superseded"])
         core.elapse(120_000)
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 
     @Test func `A start that was sent is ended`() {
@@ -126,9 +126,9 @@ import Testing
         core.reply(.send)
         core.push()
         core.receive(.end(3))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.outcomes == ["s1 accepted"])
         core.elapse(1_010)
-        #expect(core.unansweredCalls == ["admit e3"])
+        #expect(core.outstandingCalls == ["admit e3"])
     }
 }

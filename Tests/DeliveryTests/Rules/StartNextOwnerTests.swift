@@ -39,7 +39,7 @@ import Testing
         let (core, claim) = try makeCore()
         core.push()
         if isRevokedFirst { core.beginRevoking(core.commandsPartition) }
-        core.answer(.retryLater, status: 503)
+        core.respond(.retryLater, status: 503)
         if !isRevokedFirst { core.beginRevoking(core.commandsPartition) }
         try expectHandover(core, claim: claim)
     }

@@ -14,7 +14,7 @@ import Testing
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
         core.elapseInSteps(120_000)
         #expect(core.deferrals.isEmpty && core.recordsInProgress == 4)
-        for _ in 0..<4 { core.admitAndAnswer() }
+        for _ in 0..<4 { core.admitAndRespond() }
         #expect(core.results.count == 4)
     }
 
@@ -25,13 +25,13 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         for _ in 0..<2 { core.delivery.storeCallPostponed(now: core.now) }
         core.elapse(100)
-        #expect(core.unansweredCalls == ["registerToken z", "admit b.u1"], "the other's server is there")
+        #expect(core.outstandingCalls == ["registerToken z", "admit b.u1"], "the other's server is there")
         core.reply(.registered)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.receive(.update(2))
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
         #expect(
-            core.unansweredCalls == ["admit u2"] && core.outcomes.contains("u1 superseded"),
+            core.outstandingCalls == ["admit u2"] && core.outcomes.contains("u1 superseded"),
             "it asks again after a while"
         )
     }
@@ -45,9 +45,9 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         if isExplained { core.loseRedis(isBusy: true) } else { core.failWithUnexplainedError() }
         core.elapse(100)
-        #expect(core.unansweredCalls == ["admit b.u1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit b.u1"])
+        core.admitAndRespond()
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.unansweredCalls == ["admit u1"], "it asks again after a while")
+        #expect(core.outstandingCalls == ["admit u1"], "it asks again after a while")
     }
 }

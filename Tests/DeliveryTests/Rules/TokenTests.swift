@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command without a token is held until a token is registered. A tombstone removes a token. An answer that concerns
+/// A command without a token is held until a token is registered. A tombstone removes a token. A response that concerns
 /// the token alone retires it. (R17)
 @Suite struct TokenTests {
     static let startMilliseconds = CoreHarness.startSeconds * 1_000
@@ -13,7 +13,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
-        #expect(core.unansweredCalls == ["hold u1"])
+        #expect(core.outstandingCalls == ["hold u1"])
         #expect(core.outcomes == [], "not before it is stored")
         core.reply(.held)
         #expect(core.outcomes == ["u1 held"])
@@ -24,7 +24,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
-        #expect(core.unansweredCalls == ["hold s1"])
+        #expect(core.outstandingCalls == ["hold s1"])
         core.reply(.held)
         #expect(core.outcomes == ["s1 held"])
     }
@@ -35,7 +35,7 @@ import Testing
         core.receive(.update(2))
         core.reply(.noToken)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test(arguments: [(StoreVerdict.superseded, "superseded"), (.duplicate, "duplicate")])
@@ -52,8 +52,8 @@ import Testing
         core.receive(.update(1))
         core.reply(.noToken)
         core.reply(.retry)
-        #expect(core.unansweredCalls == ["admit u1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u1"])
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -62,7 +62,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.noToken)
         core.reply(.retry)
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
     }
 
     @Test func `A reply that does not fit the hold fails the command`() {
@@ -78,10 +78,10 @@ import Testing
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 9)
         core.push()
-        core.answer(.retryLater)
+        core.respond(.retryLater)
         core.elapse(2_000)
         core.reply(.noToken)
-        #expect(core.unansweredCalls == ["hold u1"])
+        #expect(core.outstandingCalls == ["hold u1"])
         let body = String(decoding: try core.oldestCallView.body, as: UTF8.self)
         #expect(body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#))
     }
@@ -92,7 +92,7 @@ import Testing
     func `A registration has no result, and is settled with its reply`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        #expect(core.unansweredCalls == ["registerToken a"])
+        #expect(core.outstandingCalls == ["registerToken a"])
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.reply(verdict)
         #expect(core.results.isEmpty)
@@ -103,8 +103,8 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
-        #expect(core.unansweredCalls == ["admit u1"])
-        core.admitAndAnswer()
+        #expect(core.outstandingCalls == ["admit u1"])
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         let result = try #require(core.results.first)
         #expect(result.topic == .registrations)
@@ -116,9 +116,9 @@ import Testing
     @Test func `A push-to-start registration releases a held start`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
-        #expect(core.unansweredCalls == ["registerToken device d"])
+        #expect(core.outstandingCalls == ["registerToken device d"])
         core.reply(.registered, held: .start(1))
-        #expect(core.unansweredCalls == ["takeStartToken s1"])
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
     }
 
     @Test func `A newer waiting state supersedes a released one`() {
@@ -127,10 +127,10 @@ import Testing
         core.receive(.update(3))
         core.register(CommandText.registration())
         core.reply(.held)
-        #expect(core.unansweredCalls == ["registerToken a", "admit u3"])
+        #expect(core.outstandingCalls == ["registerToken a", "admit u3"])
         core.reply(.registered, held: .update(2))
         core.reply(.unchanged)
-        #expect(core.unansweredCalls == ["admit u2"], "what is with Redis is compared by Redis")
+        #expect(core.outstandingCalls == ["admit u2"], "what is with Redis is compared by Redis")
     }
 
     @Test(arguments: ["{", #"{"app":"com.example.match"}"#, "\u{0}"])
@@ -184,7 +184,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
         core.push()
-        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.startMilliseconds + 1)
+        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.startMilliseconds + 1)
         #expect(
             core.invalidations == [
                 SeenInvalidation(
@@ -210,12 +210,12 @@ import Testing
         core.receive(.end(1))
         core.reply(.send, number: CoreHarness.startSeconds + 9)
         core.push()
-        core.answer(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
+        core.respond(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
         if isToldFirst { core.acknowledgeSettlements() } else { core.acknowledgeOutgoingRecords() }
-        #expect(core.unansweredCalls == [] && core.outcomes == [])
+        #expect(core.outstandingCalls == [] && core.outcomes == [])
         core.acknowledgeAll()
         #expect(core.settlements == ["e1 retires"])
-        #expect(core.unansweredCalls == ["hold e1"])
+        #expect(core.outstandingCalls == ["hold e1"])
         let body = String(decoding: try core.oldestCallView.body, as: UTF8.self)
         #expect(body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#), "as its own version")
         core.reply(.held)
@@ -232,7 +232,7 @@ import Testing
         core.receive(CommandText.update(1, alert: true))
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410)
+        core.respond(.tokenDead, status: 410)
         core.acknowledgeAll()
         guard case .hold(_, let command, carriesAlert: true) = try core.oldestCall.operation else {
             Issue.record("\(try core.oldestCall)")
@@ -246,13 +246,13 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410)
+        core.respond(.tokenDead, status: 410)
         core.acknowledgeAll()
         core.reply(.retry)
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.send, token: "ffeeddccbbaa9988")
         #expect(core.push()?.token == "ffeeddccbbaa9988")
-        core.answer(.accepted, status: 200)
+        core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
         core.acknowledgeAll()
         #expect(core.settlements == ["u1 retires", "u1 accepted"])
@@ -264,7 +264,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410)
+        core.respond(.tokenDead, status: 410)
         core.beginRevoking(core.commandsPartition)
         #expect(!core.isDrained(core.commandsPartition))
         core.acknowledgeAll()
@@ -279,10 +279,10 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410)
+        core.respond(.tokenDead, status: 410)
         core.acknowledgeOutgoingRecords()
         core.refuse("NOPERM")
-        #expect(core.unansweredCalls == ["hold u1"])
+        #expect(core.outstandingCalls == ["hold u1"])
     }
 
     /// The token was registered at or after the time of its death that APNs names, so APNs may not know this
@@ -293,11 +293,11 @@ import Testing
         core.receive(.update(1))
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
         core.push()
-        core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds - milliseconds)
+        core.respond(.tokenDead, status: 410, invalidAt: Self.startMilliseconds - milliseconds)
         #expect(core.outcomes == [] && core.settlements == [])
         #expect(core.invalidations.isEmpty)
         core.elapse(1_010)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -307,7 +307,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.elapse(30)
-        core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken")
+        core.respond(.tokenSuspect, status: 400, reason: "BadDeviceToken")
         #expect(core.invalidations.map(\.invalidAtMilliseconds) == [Self.startMilliseconds + 30])
         let retirement = try #require(try core.oldestCall.retirement)
         #expect(retirement.invalidAtMilliseconds == nil)
@@ -316,7 +316,7 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    /// APNs accepts no token of this pool, so the answers say nothing about a single token. Probably the pool's
+    /// APNs accepts no token of this pool, so the responses say nothing about a single token. Probably the pool's
     /// environment is wrong.
     @Test func `No token is retired in a pool that accepts none`() {
         let core = CoreHarness()
@@ -324,7 +324,7 @@ import Testing
         for _ in 0..<50 {
             core.reply(.send)
             core.push()
-            core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
+            core.respond(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         }
         #expect(core.invalidations.isEmpty && core.settlements == [] && core.outcomes == [])
         core.elapse(601_000)
@@ -338,7 +338,7 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.send)
         core.push()
-        core.answer(.tokenDead, status: 410, invalidAt: Self.startMilliseconds + 1)
+        core.respond(.tokenDead, status: 410, invalidAt: Self.startMilliseconds + 1)
         #expect(core.outcomes == ["s1 unregistered"])
         #expect(core.invalidations.map(\.device) == ["d"])
         #expect(core.settlements == ["s1 notShown", "s1 notShown (device)"])

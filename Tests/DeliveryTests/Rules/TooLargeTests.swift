@@ -39,7 +39,7 @@ import Testing
         core.receive(Self.largeUpdate(1))
         core.reply(.send)
         #expect(try #require(core.push()).body == Self.sentPush(Self.smallerUpdate(1)).body)
-        core.answer(.accepted)
+        core.respond(.accepted)
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect((result.outcome, result.droppedFields) == ("accepted", "lineups"))
@@ -52,7 +52,7 @@ import Testing
         core.receive(Self.smallerUpdate(1))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("commentary"))
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
     }
 
@@ -107,7 +107,7 @@ import Testing
         #expect(deferral.droppedFields == "lineups" && !deferral.value.contains("lineups"))
         core.elapseInSteps(30_000)
         core.receive(deferral)
-        core.admitAndAnswer()
+        core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.last?.droppedFields == "lineups")
@@ -133,7 +133,7 @@ import Testing
         #expect(deadLetter.detail.contains("has \(bodyBytes) bytes"), "\(deadLetter.detail)")
         #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
         #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
-        #expect(core.unansweredCalls == ["admit b.u2"], "others go on")
+        #expect(core.outstandingCalls == ["admit b.u2"], "others go on")
     }
 
     @Test func `The policy that the command names says what is dropped`() throws {
@@ -146,7 +146,7 @@ import Testing
             Self.largeUpdate(1),
             Self.largeUpdate(1, of: "b").replacing(#""app":"#, with: #""policy":"sports","app":"#)
         )
-        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.outstandingCalls == ["admit b.u1"])
         #expect(core.results.first?.outcome == "invalid")
     }
 

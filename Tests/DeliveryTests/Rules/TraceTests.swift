@@ -14,7 +14,7 @@ import Testing
         receive(.update(2), trace: "", core)
         receive(.update(3), trace: "a longer third", core)
         core.endBatch()
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u1 superseded", "u2 superseded", "u3 accepted"])
         #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
     }
@@ -25,7 +25,7 @@ import Testing
         receive(.alert(1), trace: "the alert's", core)
         receive(.update(2), trace: "the carrier's", core)
         core.endBatch()
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.counters.alertsCarried == 1)
         #expect(core.results.map(\.trace).sorted() == ["the alert's", "the carrier's"])
         for result in core.results {
@@ -50,7 +50,7 @@ import Testing
         core.receiveOne(CommandText.registration(), partition: core.registrationsPartition, trace: "registration's")
         core.endBatch()
         core.reply(.registered, held: .update(4))
-        core.admitAndAnswer()
+        core.admitAndRespond()
         #expect(core.outcomes == ["u4 accepted"])
         #expect(core.results.map(\.trace) == ["registration's"])
     }

@@ -67,7 +67,7 @@ import Testing
     @Test func `The producer's clock may be five minutes ahead`() {
         let core = CoreHarness()
         core.receive(.update(300))
-        #expect(core.unansweredCalls == ["admit u300"])
+        #expect(core.outstandingCalls == ["admit u300"])
     }
 
     @Test func `A command without a value is invalid`() {
@@ -107,7 +107,7 @@ import Testing
     @Test func `An invalid record does not stop the next`() {
         let core = CoreHarness()
         core.receive("{", .update(1))
-        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.outstandingCalls == ["admit u1"])
     }
 
     @Test func `The offset is settled when the result and the dead letter are acknowledged`() {

@@ -14,7 +14,7 @@ import Testing
         #expect(core.recordsAwaitingStore == 0 && core.waitingPushCount(of: pool) == 1)
         core.push()
         #expect(core.waitingPushCount(of: pool) == 0 && core.recordsAwaitingAcknowledgements == 0)
-        core.answer(.accepted)
+        core.respond(.accepted)
         #expect(core.recordsAwaitingAcknowledgements == 1 && core.recordsAwaitingStore == 0)
         core.acknowledgeAll()
         #expect(core.recordsAwaitingAcknowledgements == 0 && core.recordsInProgress == 0)
@@ -47,7 +47,7 @@ import Testing
         core.elapse(5_000)
         core.receive(.update(1, of: "b"))
         #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == first)
-        for _ in 0..<2 { core.admitAndAnswer() }
+        for _ in 0..<2 { core.admitAndRespond() }
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
         #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == nil)

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// One connection of a pool: its number of streams, and whether it accepts pushes.
 struct SimulatedConnection {
-    /// The last answer to a record's push. It decides whether this record may be pushed again, and how.
-    struct LastAnswer {
+    /// The last response to a record's push. It decides whether this record may be pushed again, and how.
+    struct LastResponse {
         var offset: Int64
         var partition: Int32
         var version: Version
@@ -17,7 +17,7 @@ struct SimulatedConnection {
     var streamsMax: Int
     /// Whether APNs has accepted no push of this connection yet. Such a connection takes one push at a time.
     var isCold = true
-    /// Whether GOAWAY has come. APNs still answers pushes up to GOAWAY's last stream, and the worker sends no
+    /// Whether GOAWAY has come. APNs still responds to pushes up to GOAWAY's last stream, and the worker sends no
     /// new ones.
     var isDraining = false
     /// From when on the connection takes pushes, in virtual milliseconds.

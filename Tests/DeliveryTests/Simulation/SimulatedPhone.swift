@@ -14,7 +14,7 @@ struct SimulatedPhone {
     let activity: String
     let device: String?
     var token: String?
-    /// When each earlier token of the activity died, by token. APNs answers 410 to pushes with them.
+    /// When each earlier token of the activity died, by token. APNs responds with 410 to pushes with them.
     var tokenDeathMilliseconds: [String: Int64] = [:]
     var registeredAtMilliseconds: Int64 = 0
     var shownState: ShownState?

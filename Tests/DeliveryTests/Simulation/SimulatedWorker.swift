@@ -9,21 +9,21 @@ final class SimulatedWorker {
     }
 
     enum PushFate {
-        case answered
+        case processed
         case refused(status: UInt16)
         case lostBeforeProcessing, lostAfterProcessing
         /// APNs refused the stream: RST_STREAM with REFUSED_STREAM.
         case refusedStream
         /// APNs refused the provider token: status 403.
         case providerTokenRefused
-        /// APNs answered 400 BadDeviceToken, as to every other token of the pool. So the answer says nothing about this
-        /// token.
+        /// APNs responded with 400 BadDeviceToken, as to every other token of the pool. So the response says nothing
+        /// about this token.
         case everyTokenRefused
-        /// APNs answered 400 with an unknown reason.
+        /// APNs responded with 400 and an unknown reason.
         case unknownReason
     }
 
-    /// A push that was sent and has no answer yet.
+    /// A push that was sent and has no response yet.
     struct Push {
         var dueMilliseconds: Int64
         var record: RecordIndex
@@ -43,8 +43,8 @@ final class SimulatedWorker {
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
     var connectionCount: UInt32 = 0
-    /// The last answer to each record's push, by record; used only in runs with connections.
-    var lastAnswers: [RecordIndex: SimulatedConnection.LastAnswer] = [:]
+    /// The last response to each record's push, by record; used only in runs with connections.
+    var lastResponses: [RecordIndex: SimulatedConnection.LastResponse] = [:]
     var retryPermission = RetryPermission()
     var outgoingRecords:
         [(dueMilliseconds: Int64, outgoingRecord: OutgoingRecord, isAcknowledged: Bool, isAppended: Bool)] = []

@@ -10,9 +10,9 @@ extension Simulation {
             guard let phone = phones[activity] else { continue }
             checkFinalCommand(activity, finalCommand, phone)
             // A held start may have two records: its own, and the registration that released it. One of them may have
-            // the result `unknown` while the other sends the start. So if the run loses no answer, worker or partition,
-            // the start must still reach its phone. The exception is a start that waits for a retry while its activity
-            // ends. This start is not sent.
+            // the result `unknown` while the other sends the start. So if the run loses no response, worker or
+            // partition, the start must still reach its phone. The exception is a start that waits for a retry while
+            // its activity ends. This start is not sent.
             let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
             if phone.device != nil, !hasStarted(phone), isStartUnknown, isEveryStartKnown {
@@ -45,7 +45,7 @@ extension Simulation {
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
-    /// Whether each start is finished by the record that Redis admitted: the run loses no answer, worker or
+    /// Whether each start is finished by the record that Redis admitted: the run loses no response, worker or
     /// partition. A short failure of Redis does not move a start to another record.
     private var isEveryStartKnown: Bool {
         // A deferral that is written twice has two records with the same claim. If the second one is read when the
@@ -99,7 +99,7 @@ extension Simulation {
         _ finalCommand: (version: Version, content: Int, isEnd: Bool),
         _ phone: SimulatedPhone
     ) {
-        // A start whose answer was lost is not sent again, so the phone may have no activity that can show
+        // A start whose response was lost is not sent again, so the phone may have no activity that can show
         // the last state.
         let hasNoStart = phone.device != nil && !hasStarted(phone)
         let startOutcomes = results[lastStart(of: activity)] ?? []

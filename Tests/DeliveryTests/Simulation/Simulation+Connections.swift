@@ -59,7 +59,7 @@ extension Simulation {
     }
 
     private func chooseFate(_ parameters: SimulationParameters.Connections) -> SimulatedWorker.PushFate {
-        guard now < faultsEndMilliseconds else { return .answered }
+        guard now < faultsEndMilliseconds else { return .processed }
         if random.chance(parameters.refusedStreamPerMille) { return .refusedStream }
         if random.chance(parameters.resetStreamPerMille) {
             return random.chance(500) ? .lostBeforeProcessing : .lostAfterProcessing
@@ -92,15 +92,15 @@ extension Simulation {
         for push in lostPushes {
             // APNs cannot have processed a push whose END_STREAM flag was not sent.
             if random.chance(200) {
-                answer(push, worker, .retryNow, 0)
+                respond(to: push, worker, .retryNow, 0)
                 continue
             }
             if random.chance(500) { _ = deliverPush(worker.delivery.view(push.record)) }
-            answer(push, worker, .ambiguous, 0)
+            respond(to: push, worker, .ambiguous, 0)
         }
     }
 
-    /// Sends GOAWAY. The worker sends the pushes above GOAWAY's last stream again; APNs still answers the
+    /// Sends GOAWAY. The worker sends the pushes above GOAWAY's last stream again; APNs still responds to the
     /// other pushes.
     private func sendGoAway(_ worker: SimulatedWorker) {
         guard
@@ -118,7 +118,7 @@ extension Simulation {
             return position > keptCount
         }
         trace?("\(now % 1_000_000) GOAWAY on \(number): \(keptCount) of \(carriedCount) are kept")
-        for push in refusedPushes { answer(push, worker, .retryNow, 0) }
+        for push in refusedPushes { respond(to: push, worker, .retryNow, 0) }
     }
 
     /// Changes MAX_CONCURRENT_STREAMS of a connection to one, or back to its first value.
@@ -139,12 +139,12 @@ extension Simulation {
 
     // MARK: - The invariants
 
-    /// Checks that a push is sent again only if its last answer allows it, that it keeps its sent timestamp, and that
+    /// Checks that a push is sent again only if its last response allows it, that it keeps its sent timestamp, and that
     /// it avoids the connection of its last attempt.
     private func checkRepeatedPush(_ record: RecordIndex, _ view: RecordView, by worker: SimulatedWorker) {
-        // The record's slot now has a new push, so the answer to its last push is removed.
-        let last = worker.lastAnswers.removeValue(forKey: record)
-        // A record that was deferred after its answer has another slot, so its last answer is not known.
+        // The record's slot now has a new push, so the response to its last push is removed.
+        let last = worker.lastResponses.removeValue(forKey: record)
+        // A record that was deferred after its response has another slot, so its last response is not known.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let last, last.offset == view.sourceOffset, last.partition == view.sourcePartition,
@@ -168,11 +168,11 @@ extension Simulation {
         }
     }
 
-    /// Records the answer that the core is about to get.
+    /// Records the response that the core is about to get.
     func noteResponse(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
         guard push.connection > 0 else { return }
         let view = worker.delivery.view(push.record)
-        worker.lastAnswers[push.record] = .init(
+        worker.lastResponses[push.record] = .init(
             offset: view.sourceOffset,
             partition: view.sourcePartition,
             version: view.version,

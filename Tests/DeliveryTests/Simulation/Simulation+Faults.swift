@@ -27,7 +27,7 @@ extension Simulation {
 
     /// Chooses what becomes of a push, at random while faults occur.
     func chooseFate() -> SimulatedWorker.PushFate {
-        guard now < faultsEndMilliseconds else { return .answered }
+        guard now < faultsEndMilliseconds else { return .processed }
         if random.chance(parameters.pushFailurePerMille) { return .refused(status: random.chance(500) ? 503 : 429) }
         if parameters.limitResponsePerMille > 0, random.chance(parameters.limitResponsePerMille) {
             return .refused(status: 429)
@@ -35,7 +35,7 @@ extension Simulation {
         if random.chance(parameters.pushLossPerMille) {
             return random.chance(500) ? .lostBeforeProcessing : .lostAfterProcessing
         }
-        return .answered
+        return .processed
     }
 
     private func beginOutage() {

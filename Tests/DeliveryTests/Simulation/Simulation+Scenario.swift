@@ -236,7 +236,7 @@ extension Simulation {
         number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
     }
 
-    /// Answers a push as APNs does, and lets the phone handle it.
+    /// Responds to a push as APNs does, and lets the phone handle it.
     func deliverPush(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         let token = String(decoding: view.token, as: UTF8.self)
         let body = String(decoding: view.body, as: UTF8.self)

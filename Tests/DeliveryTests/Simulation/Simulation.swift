@@ -304,7 +304,7 @@ final class Simulation {
             perform(entry.call, worker)
         }
         for entry in lostCalls {
-            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .unanswered
+            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .noReply
             worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
         }
     }
@@ -312,28 +312,28 @@ final class Simulation {
     private func deliverResponses(_ worker: SimulatedWorker) {
         let due = worker.pushes.filter { $0.dueMilliseconds <= now }
         worker.pushes.removeAll { $0.dueMilliseconds <= now }
-        for push in due { answer(push, worker) }
+        for push in due { respond(to: push, worker) }
     }
 
-    private func answer(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker) {
+    private func respond(to push: SimulatedWorker.Push, _ worker: SimulatedWorker) {
         switch push.fate {
-        case .answered:
+        case .processed:
             let verdict = deliverPush(worker.delivery.view(push.record))
-            answer(push, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
-        case .refused(let status): answer(push, worker, status == 429 ? .throttled : .retryLater, status)
-        case .lostBeforeProcessing: answer(push, worker, .ambiguous, 0)
+            respond(to: push, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
+        case .refused(let status): respond(to: push, worker, status == 429 ? .throttled : .retryLater, status)
+        case .lostBeforeProcessing: respond(to: push, worker, .ambiguous, 0)
         case .lostAfterProcessing:
             _ = deliverPush(worker.delivery.view(push.record))
-            answer(push, worker, .ambiguous, 0)
-        case .refusedStream: answer(push, worker, .retryNow, 0)
-        case .providerTokenRefused: answer(push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
-        case .everyTokenRefused: answer(push, worker, .tokenSuspect, 400, isTokenRefusalTrusted: false)
-        case .unknownReason: answer(push, worker, .rejected, 400)
+            respond(to: push, worker, .ambiguous, 0)
+        case .refusedStream: respond(to: push, worker, .retryNow, 0)
+        case .providerTokenRefused: respond(to: push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
+        case .everyTokenRefused: respond(to: push, worker, .tokenSuspect, 400, isTokenRefusalTrusted: false)
+        case .unknownReason: respond(to: push, worker, .rejected, 400)
         }
     }
 
-    func answer(
-        _ push: SimulatedWorker.Push,
+    func respond(
+        to push: SimulatedWorker.Push,
         _ worker: SimulatedWorker,
         _ disposition: PushResult.Disposition,
         _ status: UInt16,
@@ -348,7 +348,7 @@ final class Simulation {
         if disposition == .rejected {
             activitiesRefusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
         }
-        worker.delivery.pushAnswered(
+        worker.delivery.pushResponseReceived(
             push.record,
             PushResult(
                 disposition: disposition,
@@ -356,7 +356,7 @@ final class Simulation {
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
                 invalidAtMilliseconds: invalidAt,
                 sentAtMilliseconds: moment.wallMilliseconds,
-                answeredAtMilliseconds: moment.wallMilliseconds,
+                responseAtMilliseconds: moment.wallMilliseconds,
                 connection: push.connection,
                 isTokenRefusalTrusted: isTokenRefusalTrusted
             ),

@@ -11,7 +11,7 @@ struct SimulationParameters {
         case plain
         /// Tokens come with commands, and tombstones remove them.
         case tokens
-        /// Budgets, spacings, alerts, priorities, pushes that APNs answers with 429, devices with several
+        /// Budgets, spacings, alerts, priorities, pushes that get a 429, devices with several
         /// activities, and reading ahead.
         case pace
         /// HTTP/2 as a pool reports it to the core. Connections are lost, closed with GOAWAY, or get fewer
@@ -110,7 +110,7 @@ struct SimulationParameters {
     var alertPerMille = 0
     /// Per mille of updates with a priority.
     var priorityPerMille = 0
-    /// Per mille of pushes that APNs answers with 429.
+    /// Per mille of pushes that get a 429.
     var limitResponsePerMille = 0
     /// Per mille of apps that allow frequent updates.
     var frequentUpdatesPerMille = 0
@@ -123,7 +123,7 @@ struct SimulationParameters {
     var sameContentPerMille = 0
     /// Per mille of updates that are valid for a few seconds only.
     var shortLivedPerMille = 0
-    /// The connections of a worker; nil if pushes get their answers without connections.
+    /// The connections of a worker; nil if pushes get their responses without connections.
     var connections: Connections?
     /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?

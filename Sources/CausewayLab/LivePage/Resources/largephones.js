@@ -13,7 +13,7 @@ export class LargePhones {
     new ResizeObserver(() => this.arrange()).observe(node.parentElement);
   }
 
-  // Shows `focus` of an answer of GET /screens: the phones that it describes in full.
+  // Shows `focus` of a response to GET /screens: the phones that it describes in full.
   update(screens, isWhole) {
     if (isWhole) this.views.clear();
     const viewCountBefore = this.views.size;

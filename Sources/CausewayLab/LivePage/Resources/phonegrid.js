@@ -60,7 +60,7 @@ export class PhoneGrid {
     this.arrange();
   }
 
-  // Shows an answer of GET /screens. It has all phones (isWhole), or the changes of a quarter of a second without their
+  // Shows a response to GET /screens. It has all phones (isWhole), or the changes of a quarter of a second without their
   // times. The flash of a change begins at a random time within the next quarter of a second.
   update(screens, isWhole) {
     if (isWhole || screens.phones !== this.count) this.reset(screens.phones);

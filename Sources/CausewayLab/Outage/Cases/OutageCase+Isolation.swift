@@ -6,7 +6,7 @@ extension OutageCase {
     private static let freshnessP99MillisecondsMax: Int64 = 2_500
 
     /// How long a record may wait for its commit with the worker's defaults. A worker defers a command after
-    /// `deferAfterMilliseconds`. If a push began just before, it first waits for the answer, at most
+    /// `deferAfterMilliseconds`. If a push began just before, it first waits for the response, at most
     /// `requestTimeoutMilliseconds`. One more second is for the commit, and one for the poll that measures it.
     private static let commitWaitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()

@@ -30,7 +30,7 @@ struct OutageHistory: Equatable {
     /// A request that arrived at APNs.
     struct Push: Equatable {
         var arrivalMilliseconds: Int64
-        /// The status of the answer; 0: not answered.
+        /// The status of the response; 0: no response.
         var status: Int
         var activity: String
         /// The `aps.timestamp` in the body of the push.

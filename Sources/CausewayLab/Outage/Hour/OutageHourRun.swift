@@ -155,7 +155,7 @@ final class OutageHourRun {
         pushesAfterReturn.add(push, isNewest: isNewest)
     }
 
-    /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
+    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
     /// measures again.
     private func measureLag() {
         guard

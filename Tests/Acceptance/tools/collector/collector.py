@@ -1,10 +1,10 @@
 """A collector of traces: accepts OTLP over HTTP in JSON, as the specification says, and appends each span to a file,
-one in each line. It answers requests that violate the protocol with 400 and writes them as {"error": …}.
+one in each line. It responds with 400 to requests that violate the protocol and writes them as {"error": …}.
 
-    collector.py FILE [STATUS…]    refuses the first requests with these statuses; 0 leaves a request unanswered, and
+    collector.py FILE [STATUS…]    refuses the first requests with these statuses; 0 leaves a request without a response, and
                                    writes it as {"unanswered": true}
         [--certificate FILE --key FILE]    speaks TLS
-        [--authorization VALUE]            answers 401 to a request without it
+        [--authorization VALUE]            responds with 401 to a request without it
 
 Prints its port. If the package opentelemetry-proto is installed, its messages parse each request too, and refuse
 unknown names. "foreign" in the line of a span or an error says whether the package is installed.
