@@ -32,8 +32,8 @@ struct CallBatch: ~Copyable {
     static let pacesMax = 8
     /// Argument 1 has the calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. The script takes a first argument of this length for a
-    /// batch, and a shorter one for the name of an operation.
+    /// The length of a call without token and alert, in bytes. The script takes a first argument of this length or
+    /// more for a batch, and a shorter one for the name of an operation.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredRecord.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =

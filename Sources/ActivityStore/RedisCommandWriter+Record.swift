@@ -3,9 +3,8 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name. The script `admit` takes a first argument of `CallBatch.callBytesMin`
-    /// bytes or more for a batch.
-    static let operationBytesMax = 24
+    /// The maximum length of an operation's name. The script `admit` takes a longer first argument for a batch.
+    static let operationBytesMax = CallBatch.callBytesMin - 1
 
     /// Writes the name of an operation of a script.
     mutating func writeArgument(operation name: StaticString) {

@@ -13,7 +13,7 @@ import Numbers
 ///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdrawWaitingCommands(where:)`` when its
 ///   partition is revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receive(membershipChange:now:)`` while ``canReceiveMembershipChange``.
-///   ``nextReturnedMember()`` returns the member to `Delivery`.
+///   ``takeReturnedMember()`` returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``,
 ///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
 ///   ``release(partition:now:)``, ``progress(_:)``.

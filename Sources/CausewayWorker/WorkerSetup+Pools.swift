@@ -59,7 +59,7 @@ extension WorkerSetup {
             .flatMap { position, app in
                 try app.environments.map { environment in
                     let key = app.key(for: environment)
-                    guard let source = tokenSources[key], let signerIndex = keys.firstIndex(of: key) else {
+                    guard let source = tokenSources[key], let signingKeyIndex = keys.firstIndex(of: key) else {
                         preconditionFailure("every configured key has a signer")
                     }
                     let endpoint = configuration.apns.endpoint(for: environment)
@@ -80,7 +80,7 @@ extension WorkerSetup {
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,
                         tokenSource: source,
-                        signerIndex: signerIndex
+                        signingKeyIndex: signingKeyIndex
                     )
                 }
             }

@@ -32,8 +32,8 @@ public struct CommandRecord {
     /// The version of the older command that brought the alert; nil if the alert is the command's own, or absent.
     /// Only Causeway may write this field.
     public var alertVersion: Version?
-    /// In a start whose ``aps`` comes from ``StartedActivityAddress/copyWithoutAddress(_:into:)``: the key that
-    /// completes ``aps`` and says how updates reach the activity.
+    /// How updates reach the activity that this start begins. ``StartedActivityAddress/copyWithoutAddress(_:into:)`` has
+    /// removed this key from ``aps``, and the record gets it again. Nil: ``aps`` is complete.
     public var address: StartedActivityAddress?
     /// The token that came with the command. A held command has no token, because another token may be valid
     /// when the command is sent.

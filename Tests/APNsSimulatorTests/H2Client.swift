@@ -81,14 +81,14 @@ final class H2Client {
             _,
             frame,
             name,
-            nameCount,
+            nameByteCount,
             value,
             count,
             _,
             data in
             guard let frame, let data else { return 0 }
             let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
-            let name = String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self)
+            let name = String(decoding: UnsafeBufferPointer(start: name, count: nameByteCount), as: UTF8.self)
             let value = String(decoding: UnsafeBufferPointer(start: value, count: count), as: UTF8.self)
             client.responses[frame.pointee.hd.stream_id]?.headers[name] = value
             guard name == ":status", let status = Int(value) else { return 0 }

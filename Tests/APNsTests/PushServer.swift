@@ -217,14 +217,14 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
             _,
             frame,
             name,
-            nameCount,
+            nameByteCount,
             value,
             valueCount,
             flags,
             context in
             guard let frame, let connection = ServerConnection.of(context) else { return 0 }
             let field = ServedRequest.Field(
-                name: String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self),
+                name: String(decoding: UnsafeBufferPointer(start: name, count: nameByteCount), as: UTF8.self),
                 value: String(decoding: UnsafeBufferPointer(start: value, count: valueCount), as: UTF8.self),
                 isNeverIndexed: UInt32(flags) & NGHTTP2_NV_FLAG_NO_INDEX.rawValue != 0
             )

@@ -4,9 +4,9 @@ import Numbers
 import Testbed
 import Testing
 
-/// The worker's check remembers the templates of accepted states: their keys in order. It compares a state that
-/// has a known template with this template instead of the shapes. A match must never accept what the full check
-/// refuses.
+/// The worker's check remembers the template of each accepted state: its keys in order. A later state with the same keys
+/// in the same order is compared only with the template, not with the shapes. This shorter check must never accept what
+/// the full check refuses.
 @Suite struct StateTemplateTests {
     private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
         try DecodabilityTests.record(state)

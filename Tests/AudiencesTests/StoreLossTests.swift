@@ -83,7 +83,8 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
     }
 
-    /// The Redis user has no right to read the marks, so no reading ever succeeds.
+    /// Nothing ever tells the core that the store has all members. One cause: the Redis user may not read the marks from
+    /// which the worker knows this.
     @Test func `A round that no poll releases begins after ten minutes`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }

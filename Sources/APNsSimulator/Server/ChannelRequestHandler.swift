@@ -39,11 +39,11 @@ enum ChannelRequestHandler {
     private static func validateCommonFields(_ head: RequestHead) -> Reason {
         // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
         if head.hasDuplicateField { return .badRequestParams }
-        switch head.authorizationOutcome {
+        switch head.authorizationReason {
         case .success: break
         // For channels, Apple lists neither of these reasons, so use the general one.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
-        default: return head.authorizationOutcome
+        default: return head.authorizationReason
         }
         return head.isIdentifierValid ? .success : .badMessageId
     }

@@ -16,7 +16,7 @@ enum DevicePushValidator {
         case .device, .deviceTokenMalformed: break
         }
         if head.hasDuplicateField { return .duplicateHeaders }
-        guard head.authorizationOutcome == .success else { return head.authorizationOutcome }
+        guard head.authorizationReason == .success else { return head.authorizationReason }
         guard head.isIdentifierValid else { return .badMessageId }
         guard head.isLiveActivity else { return .invalidPushType }
         guard head.isPriorityValid else { return .badPriority }

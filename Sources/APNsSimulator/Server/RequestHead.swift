@@ -43,7 +43,7 @@ struct RequestHead {
     var hasDuplicateField = false
     var method = Method.other
     var path = Path.unknown
-    var authorizationOutcome = Reason.missingProviderToken
+    var authorizationReason = Reason.missingProviderToken
     var isLiveActivity = false
     var isPriorityValid = true
     var isExpirationValid = true

@@ -79,7 +79,7 @@ final class ServerConnection {
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let countBefore = authentication.verificationCount
-        slot.pointee.head.authorizationOutcome = authentication.authenticate(
+        slot.pointee.head.authorizationReason = authentication.authenticate(
             value,
             keys: owner.setup.keys,
             environment: owner.setup.environment,

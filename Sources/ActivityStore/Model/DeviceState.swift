@@ -28,7 +28,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// The sum of all refunds to the bucket of starts; nil: there was no refund.
+    /// The sum of all refunds to the bucket of starts: by how many milliseconds all refunds together made the bucket full
+    /// earlier. Nil: there was no refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 

@@ -12,7 +12,7 @@
 --     admit-registrations.lua   batches of registrations and confirmations of activities
 --     admit-devices.lua         operations on one device
 -- In a batch of updates, ends and settlements, the first argument has the calls, which are longer than each operation's
--- name. Otherwise the first argument is the operation. Operations have the names of StoreCall.Operation.
+-- name. Otherwise the first argument is the operation (StoreSession+Calls.swift).
 --
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
 -- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.

@@ -53,8 +53,8 @@ end
 if ARGV[4] == '1' then flags = 1 end
 local expiry = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
--- Writes a page. If the page fills more than half of its capacity, Redis reserves exactly the capacity; append.lua
--- explains the steps.
+-- Writes a page. If the page fills more than half of its capacity, the script makes Redis reserve exactly the capacity,
+-- with one SET and two SETRANGE. append.lua says why.
 local function writePage(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@

@@ -55,7 +55,7 @@ local function storeFields(...)
   call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
--- The same as in admit.lua, because Redis' scripts cannot share functions.
+-- The same as in admit-activities.lua, because Redis' scripts cannot share functions.
 local function isNewer(left, right)
   local timestamp, low, high = read('<I5I4I4', left)
   local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)

@@ -1,6 +1,6 @@
 -- The script `settle`, for devices: removes a finished start if Redis holds it, and in the same call may retire the
 -- start's token (R17); or refunds the draw of a start that was not sent. Settlements of activities
--- come with admissions, see admit.lua.
+-- come with admissions, see admit-batches.lua.
 --
 -- The script never creates a hash. It only changes hashes that `admit` has written, so it leaves the expiry as
 -- `admit` set it. The arguments are: the event; the suffix of the fields (`:` and the attributes type); the
@@ -19,7 +19,7 @@
 -- its registration is stale. It keeps the token in the field `d`, so that a start with the same token does not
 -- bring the token back. The device leaves the audiences that only the registration of this attributes type
 -- names. If the call names a token, and some audiences may not know yet that the device left them, the reply has
--- a `=` and the field `l` after the 1 or 0. See admit.lua for the fields.
+-- a `=` and the field `l` after the 1 or 0. See admit-devices.lua for the fields.
 
 local key, event = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call

@@ -57,7 +57,7 @@ struct CommandSlot: BitwiseCopyable {
     var fanoutValue = HeapBytes.none
     var partition: Int32
     var offset: Int64
-    // The times of the record, UNIX milliseconds. -1: Kafka has no time for the record, or the store has not answered.
+    // The times of the record, UNIX milliseconds. -1: Kafka has no time for the record, or the store has not replied.
     var recordTimestampMilliseconds: Int64
     var receivedAtMilliseconds: Int64
     var admittedAtMilliseconds: Int64 = -1

@@ -12,7 +12,7 @@ extension Audiences {
     /// Number of changes that are not finished.
     public var membershipChangesInProgress: Int { membershipChanges.count }
 
-    /// Takes a change of a member's audiences. ``nextReturnedMember()`` returns the member, exactly once.
+    /// Takes a change of a member's audiences. ``takeReturnedMember()`` returns the member, exactly once.
     public mutating func receive(membershipChange incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
@@ -30,7 +30,7 @@ extension Audiences {
     /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
     /// acknowledged or permanently refused the change. If the change causes a push that shows the member the newest
     /// state, APNs has also responded to this push, or a second has passed (`settlementDelayMillisecondsMax`).
-    public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
+    public mutating func takeReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].stage = .notifying

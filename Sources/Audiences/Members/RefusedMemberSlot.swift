@@ -22,7 +22,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// The requests to APNs, including the refused one. A push whose partition moved to another worker counts
     /// only the new owner's requests.
     var attempts: UInt16
-    /// From when on the token is dead, UNIX milliseconds: as APNs says, or the time of its answer.
+    /// UNIX milliseconds: since when the token is dead, as APNs says; otherwise the time of APNs' response.
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool

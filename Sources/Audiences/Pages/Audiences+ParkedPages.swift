@@ -14,7 +14,7 @@ extension Audiences {
         guard let position = rounds[round].restoredCheckpoint.nextParkedPosition else {
             rounds[round].restoredCheckpoint.parkedPositions.free()
             rounds[round].restoredCheckpoint.parkedPositions = .none
-            rounds[round].phase = .running
+            rounds[round].enter(.running)
             return
         }
         guard hasRoomToPark else { return wake(round, at: now.monotonicMilliseconds + Self.parkingPauseMilliseconds) }

@@ -54,7 +54,7 @@ extension Audiences {
             rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
             storeLostMilliseconds = now.monotonicMilliseconds
         }
-        rounds[round].phase = .lost
+        rounds[round].enter(.lost)
         discardPages(of: round)
         advance(round, now: now)
     }
@@ -80,7 +80,7 @@ extension Audiences {
     /// members the round would end at once, and its alert or start would reach nobody.
     mutating func awaitMembers(_ round: RoundIndex, now: Moment) {
         rounds[round].memberWaitCount += 1
-        rounds[round].phase = .lost
+        rounds[round].enter(.lost)
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds
         rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)

@@ -10,13 +10,13 @@ extension Audiences {
         if mayHaveLostMembers(reply, round) { return awaitMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
-        rounds[round].phase = .running
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
         for text in [reply?.bytes, rounds[round].recordedCheckpointText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
             restore(checkpoint, text, to: round)
             break
         }
+        if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         admitReceived(of: round, now: now)
         if rounds.isInUse(round) { stopAwaitingPassedOver(round, now: now) }
     }
@@ -27,7 +27,7 @@ extension Audiences {
         rounds[round].readPosition = checkpoint.watermark
         rounds[round].newestSettledVersion = checkpoint.newestSettledVersion
         guard let newest = checkpoint.entries.last?.version else { return }
-        rounds[round].phase = .awaitingVersions
+        rounds[round].enter(.awaitingVersions)
         rounds[round].restoredCheckpoint.newestVersion = newest
         rounds[round].restoredCheckpoint.text = HeapBytes(copying: text)
         rounds[round].restoredCheckpoint.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes {
@@ -151,7 +151,7 @@ extension Audiences {
     /// Continues a round that has waited for versions of the last owner. First the last owner's parked
     /// members are read again.
     mutating func resumeRound(_ round: RoundIndex, now: Moment) {
-        rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
+        rounds[round].enterRunningOrRestoring()
         advance(round, now: now)
     }
 
@@ -169,7 +169,7 @@ extension Audiences {
     /// that arrived had been settled before.
     private mutating func closeIfEmpty(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].oldestVersion == .null else { return }
-        rounds[round].phase = .closing
+        rounds[round].enter(.closing)
         discardPages(of: round)
     }
 
@@ -363,9 +363,9 @@ extension Audiences {
         case .claiming, .awaitingVersions:
             // Nothing was sent since the claim, so the checkpoint in the store must stay as it is.
             rounds[round].recordedRevision = rounds[round].revision
-            rounds[round].phase = .draining
+            rounds[round].enter(.draining)
         case .restoring, .running:
-            rounds[round].phase = .draining
+            rounds[round].enter(.draining)
             dropUnsentMembers(of: round)
             offerFreePages(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
@@ -380,7 +380,7 @@ extension Audiences {
     /// because another worker may have claimed the round. (R29)
     mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
-        rounds[round].phase = .abandoned
+        rounds[round].enter(.abandoned)
         let key = key(of: round)
         if roundsByKey[key] == round { roundsByKey[key] = nil }
         discardPages(of: round)

@@ -27,7 +27,7 @@ extension Audiences {
             carryAlert(to: version, of: round, now: now)
             // The record came after the round had stopped waiting for it, so the round must send again.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
-                rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
+                rounds[round].enterRunningOrRestoring()
             }
         } else if recordVersion <= rounds[round].newestSettledVersion || isKnown(recordVersion, in: round) {
             settleWithoutResult(version)
@@ -39,7 +39,7 @@ extension Audiences {
         guard recordVersion >= rounds[round].restoredCheckpoint.newestVersion else { return }
         forgetRestoredCheckpoint(round)
         guard rounds[round].phase == .awaitingVersions else { return }
-        rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
+        rounds[round].enterRunningOrRestoring()
     }
 
     private func isKnown(_ recordVersion: Version, in round: RoundIndex) -> Bool {
@@ -78,7 +78,7 @@ extension Audiences {
         versions[version].startPosition = start
         versions[version].endPosition = start + rounds[round].positionsPerLap
         append(version, to: round)
-        if rounds[round].phase == .closing { rounds[round].phase = .running }
+        if rounds[round].phase == .closing { rounds[round].enter(.running) }
         // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
         // version was admitted. Joining does not show this version to the member, so the round must. Pages that are
         // read now have the member's entry.

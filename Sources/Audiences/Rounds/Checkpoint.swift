@@ -127,16 +127,16 @@ struct Checkpoint: Equatable {
 
         mutating func readEntry(watermark: UInt64) -> Entry? {
             guard let version = readVersion(), let distance = readNumber(), distance <= watermark,
-                let encodedCount = readNumber(),
+                let countPlusOne = readNumber(),
                 // A version that was closed early ends at or below the watermark.
-                encodedCount == 0 || encodedCount - 1 <= distance
+                countPlusOne == 0 || countPlusOne - 1 <= distance
             else {
                 return nil
             }
             var entry = Entry(
                 version: version,
                 startPosition: watermark - distance,
-                positionCount: encodedCount == 0 ? nil : encodedCount - 1
+                positionCount: countPlusOne == 0 ? nil : countPlusOne - 1
             )
             for position in entry.counts.counts.indices {
                 guard let count = readNumber() else { return nil }

@@ -15,19 +15,26 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
+    /// Only ``enter(_:)`` changes a round's phase, and traps on a change that is not listed here. Each phase also leads to
+    /// `abandoned`. In the comments, *Next* names the other next phases.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The core claims the range in the store, which replies with the last owner's checkpoint.
+        /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
+        /// `awaitingVersions` if the checkpoint has versions; `lost` if the store may lack members; `draining`.
         case claiming
         /// The last owner had versions under way whose records have not arrived yet. The round waits for these
-        /// records for a limited time.
+        /// records for a limited time. Next: `restoring` if the last owner had parked members, otherwise `running`;
+        /// `draining`.
         case awaitingVersions
-        /// The core reads the members again that the last owner had parked.
+        /// The core reads the members again that the last owner had parked. Next: `running`; `lost`; `draining`.
         case restoring
+        /// The round sends its versions to the members. Next: `restoring` if a record of the last owner's versions arrives
+        /// after the wait for it; `closing`; `lost`; `draining`.
         case running
-        /// The round has no version left. A last checkpoint is being recorded.
+        /// The round has no version left. A last checkpoint is being recorded. Next: `running` or `restoring` if a
+        /// version arrives. When the checkpoint is recorded, the slot is freed.
         case closing
         /// The round's partition is being revoked. After the pushes in flight have their responses, a last checkpoint
-        /// is recorded, if the round has changed.
+        /// is recorded, if the round has changed. Then the slot is freed.
         case draining
         /// The round must be claimed again, for one of three reasons:
         /// - Another worker has claimed it: an earlier owner made a late claim, or this lane does not know yet that its
@@ -36,11 +43,25 @@ struct RoundSlot: BitwiseCopyable {
         /// - The store may lack the members of a round that begins.
         ///
         /// The core claims the round after a pause, when the members are back or the longest wait is over, and no push
-        /// is in flight.
+        /// is in flight. Next: `claiming`.
         case lost
         /// The round's partition was released, or was revoked while the round was lost. Or the round was lost while it
-        /// closed or drained. No push is sent, and no outcome is recorded any more.
+        /// closed or drained. No push is sent, and no outcome is recorded any more. When the pushes in flight have
+        /// their responses, the slot is freed.
         case abandoned
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch self {
+            case .claiming: [.awaitingVersions, .running, .lost, .draining, .abandoned].contains(next)
+            case .awaitingVersions: [.restoring, .running, .draining, .abandoned].contains(next)
+            case .restoring: [.running, .lost, .draining, .abandoned].contains(next)
+            case .running: [.restoring, .closing, .lost, .draining, .abandoned].contains(next)
+            case .closing: [.restoring, .running, .abandoned].contains(next)
+            case .draining: next == .abandoned
+            case .lost: [.claiming, .abandoned].contains(next)
+            case .abandoned: false
+            }
+        }
     }
 
     var appIndex: UInt16
@@ -51,7 +72,7 @@ struct RoundSlot: BitwiseCopyable {
     var identifier: HeapBytes
     var partition: UInt32
     var assignmentEpoch: UInt32
-    var phase = Phase.claiming
+    private(set) var phase = Phase.claiming
     var claim: UInt64
     /// How often the round was lost since a claim was kept for long. The count ends at 7, because the pause before a
     /// claim then grows no further.
@@ -160,8 +181,8 @@ struct RoundSlot: BitwiseCopyable {
     /// the round continues from the last recorded one.
     var sentCheckpointText = HeapBytes.none
     var recordedCheckpointText = HeapBytes.none
-    /// When the round last asked the store to record a checkpoint, or its claim was answered (monotonic milliseconds);
-    /// `.min`: its claim is not answered.
+    /// When the round last asked the store to record a checkpoint, or its claim succeeded (monotonic milliseconds);
+    /// `.min`: no claim has succeeded yet.
     var checkpointRequestedMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply the round sends no other
     /// checkpoint, and is not freed.
@@ -183,13 +204,25 @@ struct RoundSlot: BitwiseCopyable {
         recordedCheckpointText.free()
     }
 
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")
+        phase = next
+    }
+
+    /// Makes the round send, or first read the members again that the last owner had parked.
+    mutating func enterRunningOrRestoring() {
+        let next = restoredCheckpoint.nextParkedPosition == nil ? Phase.running : .restoring
+        if phase != next { enter(next) }
+    }
+
     /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in
     /// flight.
     mutating func beginAgain(claim: UInt64) {
         restoredCheckpoint.free()
         restoredCheckpoint = .none
         self.claim = claim
-        phase = .claiming
+        enter(.claiming)
         membersLostSinceMilliseconds = .min
         (watermark, sendPosition, readPosition) = (0, 0, 0)
         newestSettledVersion = Version(timestamp: 0, sequence: 0)

@@ -170,7 +170,7 @@ extension Lane {
         }
         guard let issuedAtSeconds = providerTokenUses[number].issuedAtSeconds else { return }
         let ageMilliseconds = loop.wallMilliseconds - issuedAtSeconds * 1_000
-        metrics.raise(.providerTokenAge, setup.pools[number].signerIndex, to: ageMilliseconds)
+        metrics.raise(.providerTokenAge, setup.pools[number].signingKeyIndex, to: ageMilliseconds)
     }
 
     private func setAppMetrics() {

@@ -17,7 +17,7 @@ struct LaneSetup: @unchecked Sendable {
         var configuration: PoolConfiguration
         var tokenSource: ProviderTokenSource
         /// The index of the pool's signing key in the labels of the metrics.
-        var signerIndex: Int
+        var signingKeyIndex: Int
     }
 
     var delivery: DeliveryConfiguration

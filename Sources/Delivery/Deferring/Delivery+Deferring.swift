@@ -58,7 +58,7 @@ extension Delivery {
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.noteDeferral(cause)
         records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
-        awaitDeferredCommand(record, now: now)
+        noteExpectedDeferredCommand(record, now: now)
         records.enter(.deferring, record)
         produceDeferral(record)
         if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
@@ -67,7 +67,7 @@ extension Delivery {
     /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
     /// (`awaitsDeferredCommand`). Does nothing if the lane has more activities than its limit of records, because each
     /// wait keeps the slot of an activity. Then only Redis decides which state is the newest.
-    private mutating func awaitDeferredCommand(_ record: RecordIndex, now: Moment) {
+    private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
         let (activity, end) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)

@@ -2,6 +2,20 @@ import LiveActivity
 
 /// Ends a record. Its result is produced, and Redis settles its outcome if Redis must know it. When all this is
 /// acknowledged, the record's offset is settled.
+///
+/// | to end | call |
+/// | --- | --- |
+/// | the current command of an activity, with an outcome | ``finishCurrentCommand(_:_:settlement:reason:now:)`` |
+/// | a command that is not current, with an outcome | ``finish(_:_:)`` |
+/// | a record that is wrong | `reject`, which calls `finish` |
+/// | a registration or tombstone, without a result | ``settleWithoutResult(_:)`` |
+/// | a record that is read again and needs no action | ``settleWithoutAction(_:)`` |
+/// | the current command of a revoked partition, without an outcome | ``dropCurrentCommand(of:now:)`` |
+/// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
+///
+/// ``endCurrentCommand(_:now:)`` does not end the command, only its turn: the activity begins its next command.
+/// ``acknowledge(_:)`` settles the offset after the last acknowledgement; nothing else settles the offset of a record
+/// that has a result.
 extension Delivery {
     /// Gives a command, or an invalid record, its outcome. Called once for each. If a registration releases several
     /// held commands one after another, its record gets several outcomes.

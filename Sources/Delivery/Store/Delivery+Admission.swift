@@ -45,7 +45,7 @@ extension Delivery {
     ) {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policyIndex]
-        let pauseMilliseconds = records[record].awaitStartBudget(milliseconds: milliseconds, by: policy, now: now)
+        let pauseMilliseconds = records[record].pauseForStartBudget(milliseconds: milliseconds, by: policy, now: now)
         activities[activity].extendSpacing(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endCurrentCommand(activity, now: now)

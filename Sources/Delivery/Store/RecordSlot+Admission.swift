@@ -12,7 +12,7 @@ extension RecordSlot {
 
     /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
-    mutating func awaitStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
+    mutating func pauseForStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
         startDraw = .awaitingBudget
         let untilExpirationMilliseconds = (ownExpirationSeconds + 1) * 1_000 - now.wallMilliseconds
         return max(1, min(milliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))

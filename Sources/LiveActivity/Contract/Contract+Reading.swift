@@ -121,7 +121,7 @@ private struct ShapesParser {
         let name = try readString(try requiredValue("name"), keyPath: "\(keyPath).name")
         guard !name.isEmpty else { throw ShapesFault(keyPath: "\(keyPath).name", reason: "must not be empty") }
         let (offset, count) = append(name)
-        var type = ContractType(nameOffset: offset, nameCount: count)
+        var type = ContractType(nameOffset: offset, nameByteCount: count)
         type.attributesNode = try addRoot(try requiredValue("attributes"), keyPath: "\(keyPath).attributes")
         type.contentStateNode = try addRoot(try requiredValue("contentState"), keyPath: "\(keyPath).contentState")
         contract.types.append(type)
@@ -175,7 +175,7 @@ private struct ShapesParser {
         for (index, field) in fields.enumerated() {
             let (offset, count) = append(field.key)
             contract.nodes[first + index].nameOffset = offset
-            contract.nodes[first + index].nameCount = count
+            contract.nodes[first + index].nameByteCount = count
             contract.nodes[first + index].setNameBeginning(of: field.key)
             try setNode(first + index, field.value, keyPath: "\(keyPath).\(field.key)", depth: depth)
             let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any

@@ -19,7 +19,7 @@ public struct Contract: Equatable, Sendable {
     public var typeNames: [String] {
         var names: [String] = []
         for type in types {
-            let range = Int(type.nameOffset)..<Int(type.nameOffset) + Int(type.nameCount)
+            let range = Int(type.nameOffset)..<Int(type.nameOffset) + Int(type.nameByteCount)
             let name = String(decoding: textBytes[range], as: UTF8.self)
             if !names.contains(name) { names.append(name) }
         }
@@ -91,7 +91,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var childCount: UInt32 = 0
     /// A field's name in ``Contract/textBytes``.
     var nameOffset: UInt32 = 0
-    var nameCount: UInt32 = 0
+    var nameByteCount: UInt32 = 0
     /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is among them.
     /// So most keys are compared in one step. The mask has 1 in all bits of these bytes; it is 0 if JSON must escape
     /// part of the name.
@@ -111,7 +111,7 @@ struct ShapeCase: BitwiseCopyable, Equatable, Sendable {
 /// A type of `ActivityAttributes`.
 struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var nameOffset: UInt32
-    var nameCount: UInt32
+    var nameByteCount: UInt32
     /// The indexes of the shapes' root nodes in ``Contract/nodes``.
     var attributesNode: UInt32 = 0
     var contentStateNode: UInt32 = 0

@@ -119,7 +119,7 @@ struct ContractChecker {
             let value: Int
             if expectedField < count, hasName(contract.nodes + (first &+ expectedField), position),
                 let next = try? text.skipColon(
-                    position &+ Int(contract.nodes[first &+ expectedField].nameCount) &+ 2,
+                    position &+ Int(contract.nodes[first &+ expectedField].nameByteCount) &+ 2,
                     .contentState
                 )
             {
@@ -195,10 +195,10 @@ struct ContractChecker {
     /// keys, for example near the end of the record; ``fieldIndex(_:_:_:_:)`` finds their fields.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
-        guard text.count &- position > 9 &+ Int(field.pointee.nameCount), field.pointee.nameBeginningMask != 0,
+        guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
             (text.eightBytes(position &+ 1) ^ field.pointee.nameBeginning) & field.pointee.nameBeginningMask == 0
         else { return false }
-        let count = Int(field.pointee.nameCount)
+        let count = Int(field.pointee.nameByteCount)
         guard count >= 8 else { return true }
         let (start, end) = (position &+ 1, position &+ 1 &+ count)
         return text.byte(end) == UInt8(ascii: "\"")

@@ -65,7 +65,7 @@ extension UnmanagedContract {
     private var typeList: String {
         var names: [String] = []
         for type in types {
-            let name = String(decoding: text(type.nameOffset, type.nameCount), as: UTF8.self)
+            let name = String(decoding: text(type.nameOffset, type.nameByteCount), as: UTF8.self)
             if !names.contains(name) { names.append(name) }
         }
         return list(names)

@@ -80,7 +80,7 @@ public struct UnmanagedContract: BitwiseCopyable {
 
     @inline(__always)
     func name(of node: Int) -> UnsafeRawBufferPointer {
-        text(nodes[node].nameOffset, nodes[node].nameCount)
+        text(nodes[node].nameOffset, nodes[node].nameByteCount)
     }
 
     @inline(__always)
@@ -89,7 +89,7 @@ public struct UnmanagedContract: BitwiseCopyable {
     }
 
     private func isNamed(_ type: ContractType, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {
-        let declaredName = text(type.nameOffset, type.nameCount)
+        let declaredName = text(type.nameOffset, type.nameByteCount)
         let givenName = name.range.bytes(in: record)
         return name.isEscaped ? isSame(declaredName, asEscaped: givenName) : isSame(declaredName, givenName)
     }

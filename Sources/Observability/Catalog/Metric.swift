@@ -210,8 +210,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// How an audience's members changed: `joined`; `left`; or `moved`, if an activity or device registered again and
-    /// was already a member of all audiences that it names.
+    /// How an audience's members changed: `joined`; `left`; or `moved`, if a member registered again, usually with a new
+    /// token, and was already in all audiences that it names.
     case membershipChange
     /// An app in an environment.
     case pool

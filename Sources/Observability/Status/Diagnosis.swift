@@ -132,16 +132,17 @@ struct Diagnosis {
     // MARK: - What it depends on
 
     private var redisFindings: [Finding] {
-        let disconnectedLanes = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }
-        guard disconnectedLanes > 0 else {
+        let disconnectedLaneCount = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }
+        guard disconnectedLaneCount > 0 else {
             return awayServerFindings + redisErrorFindings + redisReplicaFindings
         }
         return [
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisAway",
-                observation: disconnectedLanes == totals.laneCells.count
-                    ? "Redis is away." : "Redis is away for \(disconnectedLanes) of \(totals.laneCells.count) lanes.",
+                observation: disconnectedLaneCount == totals.laneCells.count
+                    ? "Redis is away."
+                    : "Redis is away for \(disconnectedLaneCount) of \(totals.laneCells.count) lanes.",
                 meaning:
                     "Nothing is sent without Redis, which knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:

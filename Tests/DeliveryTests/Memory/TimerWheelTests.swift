@@ -127,8 +127,8 @@ import Testing
         }
     }
 
-    /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after `now`, and at most the time at
-    /// which the first timer fires. A timer fires at the end of the slot in which it is due; an overdue timer fires at
+    /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after the present time, and at most the time
+    /// at which the first timer fires. A timer fires at the end of the slot in which it is due; an overdue timer fires at
     /// the end of the present slot.
     private func checkNext(_ next: Int64?, earliest: Int64?, nowMilliseconds: Int64) {
         guard let earliest else {
