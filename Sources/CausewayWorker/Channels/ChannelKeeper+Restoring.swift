@@ -66,23 +66,26 @@ extension ChannelKeeper {
     /// Restores each of these registers that is incomplete: copies its entries from `causeway.channels`, and writes
     /// the channels into the audiences' records, where admission reads them. Several processes may restore at the
     /// same time.
+    ///
+    /// - Throws: also if the newest record of a channel cannot be read. Then the register has the other channels, but
+    ///   stays incomplete. Otherwise the audience would get another channel, to which no phone is subscribed.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
         attemptsMax: Int = ChannelKeeper.restorationAttemptsMax
     ) throws(ChannelRefusal) {
         var restorationTokens = try beginRestorations(of: managedEnvironments)
-        for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
-            let publishedEntries = try readPublishedEntries()
-            for (appEnvironment, token) in restorationTokens {
-                let entries = publishedEntries.filter {
-                    $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
-                }
+        for _ in 0..<attemptsMax {
+            let dueTokens = restorationTokens.filter { unreadableRecordRefusal(of: $0.key) == nil }
+            guard !dueTokens.isEmpty else { break }
+            let publishedChannels = try readPublishedChannels()
+            for (appEnvironment, token) in dueTokens {
                 // If this call does not complete the register, the next pass of the outer loop reads the topic again.
-                _ = try convertRedisErrors { () throws(RedisError) in
-                    try register.restore(entries, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
-                }
+                try restore(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
+        }
+        for appEnvironment in restorationTokens.keys {
+            if let refusal = unreadableRecordRefusal(of: appEnvironment) { throw refusal }
         }
         guard restorationTokens.isEmpty else {
             throw ChannelRefusal(
@@ -90,6 +93,40 @@ extension ChannelKeeper {
                 untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
         }
+    }
+
+    private func restore(
+        _ appEnvironment: AppEnvironment,
+        from publishedChannels: PublishedChannels,
+        token: [UInt8]
+    ) throws(ChannelRefusal) {
+        let entries = publishedChannels.entries.filter {
+            $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
+        }
+        let unreadableRecords = publishedChannels.unreadableRecords.filter { $0.concerns(appEnvironment) }
+        try convertRedisErrors { () throws(RedisError) in
+            _ = try register.restore(
+                entries,
+                appEnvironment,
+                token: token,
+                atMilliseconds: nowMilliseconds,
+                areComplete: unreadableRecords.isEmpty
+            )
+        }
+        guard let record = unreadableRecords.first else { return }
+        let otherRecords = unreadableRecords.count == 1 ? "" : " (and \(unreadableRecords.count - 1) others)"
+        unreadableRecordRefusals[appEnvironment] = ChannelRefusal(
+            text:
+                "the register of channels in Redis stays incomplete, because \(topic.name) has a record that cannot be "
+                + "read: key \(record.key), partition \(record.partition), offset \(record.offset)\(otherRecords). "
+                + "If a newer release wrote it, upgrade this one. Otherwise write a tombstone for the key",
+            untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
+        )
+    }
+
+    /// Why the register cannot be completed; nil if the topic should be read again.
+    private func unreadableRecordRefusal(of appEnvironment: AppEnvironment) -> ChannelRefusal? {
+        unreadableRecordRefusals[appEnvironment].flatMap { nowMilliseconds < $0.untilMilliseconds ? $0 : nil }
     }
 
     /// Begins to restore each of these registers that is incomplete.
@@ -109,17 +146,14 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Reads all entries of the topic. After a failure, throws the same refusal for a while, so that not
-    /// every request waits for Kafka's timeout.
-    private func readPublishedEntries() throws(ChannelRefusal) -> [ChannelEntry] {
+    /// Reads the topic. After a failure, throws the same refusal for a while, so that not every request waits for
+    /// Kafka's timeout.
+    private func readPublishedChannels() throws(ChannelRefusal) -> PublishedChannels {
         if let restorationRefusal, nowMilliseconds < restorationRefusal.untilMilliseconds { throw restorationRefusal }
         do throws(KafkaError) {
-            return try topic.readEntries()
-                .map { entry in
-                    var entry = entry
-                    entry.isPublished = true
-                    return entry
-                }
+            var channels = try topic.readChannels()
+            for index in channels.entries.indices { channels.entries[index].isPublished = true }
+            return channels
         } catch {
             let refusal = ChannelRefusal(
                 text:

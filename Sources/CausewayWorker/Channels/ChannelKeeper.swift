@@ -63,6 +63,8 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
+    /// Why the last restoration of a register could not complete it. Until a refusal ends, the topic is not read again.
+    var unreadableRecordRefusals: [AppEnvironment: ChannelRefusal] = [:]
     /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
     /// further attempt to create the channel throws it.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]

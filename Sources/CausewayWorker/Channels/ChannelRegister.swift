@@ -147,14 +147,17 @@ final class ChannelRegister {
     /// Adds the entries that the register lacks. Then writes the register's active channels, not those that are being
     /// deleted, into the audiences' records, where admission reads them.
     ///
-    /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: false if, since `beginRestoration`, Redis was emptied, a channel was deleted, or another process
-    ///   completed the restoration. `entries` may then be out of date.
+    /// - Parameters:
+    ///   - token: the token from `beginRestoration`.
+    ///   - areComplete: whether these are all entries. If not, the register does not become complete.
+    /// - Returns: false if the entries are not complete. Also false if, since `beginRestoration`, Redis was emptied, a
+    ///   channel was deleted, or another process completed the restoration. `entries` may then be out of date.
     func restore(
         _ entries: [ChannelEntry],
         _ appEnvironment: AppEnvironment,
         token: [UInt8],
-        atMilliseconds: Int64
+        atMilliseconds: Int64,
+        areComplete: Bool
     ) throws(RedisError) -> Bool {
         for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
             let fields = entries[start...].prefix(Self.entriesPerBatchMax)
@@ -168,6 +171,7 @@ final class ChannelRegister {
         }
         // Admission must know the channels before the register counts as complete.
         try announce(readContent(appEnvironment).entries.filter { $0.state == .active })
+        guard areComplete else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         return try hashes.addMissingFields(
             key(appEnvironment),

@@ -1,6 +1,26 @@
 import CausewayCommandLine
 import Kafka
 
+/// What `causeway.channels` says at one moment.
+struct PublishedChannels {
+    /// A record that this release cannot read. It is the newest one of its key.
+    struct UnreadableRecord: Equatable {
+        var key: String
+        var partition: Int32
+        var offset: Int64
+
+        /// Whether the record is about a channel of this app in this environment.
+        func concerns(_ appEnvironment: AppEnvironment) -> Bool {
+            key.hasPrefix("\(appEnvironment.app)/\(appEnvironment.environment)/")
+        }
+    }
+
+    /// The newest entry of each key whose newest record is an entry.
+    var entries: [ChannelEntry] = []
+    /// An older entry of such a key is no substitute: its channel may be deleted, and the audience may have another.
+    var unreadableRecords: [UnreadableRecord] = []
+}
+
 /// The topic that announces channels to app servers (`causeway.channels`). The keeper restores Redis' register from
 /// the topic. Calls block. Use this object from one thread at a time.
 final class ChannelTopic {
@@ -9,7 +29,7 @@ final class ChannelTopic {
     private static let metadataTimeoutMilliseconds: Int32 = 2_000
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 
-    private let name: String
+    let name: String
     private let producer: SynchronousProducer
     private let consumerProperties: [KafkaProperties.Property]
 
@@ -34,18 +54,18 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.topicKey.utf8), nil)])
     }
 
-    /// Reads the newest entry of each key, without tombstones. Returns no entries if the topic does not exist: then no
+    /// Reads the newest record of each key, without tombstones. Returns nothing if the topic does not exist: then no
     /// channel has been published.
-    func readEntries() throws(KafkaError) -> [ChannelEntry] {
+    func readChannels() throws(KafkaError) -> PublishedChannels {
         do throws(KafkaError) {
-            return try readNewestEntries()
+            return try readNewestRecords()
         } catch {
             guard error.isUnknownTopic else { throw error }
-            return []
+            return PublishedChannels()
         }
     }
 
-    private func readNewestEntries() throws(KafkaError) -> [ChannelEntry] {
+    private func readNewestRecords() throws(KafkaError) -> PublishedChannels {
         let reader = try PartitionReader.open(
             topic: name,
             for: nil,
@@ -54,6 +74,7 @@ final class ChannelTopic {
         )
         defer { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
         var newestEntries: [[UInt8]: ChannelEntry] = [:]
+        var unreadableRecords: [[UInt8]: PublishedChannels.UnreadableRecord] = [:]
         let deadline = ContinuousClock.now + Self.readTimeout
         for partition in 0..<(try reader.fetchPartitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {
             let watermarks = try reader.fetchWatermarks(
@@ -65,14 +86,23 @@ final class ChannelTopic {
                 offsets: watermarks.low..<watermarks.high,
                 until: { Task.isCancelled || ContinuousClock.now >= deadline },
                 { message in
-                    guard let key = message.key else { return }
-                    newestEntries[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
+                    guard let key = message.key.map({ Array($0) }) else { return }
+                    let entry = message.value.flatMap { ChannelEntry(json: Array($0)) }
+                    newestEntries[key] = entry
+                    let isUnreadable = message.value != nil && entry == nil
+                    unreadableRecords[key] =
+                        isUnreadable
+                        ? .init(key: String(decoding: key, as: UTF8.self), partition: partition, offset: message.offset)
+                        : nil
                 }
             )
             guard unreadOffset == nil else {
                 throw KafkaError(code: -1, reason: "\(name): could not be read in time", isRetriable: true)
             }
         }
-        return newestEntries.values.sorted { $0.topicKey < $1.topicKey }
+        return PublishedChannels(
+            entries: newestEntries.values.sorted { $0.topicKey < $1.topicKey },
+            unreadableRecords: unreadableRecords.values.sorted { $0.key < $1.key }
+        )
     }
 }
