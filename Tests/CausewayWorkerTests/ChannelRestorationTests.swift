@@ -115,4 +115,39 @@ import Testing
     private static func readRegisterAsIs(by keeper: isolated ChannelKeeper) throws -> [ChannelEntry] {
         try keeper.readRegisterAsIs(keeper.managedEnvironments[0]).entries
     }
+
+    // MARK: - Changes by another worker
+
+    /// What a keeper does with an entry that another worker has changed since the keeper read it.
+    enum StaleChange: CaseIterable { case cancelDeletion, planDeletion, delete }
+
+    /// The other worker has replaced the channel, because APNs had lost it.
+    @Test(arguments: StaleChange.allCases)
+    func `A keeper does not overwrite an entry that another worker has changed`(change: StaleChange) async throws {
+        let fixture = try KeeperFixture()
+        defer { withExtendedLifetime(fixture) {} }
+        let keeper = try #require(fixture.keeper)
+        try await Self.restore(by: keeper, attemptsMax: 1)
+        var readEntry = Self.makeEntry("final")
+        if change == .cancelDeletion { readEntry.deleteAfterMilliseconds = .max }
+        let newerEntry = Self.makeEntry("final", channel: "bmV3ZXItY2hhbm5lbA==")
+        try await Self.add(newerEntry, by: keeper)
+        try? await Self.make(change, of: readEntry, by: keeper)
+        let entries = try await Self.readRegisterAsIs(by: keeper)
+        #expect(entries == [newerEntry])
+    }
+
+    private static func add(_ entry: ChannelEntry, by keeper: isolated ChannelKeeper) throws {
+        try #require(try keeper.register.addIfAbsent(entry))
+    }
+
+    private static func make(_ change: StaleChange, of entry: ChannelEntry, by keeper: isolated ChannelKeeper)
+        async throws
+    {
+        switch change {
+        case .cancelDeletion: _ = try keeper.cancelDeletion(of: entry)
+        case .planDeletion: _ = try keeper.planDeletion(of: entry, afterMilliseconds: 1)
+        case .delete: _ = try await keeper.delete(entry, at: keeper.managedEnvironments[0])
+        }
+    }
 }

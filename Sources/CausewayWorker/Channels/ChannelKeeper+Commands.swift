@@ -59,7 +59,12 @@ extension ChannelKeeper {
         else {
             return nil
         }
-        try await delete(entry, at: managedEnvironment)
+        guard try await delete(entry, at: managedEnvironment) else {
+            throw ChannelRefusal(
+                text: "another process has just changed the channel of \(audience); try again",
+                untilMilliseconds: nowMilliseconds
+            )
+        }
         return entry
     }
 

@@ -111,8 +111,12 @@ package actor ChannelKeeper {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
             if let entry = try readEntry(of: audience, at: managedEnvironment) {
-                guard entry.state == .deleting else { return try publishAndAnnounce(entry, cancelsDeletion: true) }
-                try await delete(entry, at: managedEnvironment)
+                if entry.state == .deleting {
+                    try await delete(entry, at: managedEnvironment)
+                } else if let activeEntry = try cancelDeletion(of: entry) {
+                    return try publishAndAnnounce(activeEntry)
+                }
+                // If another worker has changed the entry, the audience still has one, so this pass creates no channel.
             }
             if let refusal = refusals[
                 RefusalKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
@@ -205,7 +209,7 @@ package actor ChannelKeeper {
             }
             try register.remove([intent], appEnvironment)
             report(.created(entry))
-            return try publishAndAnnounce(entry, cancelsDeletion: true)
+            return try publishAndAnnounce(entry)
         } catch {
             let refusal = makeRefusal(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
@@ -246,16 +250,9 @@ package actor ChannelKeeper {
 
     /// Publishes an entry of the register to the topic, unless the topic has it, and announces the channel in the
     /// audience's record. If only the publication fails, reports the error and does not throw it.
-    ///
-    /// - Parameter cancelsDeletion: true cancels a planned deletion.
     @discardableResult
-    func publishAndAnnounce(_ entry: ChannelEntry, cancelsDeletion: Bool) throws(ChannelRefusal) -> ChannelEntry {
+    func publishAndAnnounce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
-        if cancelsDeletion, entry.deleteAfterMilliseconds != nil {
-            (entry.deleteAfterMilliseconds, entry.isPublished) = (nil, nil)
-            let undeletedEntry = entry
-            try convertRedisErrors { () throws(RedisError) in try register.write(undeletedEntry) }
-        }
         if entry.isPublished != true {
             do {
                 try topic.publish(entry)
@@ -280,7 +277,7 @@ package actor ChannelKeeper {
     }
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
-    /// waits for its entry.
+    /// waits for its entry. If another process changes the entry meanwhile, looks at it again.
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -296,19 +293,39 @@ package actor ChannelKeeper {
         while true {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let hasEnded = try convertRedisErrors { () throws(RedisError) in
-                if var entry {
+                if let entry {
                     guard entry.state == .active else { return true }
-                    // The periodic work publishes the plan to the topic, so that the plan survives a loss of
-                    // Redis.
-                    (entry.deleteAfterMilliseconds, entry.isPublished) = (deleteAfterMilliseconds, nil)
-                    try register.write(entry)
-                    return true
+                    return try planDeletion(of: entry, afterMilliseconds: deleteAfterMilliseconds)
                 }
                 return try !register.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
             guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)
         }
+    }
+
+    /// Cancels the planned deletion of a channel.
+    ///
+    /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
+    func cancelDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        var activeEntry = entry
+        (activeEntry.deleteAfterMilliseconds, activeEntry.isPublished) = (nil, nil)
+        let newEntry = activeEntry
+        let isChanged = try convertRedisErrors { () throws(RedisError) in
+            try register.replaceIfUnchanged(entry, with: newEntry)
+        }
+        return isChanged ? activeEntry : nil
+    }
+
+    /// Plans the deletion of a channel. The periodic work publishes the plan to the topic, so that the plan survives a
+    /// loss of Redis.
+    ///
+    /// - Returns: false if another worker has changed the entry since it was read.
+    func planDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool {
+        var plannedEntry = entry
+        (plannedEntry.deleteAfterMilliseconds, plannedEntry.isPublished) = (afterMilliseconds, nil)
+        return try register.replaceIfUnchanged(entry, with: plannedEntry)
     }
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the register
@@ -324,24 +341,30 @@ package actor ChannelKeeper {
         }
         report(.lost(entry))
         try convertRedisErrors { () throws(RedisError) in try register.remove(entry) }
-        var successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
+        let successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
         if let deleteAfterMilliseconds = entry.deleteAfterMilliseconds {
             // The deletion of the lost channel was planned, because the audience has ended. So plan the deletion
-            // of the new channel too.
-            (successor.deleteAfterMilliseconds, successor.isPublished) = (deleteAfterMilliseconds, nil)
-            let plannedEntry = successor
-            try convertRedisErrors { () throws(RedisError) in try register.write(plannedEntry) }
+            // of the new channel too. If another worker has changed its entry, the next daily comparison does this.
+            _ = try convertRedisErrors { () throws(RedisError) in
+                try planDeletion(of: successor, afterMilliseconds: deleteAfterMilliseconds)
+            }
         }
         return successor
     }
 
     /// Deletes a channel at APNs, in the topic and in the register. First marks the entry as `deleting`. So after a
     /// crash the periodic work completes the deletion.
-    func delete(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        var entry = entry
+    ///
+    /// - Returns: false if another worker has changed the entry since it was read. Then the channel stays: the audience
+    ///   may have been started again, or may have another channel.
+    @discardableResult
+    func delete(_ readEntry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal)
+        -> Bool
+    {
+        var entry = readEntry
         entry.state = .deleting
         do {
-            try register.write(entry)
+            guard try register.replaceIfUnchanged(readEntry, with: entry) else { return false }
             try register.withdrawAnnouncement(entry)
             try topic.publish(entry)
             try await managedEnvironment.management.delete(entry.channel)
@@ -349,6 +372,7 @@ package actor ChannelKeeper {
             try register.restartRestoration(managedEnvironment.appEnvironment)
             try register.remove(entry)
             report(.deleted(entry))
+            return true
         } catch {
             throw makeRefusal(error)
         }

@@ -74,23 +74,20 @@ final class ChannelRegister {
         return try hashes.addMissingFields(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)]) == 1
     }
 
-    func write(_ entry: ChannelEntry) throws(RedisError) {
-        let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
-        try hashes.setFields(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)])
-    }
-
     /// Replaces an entry by a changed one, unless another process has changed the entry.
     ///
     /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
-        let condition = SharedHashes.FieldCondition(fieldName("a", entry.audience), entry.json, newValue: newEntry.json)
-        return try hashes.addMissingFields(
-            key(AppEnvironment(app: entry.app, environment: entry.environment)),
-            [],
-            if: condition
+        let (key, field) = (
+            key(AppEnvironment(app: entry.app, environment: entry.environment)), fieldName("a", entry.audience)
         )
-            != nil
+        // Compare the stored bytes below, because another release may encode the same entry differently.
+        guard let storedValue = try hashes.readField(key, field), ChannelEntry(json: storedValue) == entry else {
+            return false
+        }
+        let condition = SharedHashes.FieldCondition(field, storedValue, newValue: newEntry.json)
+        return try hashes.addMissingFields(key, [], if: condition) != nil
     }
 
     func remove(_ entry: ChannelEntry) throws(RedisError) {
