@@ -1,16 +1,16 @@
-import APNs
 import Delivery
 import Foundation
 import Kafka
 import LiveActivity
 import Logging
-import Observability
 import Reactor
 import Testbed
 import Testing
 
+@testable import APNs
 @testable import CausewayConfiguration
 @testable import CausewayWorker
+@testable import Observability
 
 /// What a worker sets up before a thread starts: keys with their ids, the settings of its lanes, and the number of
 /// connections.
@@ -165,6 +165,60 @@ import Testing
             watch.poll()
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(registry.condition.current.appsWithRejectedKey == [0])
+        }
+    }
+
+    /// The key file is replaced once, together with its `.id` file or not at all. Then only the `.id` file changes.
+    @Test(arguments: [false, true])
+    func `An id file that changes alone is noticed`(isKeyReplaced: Bool) throws {
+        try withKey { directory, keyFile in
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let configuration = try configuration(keyFile: keyFile)
+            let registry = try setup(configuration).registry
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let source = try WorkerSetup.makeTokenSource(key)
+            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            if isKeyReplaced {
+                let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+                try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            }
+            try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            for _ in 1...2 { watch.poll() }
+            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            #expect(registry.events[.keyRejected].count == 1, "each fault is reported once")
+            try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            for _ in 1...2 { watch.poll() }
+            #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
+            #expect(registry.events[.keyOffered].count == 1)
+            let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
+            source.endTrial(of: token, .accepted)
+            watch.poll()
+            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
+        }
+    }
+
+    @Test func `A trial that succeeds does not end the alert about a missing key file`() throws {
+        try withKey { directory, keyFile in
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let configuration = try configuration(keyFile: keyFile)
+            let registry = try setup(configuration).registry
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let source = try WorkerSetup.makeTokenSource(key)
+            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            watch.poll()
+            let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
+            try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
+            watch.poll()
+            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            source.endTrial(of: token, .accepted)
+            watch.poll()
+            #expect(source.keyStatus.candidateIdentifier == nil)
+            #expect(registry.condition.current.appsWithRejectedKey == [0], "the file is still missing")
+            try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
+            watch.poll()
+            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
         }
     }
 

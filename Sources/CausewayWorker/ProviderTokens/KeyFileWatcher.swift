@@ -3,8 +3,8 @@ import CausewayConfiguration
 import Logging
 import Observability
 
-/// Watches the key files. When a file is replaced, offers the new key to the ``ProviderTokenSource`` that signs with
-/// the old one.
+/// Watches the key files, and the `.id` files beside them. When a file is replaced, offers the new key to the
+/// ``ProviderTokenSource`` that signs with the old one.
 ///
 /// The source first tries the new key, and uses it only if APNs accepts it. This type logs the result.
 struct KeyFileWatcher {
@@ -18,6 +18,10 @@ struct KeyFileWatcher {
         var source: ProviderTokenSource
         /// The apps that the key signs for, by their indices in the metrics.
         var appIndices: Set<Int>
+        /// The key's id when the key was last offered or refused; nil if no id could be read.
+        var lastIdentifier: String?
+        /// Whether the key file or its `.id` file is missing or cannot be used. An earlier key may still be on trial.
+        var areFilesUnusable = false
         var isOnTrial = false
         /// Whether the newest key of the file cannot be used, so that the previous key stays in use.
         var isRejected = false
@@ -39,7 +43,13 @@ struct KeyFileWatcher {
                 apps[app].environments.contains { apps[app].key(for: $0) == key }
             }
             let file = SigningKeyFile(path: key.file, loadedKey: source.signingKey)
-            return WatchedKey(key: key, file: file, source: source, appIndices: Set(signedAppIndices))
+            return WatchedKey(
+                key: key,
+                file: file,
+                source: source,
+                appIndices: Set(signedAppIndices),
+                lastIdentifier: source.keyStatus.keyIdentifier
+            )
         }
         self.registry = registry
         self.log = log
@@ -57,8 +67,10 @@ struct KeyFileWatcher {
         for position in watchedKeys.indices {
             endTrialIfDecided(&watchedKeys[position])
             switch watchedKeys[position].file.poll() {
-            case .unchanged: break
-            case .broken(let error): reportRejectedKey(&watchedKeys[position], "\(error)")
+            case .unchanged: offerUnderNewIdentifier(&watchedKeys[position])
+            case .broken(let error):
+                watchedKeys[position].lastIdentifier = try? watchedKeys[position].key.readIdentifier()
+                reportUnusableFiles(&watchedKeys[position], "\(error)")
             case .replaced(let key): offer(key, to: &watchedKeys[position])
             }
         }
@@ -73,18 +85,34 @@ struct KeyFileWatcher {
     }
 
     private func offer(_ key: SigningKey, to entry: inout WatchedKey) {
+        entry.lastIdentifier = nil
         do {
             let identifier = try entry.key.readIdentifier()
+            entry.lastIdentifier = identifier
             // The file was missing for a while, or another key was there and APNs refused it.
             guard !entry.source.isSettled(on: key, keyIdentifier: identifier) else {
+                entry.areFilesUnusable = false
                 entry.isOnTrial = false
                 return reportLoadedKey(&entry)
             }
             try entry.source.offer(key, keyIdentifier: identifier)
+            entry.areFilesUnusable = false
             entry.isOnTrial = true
             log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
         } catch {
-            reportRejectedKey(&entry, "\(error)")
+            reportUnusableFiles(&entry, "\(error)")
+        }
+    }
+
+    /// Offers the unchanged key again if only its id has changed: the `.id` file was wrong and is repaired, or it was
+    /// replaced later than the key file.
+    private func offerUnderNewIdentifier(_ entry: inout WatchedKey) {
+        guard (try? entry.key.readIdentifier()) != entry.lastIdentifier else { return }
+        do {
+            offer(try SigningKey(path: entry.key.file), to: &entry)
+        } catch {
+            // The key file was already reported as missing or broken.
+            entry.lastIdentifier = try? entry.key.readIdentifier()
         }
     }
 
@@ -101,8 +129,14 @@ struct KeyFileWatcher {
     }
 
     private func reportLoadedKey(_ entry: inout WatchedKey) {
-        entry.isRejected = false
+        // The files may have become unusable during the trial. Then the worker could not start again.
+        entry.isRejected = entry.areFilesUnusable
         log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(entry.source.keyStatus.keyIdentifier)"])
+    }
+
+    private func reportUnusableFiles(_ entry: inout WatchedKey, _ reason: String) {
+        entry.areFilesUnusable = true
+        reportRejectedKey(&entry, reason)
     }
 
     private func reportRejectedKey(_ entry: inout WatchedKey, _ reason: String) {
