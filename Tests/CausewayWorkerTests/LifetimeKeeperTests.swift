@@ -18,20 +18,20 @@ import Testing
     /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
     private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
 
-    /// A keeper with a Redis server of its own and without Kafka.
+    /// A keeper with a Redis server of its own. By default it reaches no broker.
     private final class KeeperFixture {
         private let directory: TemporaryDirectory
         private let server: RedisProcess
         let keeper: LifetimeKeeper
         let events = RecentEvents()
 
-        init() throws {
+        init(bootstrapServers: String = "127.0.0.1:1") throws {
             directory = try TemporaryDirectory()
             let socket = directory.path("redis.sock")
             let arguments = ["--save", "", "--port", "0", "--unixsocket", socket, "--dir", directory.path]
             server = try RedisProcess(arguments + ["--logfile", ""])
             let text = """
-                kafka: {bootstrapServers: "127.0.0.1:1"}
+                kafka: {bootstrapServers: "\(bootstrapServers)"}
                 redis: {url: "unix://\(socket)"}
                 apps: {ride: {bundleId: com.example.ride, teamId: TEAM123456, keyId: KEY1234567, keyFile: /key}}
                 """
@@ -60,11 +60,23 @@ import Testing
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
         /// Puts a life that is due into the timetable to which the activity's key belongs.
-        func putLife(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
+        func putLife(
+            _ key: [UInt8],
+            _ life: String,
+            dueMilliseconds: Int64 = 1,
+            start: [UInt8]? = nil,
+            update: [UInt8]? = nil
+        ) {
             let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
             putLives([key], in: number, life, dueMilliseconds: dueMilliseconds)
-            guard let start else { return }
-            _ = command(Self.words("HSET") + [LifetimeKey.keptCommandKeys(number).starts, key, start])
+            let keys = LifetimeKey.keptCommandKeys(number)
+            if let start { _ = command(Self.words("HSET") + [keys.starts, key, start]) }
+            if let update { _ = command(Self.words("HSET") + [keys.updates, key, update]) }
+        }
+
+        func keptUpdate(_ key: [UInt8]) -> String? {
+            let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
+            return text(Self.words("HGET") + [LifetimeKey.keptCommandKeys(number).updates, key])
         }
 
         func putLives(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
@@ -113,6 +125,46 @@ import Testing
         #expect(details.contains("error="), "\(details)")
         await fixture.keeper.poll()
         #expect(fixture.events[.lifetimeForgotten].count == 3)
+    }
+
+    /// Each case: an update that is kept for the new start, under a newer version than the start's or under none.
+    /// Redis refuses a start while the timetable keeps a newer update than the one whose state the start shows.
+    @Test(arguments: ["17900000070000000000000000000?", "179000000700000000000000000000{}", "?"])
+    func `A restart leaves out a kept update that cannot be read, and reports it once`(update: String) async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitions: 1)
+        let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
+        let key = Self.activityKey("a")
+        let start = Self.startVersion + Self.start
+        let life = "r \(beganMilliseconds) 0"
+        fixture.putLife(key, life, start: Array(start.utf8), update: Array(update.utf8))
+        await fixture.keeper.poll()
+        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
+        #expect(fixture.keptUpdate(key) == start, "the kept update is not newer than the start")
+        fixture.putLife(key, life)
+        await fixture.keeper.poll()
+        #expect(fixture.events[.lifetimeStateLost].count == 1)
+        let commands = try Self.readCommands(2, from: broker)
+        #expect(commands.allSatisfy { $0.contains(#"{"n":0}"#) && $0.contains(":1790000000.0\"") }, "\(commands)")
+    }
+
+    private static let startVersion = "179000000000000000000000000000"
+    private static let start =
+        #"{"app":"com.example.ride","activity":"a","device":"d","aps":{"timestamp":1790000000,"event":"start","#
+        + #""content-state":{"n":0},"attributes-type":"Ride","attributes":{"id":"a"},"alert":{"title":"t","body":"b"}}}"#
+
+    private static func readCommands(_ count: Int64, from broker: EmbeddedBroker) throws -> [String] {
+        let reader = try PartitionReader(
+            properties: [("bootstrap.servers", broker.bootstrapServers)],
+            topic: "causeway.commands"
+        )
+        defer { _ = reader.close(timeoutMilliseconds: 1_000) }
+        var commands: [String] = []
+        let isRead = try reader.read(0, offsets: 0..<count, timeoutMilliseconds: 60_000) { message in
+            if let value = message.value { commands.append(String(decoding: Array(value), as: UTF8.self)) }
+        }
+        #expect(isRead && commands.count == count)
+        return commands
     }
 
     private static func keyOfUnknownApp(_ name: String) -> [UInt8] {

@@ -9,6 +9,9 @@ struct LifetimeCommand: Equatable {
     let key: [UInt8]
     let value: [UInt8]
     let isRestart: Bool
+    /// Whether the new start lacks the newest state, because Redis has a damaged update. Redis would refuse this start
+    /// as long as it has the update, because the update counts as newer.
+    let isUpdateDamaged: Bool
 
     /// Why no command can ever be made for a claim.
     enum Obstacle: String, Error {
@@ -32,6 +35,7 @@ struct LifetimeCommand: Equatable {
         key = activity
         isRestart = Self.isRestart(claim)
         guard isRestart else {
+            isUpdateDamaged = false
             value = Self.makeEndCommand(
                 app: app,
                 activity: activity,
@@ -41,14 +45,20 @@ struct LifetimeCommand: Equatable {
             return
         }
         guard let keptStart = keptCommands.start else { throw .missingStart }
+        let newestUpdate = keptCommands.newestUpdate.flatMap(LifetimeKey.splitKeptCommand)
         guard let start = LifetimeKey.splitKeptCommand(keptStart),
             let restart = RestartRecord.compose(
                 start: start,
-                newestUpdate: keptCommands.newestUpdate.flatMap(LifetimeKey.splitKeptCommand),
+                newestUpdate: newestUpdate,
                 restartMilliseconds: beganMilliseconds
             )
         else { throw .damagedStart }
         value = restart
+        if let newestUpdate {
+            isUpdateDamaged = newestUpdate.version > start.version && !RestartRecord.hasState(newestUpdate.record)
+        } else {
+            isUpdateDamaged = keptCommands.newestUpdate != nil
+        }
     }
 
     /// Whether a claim asks for a new start of an activity.

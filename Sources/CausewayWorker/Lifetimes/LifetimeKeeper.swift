@@ -129,16 +129,24 @@ actor LifetimeKeeper {
         )
         let keptCommandsByName = try readKeptCommands(for: claimPage.claims, in: number)
         var commands: [LifetimeCommand] = []
+        var claimsWithDamagedUpdate: [SharedHashes.Claim] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
         for claim in claimPage.claims {
             let keptCommands = keptCommandsByName[claim.name] ?? (nil, nil)
             do throws(LifetimeCommand.Obstacle) {
-                commands.append(
-                    try LifetimeCommand(claim, nowMilliseconds: claimPage.nowMilliseconds, keptCommands: keptCommands)
+                let command = try LifetimeCommand(
+                    claim,
+                    nowMilliseconds: claimPage.nowMilliseconds,
+                    keptCommands: keptCommands
                 )
+                if command.isUpdateDamaged { claimsWithDamagedUpdate.append(claim) }
+                commands.append(command)
             } catch {
                 obstacles.append((claim, error))
             }
+        }
+        for claim in claimsWithDamagedUpdate {
+            try replaceDamagedUpdate(of: claim, keptCommandsByName[claim.name] ?? (nil, nil), in: number)
         }
         if !commands.isEmpty {
             try producer.produce(commands)
@@ -167,10 +175,29 @@ actor LifetimeKeeper {
         in number: Int
     ) throws(RedisError) {
         guard try timetables.removeClaimedName(LifetimeKey.timetableKey(number), claim) else { return }
+        log(.lifetimeForgotten, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
+    }
+
+    /// Replaces a damaged update by the kept start, because Redis refuses a new start that lacks the newest update
+    /// (`lifetime.lua`). So the activity starts again with the state of its former start, and does not stay away. If a
+    /// newer update has come meanwhile, Redis refuses this start, and the next one has that update.
+    private func replaceDamagedUpdate(
+        of claim: SharedHashes.Claim,
+        _ keptCommands: (start: [UInt8]?, newestUpdate: [UInt8]?),
+        in number: Int
+    ) throws(RedisError) {
+        guard let start = keptCommands.start, let update = keptCommands.newestUpdate else { return }
+        let condition = SharedHashes.FieldCondition(claim.name, update, newValue: start)
+        let updatesKey = LifetimeKey.keptCommandKeys(number).updates
+        guard try timetables.addMissingFields(updatesKey, [], if: condition) != nil else { return }
+        log(.lifetimeStateLost, Self.makeLogFields(claim))
+    }
+
+    private static func makeLogFields(_ claim: SharedHashes.Claim) -> Logger.Metadata {
         let subject = LifetimeKey.subject(ofActivityKey: claim.name)
         let app = String(decoding: subject?.app ?? [], as: UTF8.self)
         let activity = String(decoding: subject?.activity ?? claim.name, as: UTF8.self)
-        log(.lifetimeForgotten, ["app": "\(app)", "activity": "\(activity)", "error": "\(obstacle.rawValue)"])
+        return ["app": "\(app)", "activity": "\(activity)"]
     }
 
     /// Returns the kept start and update of each claimed activity that waits for a new start, by the

@@ -73,6 +73,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case lifetimesAway
     case lifetimesBack
     case lifetimeForgotten
+    case lifetimeStateLost
     case lifetimesUnknownApp
     case configurationReloaded
     case configurationRejected

@@ -70,6 +70,15 @@ package enum LogKindCatalog {
                 + "that writes keys which begin with `{causeway:lifetimes:`."
         ),
         define(
+            .lifetimeStateLost,
+            "lifetime-state-lost",
+            .error,
+            "an activity starts again with the state of its former start",
+            "The activity's newest update in Redis is damaged. The worker no longer uses it.",
+            "Send the newest state again with an update. Look for the cause: another program that writes keys which begin with "
+                + "`{causeway:lifetimes:`."
+        ),
+        define(
             .lifetimesUnknownApp,
             "lifetimes-unknown-app",
             .notice,
