@@ -174,4 +174,27 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         #expect(caller.getsReplies())
     }
+
+    /// The first Sentinel names a server that does not know the command ROLE. If the server replied with NOPERM, the
+    /// client would trust the Sentinel.
+    @Test func `If the server that a Sentinel names replies to ROLE with an error, the next Sentinel is asked`() throws
+    {
+        let strangeServer = try RedisServer(["--rename-command", "ROLE", "OTHERROLE"])
+        let primary = try RedisServer()
+        let sentinels = try [strangeServer, primary]
+            .map { try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \($0.port) 2"]) }
+        func makeCaller(_ sentinels: [RedisServer]) throws -> TopologyCaller {
+            let url = try RedisURL("redis://" + sentinels.map(\.location).joined(separator: ","))
+            return try TopologyCaller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
+        }
+        let caller = try makeCaller(sentinels)
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events == [.ready], "\(caller.reasons)")
+        #expect(caller.getsReplies() && primary.command("DBSIZE") == ["1"])
+
+        let callerWithoutPrimary = try makeCaller([sentinels[0]])
+        #expect(callerWithoutPrimary.turn { !callerWithoutPrimary.events.isEmpty })
+        #expect(callerWithoutPrimary.events.first == .lost(.unknown))
+        #expect(callerWithoutPrimary.reasons.first?.contains("ROLE") == true, "\(callerWithoutPrimary.reasons)")
+    }
 }

@@ -5,8 +5,8 @@ import Reactor
 ///
 /// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
 /// Sentinel that last gave a correct reply. It asks the next one if a Sentinel gives no usable reply, or if the
-/// server that the Sentinel names does not reply or is no primary (steps 1 to 3 of the guidelines for Sentinel
-/// clients). Only one look-up may run at a time.
+/// server that the Sentinel names does not reply, replies with an error, or is no primary (steps 1 to 3 of the
+/// guidelines for Sentinel clients). Only one look-up may run at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -98,9 +98,10 @@ final class SentinelLookup {
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
                 // The Redis user may not call ROLE, so the role cannot be checked. Trust the Sentinel: if the
                 // server is a replica, writes fail with READONLY.
-                lookup.finish(error.code == .noPermission ? .success(location) : .failure(error))
+                guard error.code != .noPermission else { return lookup.finish(.success(location)) }
+                lookup.askNextSentinel(after: error)
             case .success:
-                lookup.finish(.failure(RedisError(.protocolViolation)))
+                lookup.askNextSentinel(after: RedisError(.protocolViolation))
             case .failure(let error):
                 // The Sentinel may be cut off from the others and name an old primary. Ask the next Sentinel.
                 lookup.askNextSentinel(after: error)
