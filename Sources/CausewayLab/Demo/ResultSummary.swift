@@ -8,6 +8,8 @@ struct ResultSummary: Equatable {
     var roundOutcome: RoundOutcome?
     /// Whether the result names an audience: it is for a command to the audience, or for one of its members.
     var isOfAudience = false
+    /// Whether the result names an activity or a device.
+    var namesActivityOrDevice = false
     /// Whether the result is for only one range of the members.
     var isOfRange = false
     /// Whether the result names a channel: it is for a broadcast to a channel of an audience, or for a command that
@@ -29,6 +31,10 @@ struct ResultSummary: Equatable {
     /// The timestamp of the command's record, UNIX milliseconds; 0 if the result does not contain one.
     var recordTimestampMilliseconds: Int64 = 0
     var responseAtMilliseconds: Int64 = 0
+
+    /// Whether the result is for one member of an audience, which was refused. Its command has another result, which is
+    /// for all members.
+    var isOfMember: Bool { isOfAudience && namesActivityOrDevice }
 
     /// Whether the result could be read.
     var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
@@ -102,6 +108,9 @@ extension ResultSummary {
                 roundOutcome = RoundOutcome.allCases.first { $0.name.isEqual(to: text) }
             }
             if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
+            if depth == 1, name.elementsEqual("activity".utf8) || name.elementsEqual("device".utf8) {
+                namesActivityOrDevice = true
+            }
             // Only a result that names a channel has an `environment`. The result of a command whose audience lacked a
             // channel has `"channel": "none"` and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }

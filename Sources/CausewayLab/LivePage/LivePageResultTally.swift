@@ -3,8 +3,7 @@ import LiveActivity
 /// Counts the commands that have a result, for a page beside a worker that this program has not started.
 ///
 /// Unlike ``ResultTally`` it keeps no data about single commands, because the topic may be of any size. If a worker
-/// is killed and the next worker writes a result again, the command counts twice. The result of a refused member of an
-/// audience counts as one more command.
+/// is killed and the next worker writes a result again, the command counts twice.
 struct LivePageResultTally {
     /// Commands that have a result of their own or are counted in another command's result. Commands that name a
     /// channel are not counted, because ``ResultSummary/isOfBroadcast`` is true for their results.
@@ -14,7 +13,7 @@ struct LivePageResultTally {
     private(set) var freshness = DurationHistogram()
 
     mutating func add(_ result: ResultSummary) {
-        guard result.isComplete, !result.isOfRange, !result.isOfBroadcast else { return }
+        guard result.isComplete, !result.isOfRange, !result.isOfBroadcast, !result.isOfMember else { return }
         // If a command was held, its second result names the registration that released it. This result must
         // not count the command again.
         commands += result.supersededCommands + (result.isFromCommands ? 1 : 0)

@@ -164,6 +164,7 @@ struct ResultSummaryTests {
             summary
                 == ResultSummary(
                     outcome: .accepted,
+                    namesActivityOrDevice: true,
                     priority: 10,
                     attempts: 2,
                     isFromCommands: true,

@@ -171,7 +171,12 @@ struct LivePageTests {
         )
         // The result of one range is not the result of a command.
         add(#"{"audience":"a","outcome":"delivered","segments":[0,1],\#(source)}"#)
+        // Nor are those of refused members. Their command has a result over all members.
+        add(#"{"activity":"x","audience":"a","outcome":"unregistered","attempts":1,\#(source)}"#)
+        add(#"{"audience":"a","device":"d","outcome":"failed","attempts":1,\#(source)}"#)
         #expect(tally.commands == 14 && tally.freshness.count == 1)
+        add(#"{"audience":"a","outcome":"delivered","ranges":1,\#(source),"times":{"record":1000,"last":1900}}"#)
+        #expect(tally.commands == 15 && tally.freshness.count == 2)
     }
 
     @Test func `The youngest activity is inspected`() {
