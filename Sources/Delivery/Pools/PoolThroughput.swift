@@ -11,6 +11,8 @@ struct PoolThroughput: BitwiseCopyable {
     /// The number of responses since the span began. A response counts if `PoolTable.noteDecisiveResponse` is called
     /// with `isProgress`.
     private var responseCount: Int64 = 0
+    /// The number of responses in the span before this one.
+    private var formerResponseCount: Int64 = 0
 
     /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
     mutating func beginMeasurementIfNeeded(now: Moment) {
@@ -47,9 +49,11 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
     }
 
-    /// Ends the block and the span if responses came during the span. Called when no push waits.
-    mutating func unblockIfAnyResponse() {
-        guard responseCount > 0 else { return }
+    /// Ends the block and the span if responses came during the span. Called when no push waits. If the span has begun
+    /// just now, the former span counts: the same review has ended it.
+    mutating func unblockIfAnyResponse(now: Moment) {
+        let hasJustBegun = measurementBeginMilliseconds == now.monotonicMilliseconds
+        guard responseCount > 0 || hasJustBegun && formerResponseCount > 0 else { return }
         isBlocked = false
         measurementBeginMilliseconds = .max
     }
@@ -67,6 +71,6 @@ struct PoolThroughput: BitwiseCopyable {
 
     private mutating func beginMeasurement(now: Moment) {
         measurementBeginMilliseconds = now.monotonicMilliseconds
-        responseCount = 0
+        (formerResponseCount, responseCount) = (responseCount, 0)
     }
 }

@@ -48,6 +48,50 @@ extension DeferralTests {
         #expect(!recoveredEarly && recovered)
     }
 
+    /// A core whose pool is blocked and has deferred all pushes. One response is too few for two waiting pushes.
+    private static func makeCoreWithSlowPool() throws -> CoreHarness {
+        let core = makeCore { $0.deferredDelayMilliseconds = 1_000 }
+        receiveAndAdmit(core, "x")
+        core.elapseInSteps(overdueMilliseconds)
+        core.acknowledgeAll()
+        try #require(core.deferrals.count == 20 && core.recordsInProgress == 0)
+        return core
+    }
+
+    private static func receiveAndAdmit(_ core: CoreHarness, _ name: String, beside: String = "") {
+        for number in 0..<20 { core.receive(.update(1, of: "\(name)\(number)", beside: beside)) }
+        while !core.outstandingCalls.isEmpty { core.reply(.send) }
+    }
+
+    @Test func `A pool stays blocked if a review has just deferred its last waiting pushes`() throws {
+        let core = try Self.makeCoreWithSlowPool()
+        Self.receiveAndAdmit(core, "y")
+        core.elapseInSteps(9_600)
+        core.push()
+        core.respond(.accepted)
+        #expect(core.deferrals.count == 20, "the response comes shortly before the pushes are deferred")
+        core.elapseInSteps(1_000)
+        #expect(core.deferrals.count == 39)
+        let recovered = core.delivery.takePoolRecovery()
+        #expect(!recovered)
+    }
+
+    /// In the second case, the last waiting pushes expire in the review that ends the span of measurement.
+    @Test(arguments: [18, 19])
+    func `The block of an idle pool ends even if a span of measurement has just ended`(second: Int64) throws {
+        let core = try Self.makeCoreWithSlowPool()
+        let expiration = #""expiration":\#(CoreHarness.startSeconds + second),"#
+        Self.receiveAndAdmit(core, "y", beside: expiration)
+        core.elapseInSteps(2_000)
+        core.push()
+        core.respond(.accepted)
+        let recoveredEarly = core.delivery.takePoolRecovery()
+        core.elapseInSteps(9_500)
+        #expect(core.outcomes.count { $0.hasSuffix("expired") } == 19)
+        let recovered = core.delivery.takePoolRecovery()
+        #expect(!recoveredEarly && recovered)
+    }
+
     @Test func `A ready push can be superseded, and can expire, while it waits`() {
         let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
