@@ -7,7 +7,7 @@ extension Connection {
         // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
         defer { pool.notifyHandlerIfRoom() }
-        lastReceivedMilliseconds = loop.nowMilliseconds
+        lastReceivedAtMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
             var input = bytes
             while let frame = try frameReader.next(&input) {

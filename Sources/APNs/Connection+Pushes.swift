@@ -314,7 +314,7 @@ extension Connection {
         }
         // If nothing has arrived for half of the request timeout, send a PING. It shows by the deadline of the oldest
         // push whether the peer is dead.
-        if nowMilliseconds - lastReceivedMilliseconds >= halfTimeoutMilliseconds {
+        if nowMilliseconds - lastReceivedAtMilliseconds >= halfTimeoutMilliseconds {
             sendPing(
                 timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadlineMilliseconds - nowMilliseconds)
             )

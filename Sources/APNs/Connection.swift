@@ -85,7 +85,7 @@ final class Connection {
     var newerTokenCheckAtMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
-    var lastReceivedMilliseconds: Int64 = 0
+    var lastReceivedAtMilliseconds: Int64 = 0
     /// Nil until `connect(to:)` has been called.
     private(set) var transportStream: Stream?
     private var streamRelay: StreamRelay?
@@ -259,7 +259,7 @@ final class Connection {
     }
 
     private func idleTimerFired() {
-        let silenceMilliseconds = loop.nowMilliseconds - lastReceivedMilliseconds
+        let silenceMilliseconds = loop.nowMilliseconds - lastReceivedAtMilliseconds
         let remainingMilliseconds = configuration.pingAfterIdleMilliseconds - silenceMilliseconds
         if remainingMilliseconds > 0 {
             schedule(.idle, afterMilliseconds: remainingMilliseconds)
@@ -306,7 +306,7 @@ extension Connection {
         guard stream.negotiatedProtocol == "h2" else {
             return close(.notHTTP2, detail: "ALPN gave \(stream.negotiatedProtocol ?? "nothing")")
         }
-        lastReceivedMilliseconds = loop.nowMilliseconds
+        lastReceivedAtMilliseconds = loop.nowMilliseconds
         framesRefilledAtMilliseconds = loop.nowMilliseconds
         writePreface()
         enter(.awaitingSettings)

@@ -36,7 +36,7 @@ public enum StoreLimits {
     /// How many seconds after an activity's beginning Redis admits updates: eight hours, because the system
     /// then ends the activity (Apple, "ActivityKit"). An update that was admitted in time may reach the phone
     /// later than that, because the lane may have to retry its push.
-    public static let updatePeriodSeconds: Int64 = 8 * 3_600
+    public static let updatableSeconds: Int64 = 8 * 3_600
     /// The maximum number of doublings of a spacing. Even a spacing of 1 ms, doubled 22 times, is more than an
     /// hour, the longest spacing.
     public static let spacingDoublingsMax = 22

@@ -45,7 +45,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Limits and lifetimes.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
-        ("UPDATES_SECONDS", StoreLimits.updatePeriodSeconds),
+        ("UPDATES_SECONDS", StoreLimits.updatableSeconds),
         ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
         ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
         ("TIMESTAMP_MAX", Limits.timestampMax),

@@ -17,12 +17,12 @@ extension StoreSession {
         switch operation {
         case .reportLifetimeEvent(let event, let keptCommand):
             writeLifetimeReport(event, keptCommand, tag, timetableKey, activityKey, on: connection)
-        case .checkLifetime(let beganMilliseconds, let stateVersion, let leaseMilliseconds):
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let leaseMilliseconds):
             writeLifetimeCheck(
                 tag,
                 timetableKey,
                 activityKey,
-                beganMilliseconds: beganMilliseconds,
+                beganAtMilliseconds: beganAtMilliseconds,
                 stateVersion: stateVersion,
                 leaseMilliseconds: leaseMilliseconds,
                 on: connection
@@ -52,14 +52,14 @@ extension StoreSession {
                 on: connection
             )
         }
-        func writeEnd(_ operation: StaticString, beganMilliseconds: Int64, restartMilliseconds: Int64 = 0) {
+        func writeEnd(_ operation: StaticString, beganAtMilliseconds: Int64, restartAtMilliseconds: Int64 = 0) {
             writeLifetimeEnd(
                 operation,
                 tag,
                 timetableKey,
                 activityKey,
-                beganMilliseconds: beganMilliseconds,
-                restartMilliseconds: restartMilliseconds,
+                beganAtMilliseconds: beganAtMilliseconds,
+                restartAtMilliseconds: restartAtMilliseconds,
                 on: connection
             )
         }
@@ -75,29 +75,30 @@ extension StoreSession {
         case .alive(let atMilliseconds, let lifetimeMilliseconds):
             writeEvent("alive", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         case .updatedAfterEnd: writeEvent("updatedAfterEnd", atMilliseconds: 0, lifetimeMilliseconds: 0)
-        case .ended(let beganMilliseconds, let restartMilliseconds):
-            writeEnd("ended", beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
-        case .endedByAnother(let beganMilliseconds): writeEnd("endedByAnother", beganMilliseconds: beganMilliseconds)
+        case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
+            writeEnd("ended", beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
+        case .endedByAnother(let beganAtMilliseconds):
+            writeEnd("endedByAnother", beganAtMilliseconds: beganAtMilliseconds)
         }
     }
 
-    /// Writes an operation on the life that began at `beganMilliseconds`.
+    /// Writes an operation on the life that began at `beganAtMilliseconds`.
     private func writeLifetimeEnd(
         _ operation: StaticString,
         _ tag: UInt64,
         _ timetableKey: Bytes,
         _ activityKey: Bytes,
-        beganMilliseconds: Int64,
-        restartMilliseconds: Int64,
+        beganAtMilliseconds: Int64,
+        restartAtMilliseconds: Int64,
         on connection: RedisConnection
     ) {
         let bytes = 96 + activityKey.count
-        let count = restartMilliseconds > 0 ? 4 : 3
+        let count = restartAtMilliseconds > 0 ? 4 : 3
         writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
             $0.writeArgument(operation: operation)
             $0.writeArgument(activityKey)
-            $0.writeArgument(milliseconds: beganMilliseconds)
-            if restartMilliseconds > 0 { $0.writeArgument(milliseconds: restartMilliseconds) }
+            $0.writeArgument(milliseconds: beganAtMilliseconds)
+            if restartAtMilliseconds > 0 { $0.writeArgument(milliseconds: restartAtMilliseconds) }
         }
     }
 
@@ -105,7 +106,7 @@ extension StoreSession {
         _ tag: UInt64,
         _ timetableKey: Bytes,
         _ activityKey: Bytes,
-        beganMilliseconds: Int64,
+        beganAtMilliseconds: Int64,
         stateVersion: Version?,
         leaseMilliseconds: Int64,
         on connection: RedisConnection
@@ -115,7 +116,7 @@ extension StoreSession {
         writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
             $0.writeArgument(operation: "check")
             $0.writeArgument(activityKey)
-            $0.writeArgument(milliseconds: beganMilliseconds)
+            $0.writeArgument(milliseconds: beganAtMilliseconds)
             $0.writeArgument(milliseconds: leaseMilliseconds)
             if let stateVersion { $0.writeTextArgument(stateVersion) }
         }

@@ -101,7 +101,7 @@ public struct Audiences: ~Copyable {
     /// milliseconds), no further command of the audience begins to wait.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauseEndMilliseconds` were last removed (monotonic milliseconds).
-    var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
+    var channelWaitPausesCleanedAtMilliseconds: Int64 = .min / 2
 
     var membershipChanges: Slab<MembershipChangeSlot>
     /// The slot in `membershipChanges` of each member's latest change, until the change is finished.
@@ -192,12 +192,12 @@ public struct Audiences: ~Copyable {
     ///
     /// A round that the store has lost waits until this time is later than the loss, at most
     /// ``membersWaitMillisecondsMax``.
-    public var membersLastCompleteMilliseconds = Int64.max
+    public var membersLastCompleteAtMilliseconds = Int64.max
     /// The last time at which the store may have lost data: the shell lost a connection to it or could not reach it, or
     /// the core found that the store had lost a round. Monotonic milliseconds; `.min`: never.
-    public var storeLostMilliseconds = Int64.min
-    /// Whether the store may lack members: ``membersLastCompleteMilliseconds`` is not later than the last loss.
-    public var mayLackMembers: Bool { membersLastCompleteMilliseconds <= storeLostMilliseconds }
+    public var storeLostAtMilliseconds = Int64.min
+    /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the last loss.
+    public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeLostAtMilliseconds }
 
     /// Number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandsInProgress: Int { commands.count }

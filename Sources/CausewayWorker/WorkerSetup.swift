@@ -218,7 +218,7 @@ struct WorkerSetup: @unchecked Sendable {
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             inboxBytesMax: Int(memoryBudget.inboxBytesPerLane),
-            rereading: RereadingPartitions(
+            rereading: RereadingState(
                 exchange: rereadingExchange,
                 commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
             ),

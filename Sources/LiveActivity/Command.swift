@@ -75,7 +75,7 @@ public struct Command: Sendable, BitwiseCopyable {
 
     /// The fault of a command whose body is too large.
     public var sizeFault: Fault {
-        Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), amount: bodyByteCount)
+        Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), valueAboveLimit: bodyByteCount)
     }
 
     /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.

@@ -23,7 +23,7 @@ extension Fault {
         let requirement = path.field.requirement
         switch code {
         case .emptyRecord: return "the record is empty"
-        case .recordTooLarge: return "the record has \(amount) bytes, \(Limits.recordBytesMax) are allowed"
+        case .recordTooLarge: return "the record has \(valueAboveLimit) bytes, \(Limits.recordBytesMax) are allowed"
         case .notJSON: return "not valid JSON"
         case .byteOrderMark: return "the record begins with a byte order mark, which JSON must not have"
         case .truncated: return "the record ends too early"
@@ -40,7 +40,7 @@ extension Fault {
         case .missingField: return "missing, must be \(requirement)"
         case .wrongType, .outOfRange, .unknownValue, .invalidHexadecimal: return "must be \(requirement)"
         case .timestampInFuture:
-            return "is \(amount) seconds in the future, \(Limits.timestampLeadSecondsMax) are allowed"
+            return "is \(valueAboveLimit) seconds in the future, \(Limits.timestampLeadSecondsMax) are allowed"
         case .emptyText: return "must not be empty"
         case .invalidCharacter where path.field == .policy: return "must be \(requirement)"
         case .invalidCharacter: return "must not contain a control character"
@@ -48,19 +48,19 @@ extension Fault {
         case .missingPlaceholder: return "must contain \"{device}\", which is replaced by each device's id"
         case .bodyTooLarge:
             let limit = path.field == .channel ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax
-            return "the request body has \(amount) bytes, \(limit) are allowed"
+            return "the request body has \(valueAboveLimit) bytes, \(limit) are allowed"
         }
     }
 
     private var tooLongExplanation: String {
-        amount > Limits.stringBytesMax
-            ? "a string has \(amount) bytes, \(Limits.stringBytesMax) are allowed"
-            : "must be \(path.field.requirement), and has \(amount) bytes"
+        valueAboveLimit > Limits.stringBytesMax
+            ? "a string has \(valueAboveLimit) bytes, \(Limits.stringBytesMax) are allowed"
+            : "must be \(path.field.requirement), and has \(valueAboveLimit) bytes"
     }
 
     private var tooManyExplanation: String {
         path.field == .audiences
-            ? "\(amount) audiences, \(Limits.audiencesPerRegistrationMax) are allowed"
+            ? "\(valueAboveLimit) audiences, \(Limits.audiencesPerRegistrationMax) are allowed"
             : "more than \(Limits.unknownKeysPerObjectMax) unknown keys"
     }
 

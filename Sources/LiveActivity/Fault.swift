@@ -5,26 +5,31 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     /// The position in the record, in bytes. Usually this is the start of the wrong value, the byte that is not
     /// allowed, the key that must not be there, or the start of the object that breaks a rule.
     public var offset: Int
-    /// For `recordTooLarge`, `tooLong` and `bodyTooLarge`: the size in bytes. For `tooMany`: the number of audiences,
-    /// or the count of unknown keys at which reading stopped. For `timestampInFuture`: the seconds ahead of the clock.
-    /// Otherwise 0.
-    public var amount: UInt32
+    /// The value that is above its limit. For `recordTooLarge`, `tooLong` and `bodyTooLarge`: the size in bytes. For
+    /// `tooMany`: the number of audiences, or the count of unknown keys at which reading stopped. For
+    /// `timestampInFuture`: the seconds ahead of the clock. Otherwise 0.
+    public var valueAboveLimit: UInt32
 
-    init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
-        self.init(code, FieldPath(field: field, unknownKey: .absent), at: offset, amount: amount)
+    init(_ code: FaultCode, _ field: Field, at offset: Int, valueAboveLimit: Int = 0) {
+        self.init(code, FieldPath(field: field, unknownKey: .absent), at: offset, valueAboveLimit: valueAboveLimit)
     }
 
-    init(_ code: FaultCode, _ path: FieldPath, at offset: Int, amount: Int = 0) {
+    init(_ code: FaultCode, _ path: FieldPath, at offset: Int, valueAboveLimit: Int = 0) {
         self.code = code
         self.path = path
         self.offset = offset
-        self.amount = UInt32(clamping: amount)
+        self.valueAboveLimit = UInt32(clamping: valueAboveLimit)
     }
 
     @usableFromInline
     static func timestampInFuture(_ command: Command, nowSeconds: Int64) -> Fault {
         let seconds = command.version.timestamp - nowSeconds
-        return Fault(.timestampInFuture, .timestamp, at: Int(command.timestampDigits.offset), amount: Int(seconds))
+        return Fault(
+            .timestampInFuture,
+            .timestamp,
+            at: Int(command.timestampDigits.offset),
+            valueAboveLimit: Int(seconds)
+        )
     }
 }
 

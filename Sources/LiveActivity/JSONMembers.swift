@@ -88,7 +88,7 @@ struct JSONMembers {
         case .passedOn:
             passedOnKeyCount &+= 1
             guard passedOnKeyCount <= Limits.unknownKeysPerObjectMax else {
-                throw Fault(.tooMany, object, at: keyPosition, amount: passedOnKeyCount)
+                throw Fault(.tooMany, object, at: keyPosition, valueAboveLimit: passedOnKeyCount)
             }
         case .unchecked:
             break

@@ -47,7 +47,7 @@ extension JSONText {
             length &+= 1
         }
         guard length > 0 else { throw Fault(.emptyText, field, at: string.start &- 1) }
-        guard length <= bytesMax else { throw Fault(.tooLong, field, at: string.start &- 1, amount: length) }
+        guard length <= bytesMax else { throw Fault(.tooLong, field, at: string.start &- 1, valueAboveLimit: length) }
     }
 
     @inline(__always)
@@ -64,7 +64,7 @@ extension JSONText {
         let name = bytes(string.range)
         guard !name.isEmpty else { throw Fault(.emptyText, field, at: position) }
         guard name.count <= Limits.policyNameBytesMax else {
-            throw Fault(.tooLong, field, at: position, amount: name.count)
+            throw Fault(.tooLong, field, at: position, valueAboveLimit: name.count)
         }
         let isName = name.allSatisfy { byte in
             let letter = byte | 0x20

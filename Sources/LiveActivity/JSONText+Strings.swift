@@ -88,7 +88,7 @@ extension JSONText {
             switch byte(position) {
             case quote:
                 guard position &- start <= Limits.stringBytesMax else {
-                    throw Fault(.tooLong, field, at: start &- 1, amount: position &- start)
+                    throw Fault(.tooLong, field, at: start &- 1, valueAboveLimit: position &- start)
                 }
                 string.end = position
                 return string

@@ -12,7 +12,7 @@ struct JSONText {
     init(_ record: UnsafeRawBufferPointer) throws(Fault) {
         guard let base = record.baseAddress, record.count > 0 else { throw Fault(.emptyRecord, .record, at: 0) }
         guard record.count <= Limits.recordBytesMax else {
-            throw Fault(.recordTooLarge, .record, at: 0, amount: record.count)
+            throw Fault(.recordTooLarge, .record, at: 0, valueAboveLimit: record.count)
         }
         self.base = base
         self.count = record.count

@@ -8,7 +8,7 @@ import Numbers
 public struct LifetimeCommandIdentifier: Sendable, Equatable {
     /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id
     /// of a start, the new life.
-    public let beganMilliseconds: Int64
+    public let beganAtMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of
     /// an end.
     public let stateVersion: Version?
@@ -16,8 +16,8 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
     private static let prefix: StaticString = "lifetime:"
     private static let beganMillisecondsMax: UInt64 = 999_999_999_999_999
 
-    public init(beganMilliseconds: Int64, stateVersion: Version? = nil) {
-        self.beganMilliseconds = beganMilliseconds
+    public init(beganAtMilliseconds: Int64, stateVersion: Version? = nil) {
+        self.beganAtMilliseconds = beganAtMilliseconds
         self.stateVersion = stateVersion
     }
 
@@ -28,7 +28,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         let rest = identifier.dropFirst(prefix.count)
         let end = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
         guard let began = Self.number(rest[..<end], max: Self.beganMillisecondsMax) else { return nil }
-        beganMilliseconds = Int64(began)
+        beganAtMilliseconds = Int64(began)
         guard end < rest.endIndex else {
             stateVersion = nil
             return
@@ -42,8 +42,8 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
     }
 
     public var text: String {
-        guard let stateVersion else { return "\(Self.prefix)\(beganMilliseconds)" }
-        return "\(Self.prefix)\(beganMilliseconds):\(stateVersion.timestamp).\(stateVersion.sequence)"
+        guard let stateVersion else { return "\(Self.prefix)\(beganAtMilliseconds)" }
+        return "\(Self.prefix)\(beganAtMilliseconds):\(stateVersion.timestamp).\(stateVersion.sequence)"
     }
 
     private static func number(_ digits: Slice<UnsafeRawBufferPointer>, max: UInt64) -> UInt64? {

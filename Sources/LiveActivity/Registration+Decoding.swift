@@ -92,7 +92,7 @@ private struct RegistrationFields {
             try text.readName(position, atMost: Limits.identifierBytesMax, .audiences).nextPosition
         }
         guard elementCount <= Limits.audiencesPerRegistrationMax else {
-            throw Fault(.tooMany, .audiences, at: start, amount: elementCount)
+            throw Fault(.tooMany, .audiences, at: start, valueAboveLimit: elementCount)
         }
         audiences = ByteRange(from: start, to: next)
         audienceCount = elementCount

@@ -11,13 +11,13 @@ public enum RestartRecord {
     ///   - start: the record of the activity's newest start, and its version.
     ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if it keeps
     ///     none. Not used if the start is newer, or if the update's record is damaged.
-    ///   - restartMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
+    ///   - restartAtMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
     ///     this time.
     /// - Returns: nil if the start's record is damaged, or no valid record can be composed from it.
     public static func compose(
         start: (version: Version, record: [UInt8]),
         newestUpdate: (version: Version, record: [UInt8])?,
-        restartMilliseconds: Int64
+        restartAtMilliseconds: Int64
     ) -> [UInt8]? {
         guard decode(start.record)?.event == .start else { return nil }
         let newestUpdate = newestUpdate.flatMap { $0.version > start.version ? $0 : nil }
@@ -29,16 +29,16 @@ public enum RestartRecord {
         remove(["stale-date"], from: .aps, of: &record)
         remove(["alert", "sound"], from: .aps, of: &record)
         let identifier = LifetimeCommandIdentifier(
-            beganMilliseconds: restartMilliseconds,
+            beganAtMilliseconds: restartAtMilliseconds,
             stateVersion: state == nil ? start.version : newestUpdate?.version
         )
         record.replaceSubrange(1..<1, with: Array(#""id":"\#(identifier.text)","#.utf8))
-        replace(\.timestampDigits, of: &record, with: Array("\(restartMilliseconds / 1_000)".utf8))
+        replace(\.timestampDigits, of: &record, with: Array("\(restartAtMilliseconds / 1_000)".utf8))
         if let state { replace(\.contentState, of: &record, with: state) }
         return record.withUnsafeBytes { (try? Command.decodeAnySize($0)) != nil } ? record : nil
     }
 
-    /// Whether a kept update has a state that ``compose(start:newestUpdate:restartMilliseconds:)`` can use. If not, the
+    /// Whether a kept update has a state that ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use. If not, the
     /// update's record is damaged.
     public static func hasState(_ update: [UInt8]) -> Bool {
         decode(update).map { !$0.contentState.isAbsent } ?? false

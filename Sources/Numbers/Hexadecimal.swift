@@ -52,12 +52,12 @@ public enum Hexadecimal {
     @inlinable
     public static func areLowerCaseDigits(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }
-        var otherByteFlag: UInt8 = 0
+        var nonDigitFlag: UInt8 = 0
         for offset in 0..<bytes.count {
             let byte = start.load(fromByteOffset: offset, as: UInt8.self)
-            otherByteFlag |= (byte &- UInt8(ascii: "0") > 9 ? 1 : 0) & (byte &- UInt8(ascii: "a") > 5 ? 1 : 0)
+            nonDigitFlag |= (byte &- UInt8(ascii: "0") > 9 ? 1 : 0) & (byte &- UInt8(ascii: "a") > 5 ? 1 : 0)
         }
-        return otherByteFlag == 0
+        return nonDigitFlag == 0
     }
 
     @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }

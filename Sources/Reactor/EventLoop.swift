@@ -91,7 +91,7 @@ public final class EventLoop {
     /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
     /// larger writes: the season of `make demo` costs a worker less than half of the CPU time (Measurements.md).
     public var turnSpacingMicroseconds: Int64 = 0
-    private var turnBeganNanoseconds: Int64 = 0
+    private var turnBeganAtNanoseconds: Int64 = 0
 
     /// The sum of the times from each wake-up of `run` to the end of its turn, without the turn in progress. Stays 0
     /// without a turn spacing, because the loop then does not read the clock after a turn.
@@ -107,10 +107,10 @@ public final class EventLoop {
     }
 
     private func waitForTurnSpacing() {
-        let nextNanoseconds = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
+        let nextNanoseconds = turnBeganAtNanoseconds + turnSpacingMicroseconds * 1_000
         let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         // Before the first turn there is no working time to add.
-        if turnBeganNanoseconds > 0 { busyMicroseconds += (nowNanoseconds - turnBeganNanoseconds) / 1_000 }
+        if turnBeganAtNanoseconds > 0 { busyMicroseconds += (nowNanoseconds - turnBeganAtNanoseconds) / 1_000 }
         guard nowNanoseconds < nextNanoseconds else { return }
         var deadline = timespec(
             tv_sec: Int(nextNanoseconds / 1_000_000_000),
@@ -134,9 +134,9 @@ public final class EventLoop {
         // The descriptor is open and the buffer is valid, so the only possible error is EINTR. An interrupted
         // wait counts as a turn without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
-        turnBeganNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
-        nowMicroseconds = turnBeganNanoseconds / 1_000
-        nowMilliseconds = turnBeganNanoseconds / 1_000_000
+        turnBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
+        nowMicroseconds = turnBeganAtNanoseconds / 1_000
+        nowMilliseconds = turnBeganAtNanoseconds / 1_000_000
         wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
         for index in 0..<max(0, Int(count)) {
             dispatch(eventBuffer[index])

@@ -18,7 +18,7 @@ import Testing
             #expect(comparison.admit(.reportLifetimeEvent(event)).verdict == .settled)
         }
         func lifeContinues(_ milliseconds: Int64) -> Bool {
-            comparison.admit(.checkLifetime(beganMilliseconds: milliseconds, stateVersion: nil, leaseMilliseconds: 0))
+            comparison.admit(.checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, leaseMilliseconds: 0))
                 .verdict
                 == .retry
         }
@@ -32,9 +32,9 @@ import Testing
         reportEvent(.alive(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour))
         reportEvent(.began(atMilliseconds: Self.start + 6, lifetimeMilliseconds: Self.hour))
         #expect(lifeContinues(Self.start + 7))
-        reportEvent(.ended(beganMilliseconds: Self.start + 6, restartMilliseconds: 0))
+        reportEvent(.ended(beganAtMilliseconds: Self.start + 6, restartAtMilliseconds: 0))
         #expect(lifeContinues(Self.start + 7))
-        reportEvent(.ended(beganMilliseconds: Self.start + 7, restartMilliseconds: Self.start + 9))
+        reportEvent(.ended(beganAtMilliseconds: Self.start + 7, restartAtMilliseconds: Self.start + 9))
         reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
         reportEvent(.removed)
         reportEvent(.removed)
@@ -53,17 +53,18 @@ import Testing
             let keptCommand = random.below(2) == 0 ? nil : Self.randomKeptCommand(&random)
             let call: Operation =
                 switch random.below(12) {
-                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganMilliseconds: at))
+                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganAtMilliseconds: at))
                 case 1, 2, 3:
                     .reportLifetimeEvent(
-                        .ended(beganMilliseconds: at, restartMilliseconds: random.pick([0, Self.start + 3]))
+                        .ended(beganAtMilliseconds: at, restartAtMilliseconds: random.pick([0, Self.start + 3]))
                     )
                 case 4, 5:
                     .reportLifetimeEvent(
                         .began(atMilliseconds: at, lifetimeMilliseconds: lifetime),
                         keeping: keptCommand
                     )
-                case 6: .checkLifetime(beganMilliseconds: at, stateVersion: keptCommand?.version, leaseMilliseconds: 0)
+                case 6:
+                    .checkLifetime(beganAtMilliseconds: at, stateVersion: keptCommand?.version, leaseMilliseconds: 0)
                 case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: keptCommand)
                 default:
                     .reportLifetimeEvent(
@@ -129,7 +130,7 @@ import Testing
         reportEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 1))
         reportEvent(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), makeKeptCommand(false, 5))
         reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), makeKeptCommand(false, 4))
-        reportEvent(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
+        reportEvent(.ended(beganAtMilliseconds: Self.start, restartAtMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
         #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
         // A late registration does not prove that the next life has begun. The next start shows the state
@@ -138,7 +139,7 @@ import Testing
         reportEvent(.updatedAfterEnd, makeKeptCommand(false, 7))
         #expect(
             comparison.admit(
-                .checkLifetime(beganMilliseconds: Self.start + 70, stateVersion: nil, leaseMilliseconds: 0)
+                .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: nil, leaseMilliseconds: 0)
             )
             .verdict
                 == .retry
@@ -150,7 +151,7 @@ import Testing
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return
                 comparison.admit(
-                    .checkLifetime(beganMilliseconds: Self.start + 70, stateVersion: state, leaseMilliseconds: 9)
+                    .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: state, leaseMilliseconds: 9)
                 )
                 .verdict
         }
@@ -195,7 +196,7 @@ import Testing
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
             comparison.admit(
-                .checkLifetime(beganMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: 0),
+                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: 0),
                 due
             )
             .verdict
@@ -289,8 +290,10 @@ import Testing
                 }
         }
         func checkLifetime(lease: Int64) -> StoreVerdict {
-            comparison.admit(.checkLifetime(beganMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: lease))
-                .verdict
+            comparison.admit(
+                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: lease)
+            )
+            .verdict
         }
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         #expect(try claimDueCount() == 1)
@@ -298,10 +301,10 @@ import Testing
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
             #expect(checkLifetime(lease: 0) == .retry)
-            comparison.admit(.reportLifetimeEvent(.endedByAnother(beganMilliseconds: Self.start)))
+            comparison.admit(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
-        comparison.admit(.reportLifetimeEvent(.endedByAnother(beganMilliseconds: Self.start)))
+        comparison.admit(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
         #expect(try claimDueCount() == 0, "the other end is lost, or was settled")
     }
 

@@ -26,7 +26,7 @@ struct OperationHistory {
     /// refuse some starts.
     private static let activities =
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
-    private static let updatePeriodMilliseconds: Int64 = 8 * 3_600_000
+    private static let updatableMilliseconds: Int64 = 8 * 3_600_000
 
     private var random: SplitMix64
     private let isDevice: Bool
@@ -101,7 +101,7 @@ struct OperationHistory {
     /// Sometimes leaves the clock as it is, or sets it back.
     private mutating func advanceClock() {
         guard below(3) != 0 else { return }
-        let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.updatePeriodMilliseconds]
+        let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.updatableMilliseconds]
         var step = pick(steps) + Int64(below(3)) - 1
         if below(12) == 0 { step = -pick(steps) / 4 }
         nowMilliseconds = min(nowMilliseconds + step, latestMilliseconds)

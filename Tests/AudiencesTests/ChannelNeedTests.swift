@@ -58,22 +58,22 @@ import Testing
         let nowSeconds = RoundHarness().nowMilliseconds / 1_000
         #expect(
             channelNeeds(.end, rule("*"), try channel(), expirationSeconds: nowSeconds + 60) == [
-                .ended(storedUntilMilliseconds: (nowSeconds + 60) * 1_000)
+                .ended(storedUntilWallMilliseconds: (nowSeconds + 60) * 1_000)
             ]
         )
         let storageEndSeconds = nowSeconds + ChannelStoragePolicy.storedSecondsMax
         #expect(
             channelNeeds(.end, nil, try channel(), expirationSeconds: nowSeconds + 86_400) == [
-                .ended(storedUntilMilliseconds: storageEndSeconds * 1_000)
+                .ended(storedUntilWallMilliseconds: storageEndSeconds * 1_000)
             ]
         )
         #expect(
             channelNeeds(.end, nil, try channel(.none), expirationSeconds: nowSeconds + 60) == [
-                .ended(storedUntilMilliseconds: 0)
+                .ended(storedUntilWallMilliseconds: 0)
             ]
         )
         // The core knows no channel, but the rule matches, so the keeper may be creating one now.
-        #expect(channelNeeds(.end, rule("*")) == [.ended(storedUntilMilliseconds: 0)])
+        #expect(channelNeeds(.end, rule("*")) == [.ended(storedUntilWallMilliseconds: 0)])
         #expect(
             channelNeeds(.end, rule("cup-*")).isEmpty && channelNeeds(.end, nil).isEmpty,
             "there is no channel to be deleted"

@@ -36,7 +36,7 @@ import Testing
         }
         #expect(harness.passedOverCount > 0)
         #expect(harness.core.recordsInProgress + harness.passedOverCount == 200)
-        #expect(harness.gauges.oldestRoundWaitingSinceMilliseconds == 1_790_000_000_000)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
             harness.appendCommand(number, appIndex: 1)
             #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [number])

@@ -22,7 +22,7 @@ import Testing
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
         harness.store = AudienceStoreModel(nowMilliseconds: harness.nowMilliseconds)
-        harness.core.membersLastCompleteMilliseconds = .min
+        harness.core.membersLastCompleteAtMilliseconds = .min
         harness.send(atMost: 1)
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
@@ -38,7 +38,7 @@ import Testing
         #expect(harness.result(of: 1) == nil, "pages without members end no range")
 
         for name in Self.members { harness.join(name) }
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.advanceClock(milliseconds: 500)
@@ -54,7 +54,7 @@ import Testing
         throws
     {
         let harness = RoundHarness()
-        harness.core.membersLastCompleteMilliseconds = .min
+        harness.core.membersLastCompleteAtMilliseconds = .min
         admit(1, in: harness)
         let sent = passUntilMembersReturn(to: harness)
         #expect(Set(sent.map(\.member)) == Set(Self.members))
@@ -66,9 +66,9 @@ import Testing
     /// since then.
     @Test func `A poll from before a lost connection proves nothing`() {
         let harness = RoundHarness()
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         harness.advanceClock(milliseconds: 10)
-        harness.core.storeLostMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.storeLostAtMilliseconds = harness.moment.monotonicMilliseconds
         admit(1, in: harness)
         #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
     }
@@ -76,7 +76,7 @@ import Testing
     /// No loss was reported. But a store that does not know the version may have lost members after the last poll.
     @Test func `A round whose version the store does not know waits for the next poll`() {
         let harness = RoundHarness()
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 10)
@@ -88,7 +88,7 @@ import Testing
     @Test func `A round that no poll releases begins after ten minutes`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
-        harness.core.membersLastCompleteMilliseconds = .min
+        harness.core.membersLastCompleteAtMilliseconds = .min
         admit(1, in: harness)
         harness.advanceClock(milliseconds: 590_000)
         #expect(harness.sendAndAcceptPushes().isEmpty)
@@ -108,9 +108,9 @@ import Testing
         admit(1, in: harness)
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<20 {
-            harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+            harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
             harness.advanceClock(milliseconds: 1_000)
-            harness.core.storeLostMilliseconds = harness.moment.monotonicMilliseconds
+            harness.core.storeLostAtMilliseconds = harness.moment.monotonicMilliseconds
             sent += harness.sendAndAcceptPushes()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members))
@@ -142,7 +142,7 @@ import Testing
         }
         #expect(harness.result(of: 1) == nil, "pages without members end no range")
         for name in Self.members { harness.join(name) }
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.advanceClock(milliseconds: 500)
@@ -154,11 +154,11 @@ import Testing
     /// The shell read the marks just before the loss. It reports them after the core has noticed the loss.
     @Test func `A check before the loss releases no round`() {
         let (harness, reached) = harnessAfterLoss()
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds - 3_000
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds - 3_000
         harness.advanceClock(milliseconds: 10_000)
         #expect(harness.sendAndAcceptPushes().isEmpty)
         for name in Self.members { harness.join(name) }
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         harness.advanceClock(milliseconds: 1_000)
         #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.members).subtracting(reached))
     }
@@ -167,7 +167,7 @@ import Testing
         let (harness, _) = harnessAfterLoss()
         harness.appendCommand(2)
         for name in Self.members { harness.join(name) }
-        harness.core.membersLastCompleteMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<10 {
             harness.advanceClock(milliseconds: 500)

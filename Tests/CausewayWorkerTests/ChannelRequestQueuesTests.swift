@@ -20,7 +20,7 @@ import Testing
     @Test func `The requests of one audience run one after the other, in order`() {
         let queues = ChannelRequestQueues()
         let requests = [
-            request("a"), request("a", .ended(storedUntilMilliseconds: 1)), request("a", .lost(channel: "c")),
+            request("a"), request("a", .ended(storedUntilWallMilliseconds: 1)), request("a", .lost(channel: "c")),
         ]
         for request in requests { queues.add(request) }
         for request in requests {

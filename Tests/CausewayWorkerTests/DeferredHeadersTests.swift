@@ -23,7 +23,7 @@ import Testing
         priorityWithoutAlert: 5,
         isAlertExpired: true,
         serviceFaultCount: 9,
-        pauseEndMilliseconds: 1_790_000_300_000
+        pauseEndWallMilliseconds: 1_790_000_300_000
     )
 
     @Test func `Headers keep what the next reading needs`() {

@@ -16,7 +16,7 @@ import Testing
 /// The ``LifetimeKeeper`` finds lives that are due, but cannot produce commands for them. (R35)
 @Suite(.ownThread) struct LifetimeKeeperTests {
     /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
-    private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
+    private let beganAtMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
 
     /// A keeper with a Redis server of its own. By default it reaches no broker.
     private final class KeeperFixture {
@@ -115,9 +115,9 @@ import Testing
 
     @Test func `A life whose start is missing or damaged leaves the timetable`() async throws {
         let fixture = try KeeperFixture()
-        fixture.putLife(Self.activityKey("missing"), "r \(beganMilliseconds) 0")
-        fixture.putLife(Self.activityKey("damaged"), "r \(beganMilliseconds) 0", start: Array("?".utf8))
-        fixture.putLife(Array("foreign".utf8), "b \(beganMilliseconds) 0")
+        fixture.putLife(Self.activityKey("missing"), "r \(beganAtMilliseconds) 0")
+        fixture.putLife(Self.activityKey("damaged"), "r \(beganAtMilliseconds) 0", start: Array("?".utf8))
+        fixture.putLife(Array("foreign".utf8), "b \(beganAtMilliseconds) 0")
         await fixture.keeper.poll()
         #expect(fixture.keys == [])
         #expect(fixture.events[.lifetimeForgotten].count == 3 && fixture.events[.lifetimesAway].count == 0)
@@ -136,7 +136,7 @@ import Testing
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
         let key = Self.activityKey("a")
         let start = Self.startVersion + Self.start
-        let life = "r \(beganMilliseconds) 0"
+        let life = "r \(beganAtMilliseconds) 0"
         fixture.putLife(key, life, start: Array(start.utf8), update: Array(update.utf8))
         await fixture.keeper.poll()
         #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
@@ -177,9 +177,9 @@ import Testing
         let fixture = try KeeperFixture()
         let key = Self.keyOfUnknownApp("a")
         let due = Int64(Date().timeIntervalSince1970 * 1_000) - 1
-        fixture.putLife(key, "b \(beganMilliseconds) 0", dueMilliseconds: due)
+        fixture.putLife(key, "b \(beganAtMilliseconds) 0", dueMilliseconds: due)
         for _ in 1...3 { await fixture.keeper.poll() }
-        #expect(fixture.life(key) == "b \(beganMilliseconds) 0")
+        #expect(fixture.life(key) == "b \(beganAtMilliseconds) 0")
         #expect(fixture.dueMilliseconds(key) == due)
         #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
         let unknown = fixture.events[.lifetimesUnknownApp]
@@ -188,7 +188,7 @@ import Testing
 
     @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
         let fixture = try KeeperFixture()
-        fixture.putLife(Self.keyOfUnknownApp("a"), "b \(beganMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
+        fixture.putLife(Self.keyOfUnknownApp("a"), "b \(beganAtMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
         await fixture.keeper.poll()
         #expect(fixture.keys == [])
     }
@@ -201,11 +201,11 @@ import Testing
         let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         let unknownAppCount = 3 * LifetimeKeeper.pageNamesMax
-        fixture.putLife(key, "r \(beganMilliseconds) 0", dueMilliseconds: nowMilliseconds - 1)
+        fixture.putLife(key, "r \(beganAtMilliseconds) 0", dueMilliseconds: nowMilliseconds - 1)
         fixture.putLives(
             (0..<unknownAppCount).map { Self.keyOfUnknownApp("\($0)") },
             in: number,
-            "b \(beganMilliseconds) 0",
+            "b \(beganAtMilliseconds) 0",
             dueMilliseconds: nowMilliseconds - 2
         )
         for _ in 1...4 { await fixture.keeper.poll() }
@@ -223,14 +223,14 @@ import Testing
         fixture.putLives(
             (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.keyOfUnknownApp("\($0)") },
             in: 0,
-            "b \(beganMilliseconds) 0",
+            "b \(beganAtMilliseconds) 0",
             dueMilliseconds: nowMilliseconds
         )
         for _ in 1...2 { await fixture.keeper.poll() }
         fixture.putLives(
             [Self.activityKey("own")],
             in: 0,
-            "r \(beganMilliseconds) 0",
+            "r \(beganAtMilliseconds) 0",
             dueMilliseconds: nowMilliseconds - 1
         )
         for _ in 1...8 { await fixture.keeper.poll() }

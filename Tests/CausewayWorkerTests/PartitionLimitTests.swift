@@ -75,9 +75,9 @@ import Testing
             }
             let partitions = (0..<Delivery.partitionsMax + 4).map { partition(Intake.commandsTopicIndex, $0) }
             intake.partitionsAssigned(partitions)
-            let beganMilliseconds = EventLoop.monotonicMilliseconds
+            let beganAtMilliseconds = EventLoop.monotonicMilliseconds
             intake.drain(partitions)
-            #expect(EventLoop.monotonicMilliseconds - beganMilliseconds < intake.drainMilliseconds)
+            #expect(EventLoop.monotonicMilliseconds - beganAtMilliseconds < intake.drainMilliseconds)
             let entries = partitions.map { intake.assignments[$0] }
             #expect(entries.prefix(Delivery.partitionsMax).allSatisfy { $0?.isDrained == true })
         }

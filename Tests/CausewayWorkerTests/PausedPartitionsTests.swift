@@ -12,7 +12,11 @@ import Testing
     private static let delayMillisecondsMax = PausedPartitions.delayMillisecondsMax
 
     private func waitMilliseconds(untilWallMilliseconds due: Int64?, written: Int64 = now.wallMilliseconds) -> Int64 {
-        PausedPartitions.monotonicDueMilliseconds(wallDueMilliseconds: due, writtenMilliseconds: written, now: Self.now)
+        PausedPartitions.monotonicDueMilliseconds(
+            wallDueMilliseconds: due,
+            writtenAtMilliseconds: written,
+            now: Self.now
+        )
             - Self.now.monotonicMilliseconds
     }
 

@@ -29,13 +29,13 @@ struct MetricsTests {
             try run.relayRegistrations(until: 40)
             let earlyScrape = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
 
-            let beganMilliseconds = Clock.monotonicMilliseconds
+            let beganAtMilliseconds = Clock.monotonicMilliseconds
             try eventually(
                 "\(feed.commands) results, there are \(reader.tally.commands)",
                 every: .milliseconds(1)
             ) {
                 _ = try feed.advance(
-                    to: Clock.monotonicMilliseconds - beganMilliseconds,
+                    to: Clock.monotonicMilliseconds - beganAtMilliseconds,
                     limit: 1_000,
                     topic: commandProducer.commandsTopic,
                     producer: commandProducer.producer

@@ -29,14 +29,14 @@ struct ReloadTests {
             worker.signal(SIGHUP)
             try updates.send(untilLogHas: "configuration reloaded changed=policies.default.spacingMilliseconds")
             let slowedAtMilliseconds = Date().timeIntervalSince1970 * 1_000
-            try updates.send(untilAccepted: updates.acceptedMilliseconds.count + 3)
+            try updates.send(untilAccepted: updates.acceptedUpdateTimesMilliseconds.count + 3)
 
             // The file has one error and valid numbers; the whole file is rejected.
             try write(slowerConfiguration.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
             worker.signal(SIGHUP)
             try updates.send(untilLogHas: "the configuration was not reloaded")
             #expect(try updates.log().contains("wroker: is not a key; did you mean worker?"))
-            try updates.send(untilAccepted: updates.acceptedMilliseconds.count + 2)
+            try updates.send(untilAccepted: updates.acceptedUpdateTimesMilliseconds.count + 2)
 
             // The log names the keys that need a restart; the other keys are applied. No signal is sent.
             try write(
@@ -48,7 +48,7 @@ struct ReloadTests {
 
             try updates.awaitAllResults()
             #expect(Set(updates.outcomes) == ["accepted", "superseded"])
-            let pushMilliseconds = updates.acceptedMilliseconds
+            let pushMilliseconds = updates.acceptedUpdateTimesMilliseconds
             let gaps = zip(pushMilliseconds, pushMilliseconds.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
             Self.expectSpacing(gaps.map { $0.milliseconds }, atLeast: 1_000)
             #expect(gaps.contains { $0.at < slowedAtMilliseconds && $0.milliseconds < 2_600 }, "\(gaps)")
@@ -142,7 +142,7 @@ private final class ContinuousUpdates {
     }
 
     /// The times at which accepted updates were pushed, in UNIX milliseconds.
-    var acceptedMilliseconds: [Double] {
+    var acceptedUpdateTimesMilliseconds: [Double] {
         sentIdentifiers.filter { run.results.outcome($0) == "accepted" }
             .compactMap { ((run.results.lastResult($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }
             .sorted()
@@ -153,8 +153,8 @@ private final class ContinuousUpdates {
     func log() throws -> String { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
 
     func send(untilAccepted count: Int) throws {
-        while acceptedMilliseconds.count < count {
-            try sendOne("\(count) accepted updates, there are \(acceptedMilliseconds.count)")
+        while acceptedUpdateTimesMilliseconds.count < count {
+            try sendOne("\(count) accepted updates, there are \(acceptedUpdateTimesMilliseconds.count)")
         }
     }
 

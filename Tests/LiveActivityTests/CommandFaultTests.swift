@@ -284,6 +284,6 @@ struct CommandFaultTests {
         #expect(largestRecord.body(command).text.count == 4_096)
         let fault = commandFault(record(Limits.bodyBytesMax - bodyByteCountMin + 1))
         #expect(fault?.code == .bodyTooLarge)
-        #expect(fault?.amount == 4_097)
+        #expect(fault?.valueAboveLimit == 4_097)
     }
 }

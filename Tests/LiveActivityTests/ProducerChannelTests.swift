@@ -31,7 +31,7 @@ struct ProducerChannelTests {
             _ = try tooLong.command()
             Issue.record("a body of \(limit + 1) bytes is taken")
         } catch {
-            #expect(error.code == .bodyTooLarge && error.amount == UInt32(limit + 1))
+            #expect(error.code == .bodyTooLarge && error.valueAboveLimit == UInt32(limit + 1))
             #expect(error.message(in: tooLong.bytes).contains("has \(limit + 1) bytes, \(limit) are allowed"))
         }
     }

@@ -21,7 +21,7 @@ import Testing
         RestartRecord.compose(
             start: (Self.version(0, sequence: 4), Array(start.utf8)),
             newestUpdate: newestUpdate.map { (Self.version(newestUpdateSecond), Array($0.utf8)) },
-            restartMilliseconds: Self.restart
+            restartAtMilliseconds: Self.restart
         )
         .map { String(decoding: $0, as: UTF8.self) }
     }

@@ -75,12 +75,12 @@ struct LimitedLogTests {
                 ["lane": "\(lane)", "reason": "refused"]
             )
         }
-        var writtenSeconds: [Int64] = []
+        var writtenAtSeconds: [Int64] = []
         for time in 0..<300 as Range<Int64> {
-            if logLine(&first, lane: 0, second: time) { writtenSeconds.append(time) }
-            if logLine(&second, lane: 1, second: time) { writtenSeconds.append(time) }
+            if logLine(&first, lane: 0, second: time) { writtenAtSeconds.append(time) }
+            if logLine(&second, lane: 1, second: time) { writtenAtSeconds.append(time) }
         }
-        #expect(writtenSeconds == [0, 2, 6, 14, 30, 62, 122, 182, 242])
+        #expect(writtenAtSeconds == [0, 2, 6, 14, 30, 62, 122, 182, 242])
         #expect(
             collector.lines.map { line in line.metadata["repeated"].map { "\($0)" } }
                 == [nil, "3", "7", "15", "31", "63", "119", "119", "119"]

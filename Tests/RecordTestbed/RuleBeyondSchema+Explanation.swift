@@ -16,7 +16,7 @@ extension RuleBeyondSchema {
         if fault.code == .duplicateKey || isRepeated(fault.path.field, text) { return .duplicateKeys }
         switch fault.code {
         case .tooLong where hasLongCharacters(text): return .lengthsInBytes
-        case .tooLong where fault.amount > Limits.stringBytesMax: return .size
+        case .tooLong where fault.valueAboveLimit > Limits.stringBytesMax: return .size
         case .tooDeep, .bodyTooLarge, .recordTooLarge: return .size
         case .tooMany where fault.path.field != .audiences: return .size
         case .invalidHexadecimal where fault.path.field == .token && text.contains(UInt8(ascii: "\\")): return .escapes

@@ -69,26 +69,28 @@ struct StateNameTable: ~Copyable {
     ]
 
     private(set) var names: [String] = []
-    private var numbersByName: [String: UInt8] = [:]
-    private var numbersByHash: [UInt64: UInt8] = [:]
+    private var nameNumbers: [String: UInt8] = [:]
+    private var nameNumbersByContentHash: [UInt64: UInt8] = [:]
     private var tape = JSONTape()
 
     /// Returns the number of a content's name, and a hash of the content.
     mutating func nameNumberAndHash(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
         let hash = content.withUnsafeBytes { Self.hash($0) }
-        if let number = numbersByHash[hash] { return (number, hash) }
-        if numbersByHash.count >= Self.contentsMax { numbersByHash.removeAll(keepingCapacity: true) }
+        if let number = nameNumbersByContentHash[hash] { return (number, hash) }
+        if nameNumbersByContentHash.count >= Self.contentsMax {
+            nameNumbersByContentHash.removeAll(keepingCapacity: true)
+        }
         let number = number(of: content.withUnsafeBytes { name(in: $0) })
-        numbersByHash[hash] = number
+        nameNumbersByContentHash[hash] = number
         return (number, hash)
     }
 
     private mutating func number(of name: String) -> UInt8 {
-        if let number = numbersByName[name] { return number }
+        if let number = nameNumbers[name] { return number }
         guard names.count < Self.namesMax else { return UInt8(Self.namesMax - 1) }
         let number = UInt8(names.count)
         names.append(name)
-        numbersByName[name] = number
+        nameNumbers[name] = number
         return number
     }
 

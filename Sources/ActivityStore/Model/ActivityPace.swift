@@ -20,7 +20,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     /// The last second in which Redis admits updates, UNIX seconds.
-    public var updatesUntilSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatePeriodSeconds }
+    public var updatesUntilSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatableSeconds }
 
     func hasUpdatePeriodEnded(at nowMilliseconds: Int64) -> Bool { nowMilliseconds / 1_000 > updatesUntilSeconds }
 

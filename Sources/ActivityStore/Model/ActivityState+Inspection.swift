@@ -42,7 +42,7 @@ extension ActivityState {
             )
         }
         pace = inspection.updatesUntilMilliseconds.map {
-            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatePeriodSeconds) * 1_000)
+            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatableSeconds) * 1_000)
         }
     }
 

@@ -59,8 +59,8 @@ extension StoreCall.Operation {
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
-        case .checkLifetime(let beganMilliseconds, let state, let lease):
-            .checkLifetime(beganMilliseconds: beganMilliseconds, stateVersion: state, leaseMilliseconds: lease)
+        case .checkLifetime(let beganAtMilliseconds, let state, let lease):
+            .checkLifetime(beganAtMilliseconds: beganAtMilliseconds, stateVersion: state, leaseMilliseconds: lease)
         }
     }
 }

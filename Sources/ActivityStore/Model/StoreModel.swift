@@ -36,9 +36,9 @@ public struct StoreModel: Sendable {
         case .reportLifetimeEvent(let event, let kept):
             TimetableEntry.apply(event, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
-        case .checkLifetime(let beganMilliseconds, let state, _):
+        case .checkLifetime(let beganAtMilliseconds, let state, _):
             return StoreReply(
-                TimetableEntry.lifeContinues(&lives[key], from: beganMilliseconds, showing: state)
+                TimetableEntry.lifeContinues(&lives[key], from: beganAtMilliseconds, showing: state)
                     ? .retry : .superseded
             )
         default: break

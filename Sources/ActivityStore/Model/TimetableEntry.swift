@@ -13,7 +13,7 @@ public struct TimetableEntry: Sendable, Equatable {
     }
 
     /// When the life began, UNIX milliseconds, as far as known. For ``Kind/restarting``: when the new life begins.
-    public private(set) var beganMilliseconds: Int64
+    public private(set) var beganAtMilliseconds: Int64
     /// When the end or the new start of the activity is due, UNIX milliseconds.
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
@@ -24,7 +24,7 @@ public struct TimetableEntry: Sendable, Equatable {
     /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number is 0, because in the model no
     /// worker claims activities.
     public var text: String {
-        "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
+        "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganAtMilliseconds)".utf8.count)))\(beganAtMilliseconds) 0"
     }
 
     static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
@@ -33,19 +33,20 @@ public struct TimetableEntry: Sendable, Equatable {
         // Neither event changes the life, but an update after the end may be kept below. The script removes a life
         // after an `endedByAnother` only if workers have claimed it several times. In the model, no worker claims it.
         case .updatedAfterEnd, .endedByAnother: break
-        case .ended(let beganMilliseconds, let restartMilliseconds):
-            guard let previous = life, previous.beganMilliseconds == beganMilliseconds else { return }
-            guard restartMilliseconds > 0, previous.start != nil else {
+        case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
+            guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
+            guard restartAtMilliseconds > 0, previous.start != nil else {
                 life = nil
                 return
             }
-            life?.become(.restarting, beganMilliseconds: restartMilliseconds, dueMilliseconds: restartMilliseconds)
+            life?
+                .become(.restarting, beganAtMilliseconds: restartAtMilliseconds, dueMilliseconds: restartAtMilliseconds)
         case .began(let atMilliseconds, let lifetimeMilliseconds):
-            if let life, life.kind == .started, atMilliseconds <= life.beganMilliseconds { break }
-            let continuesLife = life?.kind == .restarting && life?.beganMilliseconds == atMilliseconds
+            if let life, life.kind == .started, atMilliseconds <= life.beganAtMilliseconds { break }
+            let continuesLife = life?.kind == .restarting && life?.beganAtMilliseconds == atMilliseconds
             if !continuesLife {
                 life = TimetableEntry(
-                    beganMilliseconds: atMilliseconds,
+                    beganAtMilliseconds: atMilliseconds,
                     dueMilliseconds: atMilliseconds + lifetimeMilliseconds,
                     kind: .started
                 )
@@ -53,14 +54,14 @@ public struct TimetableEntry: Sendable, Equatable {
             life?
                 .become(
                     .started,
-                    beganMilliseconds: atMilliseconds,
+                    beganAtMilliseconds: atMilliseconds,
                     dueMilliseconds: atMilliseconds + lifetimeMilliseconds
                 )
         case .alive(let atMilliseconds, let lifetimeMilliseconds):
-            if let life, life.kind != .seenAlive || atMilliseconds >= life.beganMilliseconds { break }
+            if let life, life.kind != .seenAlive || atMilliseconds >= life.beganAtMilliseconds { break }
             if life == nil {
                 life = TimetableEntry(
-                    beganMilliseconds: atMilliseconds,
+                    beganAtMilliseconds: atMilliseconds,
                     dueMilliseconds: atMilliseconds + lifetimeMilliseconds,
                     kind: .seenAlive
                 )
@@ -68,27 +69,27 @@ public struct TimetableEntry: Sendable, Equatable {
             life?
                 .become(
                     .seenAlive,
-                    beganMilliseconds: atMilliseconds,
+                    beganAtMilliseconds: atMilliseconds,
                     dueMilliseconds: atMilliseconds + lifetimeMilliseconds
                 )
         }
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began at `beganMilliseconds` still continues. `state` is the version of the state that the
-    /// new start would show; nil for an end. If the life keeps a newer state, returns false and makes the life due at
-    /// once. The script also postpones the next claim; the model has no claims.
-    static func lifeContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
+    /// Whether the life that began at `beganAtMilliseconds` still continues. `state` is the version of the state that
+    /// the new start would show; nil for an end. If the life keeps a newer state, returns false and makes the life due
+    /// at once. The script also postpones the next claim; the model has no claims.
+    static func lifeContinues(_ life: inout TimetableEntry?, from beganAtMilliseconds: Int64, showing state: Version?)
         -> Bool
     {
-        guard let knownLife = life, knownLife.beganMilliseconds == beganMilliseconds else { return false }
+        guard let knownLife = life, knownLife.beganAtMilliseconds == beganAtMilliseconds else { return false }
         guard let state, let shownUpdate = knownLife.shownUpdate, shownUpdate.version > state else { return true }
-        life?.dueMilliseconds = beganMilliseconds
+        life?.dueMilliseconds = beganAtMilliseconds
         return false
     }
 
-    private mutating func become(_ kind: Kind, beganMilliseconds: Int64, dueMilliseconds: Int64) {
-        (self.kind, self.beganMilliseconds, self.dueMilliseconds) = (kind, beganMilliseconds, dueMilliseconds)
+    private mutating func become(_ kind: Kind, beganAtMilliseconds: Int64, dueMilliseconds: Int64) {
+        (self.kind, self.beganAtMilliseconds, self.dueMilliseconds) = (kind, beganAtMilliseconds, dueMilliseconds)
     }
 
     private mutating func keep(_ kept: KeptCommand<[UInt8]>) {

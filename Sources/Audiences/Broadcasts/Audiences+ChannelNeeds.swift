@@ -31,7 +31,7 @@ extension Audiences {
             // being created.
             guard channels.count > 0 || getsChannel else { return }
             appendChannelNeed(
-                .ended(storedUntilMilliseconds: storedUntilMilliseconds(slot, channels, now: now)),
+                .ended(storedUntilWallMilliseconds: storedUntilWallMilliseconds(slot, channels, now: now)),
                 appIndex: appIndex,
                 audience: audience
             )
@@ -44,7 +44,7 @@ extension Audiences {
         }
     }
 
-    private func storedUntilMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
+    private func storedUntilWallMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
         let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }
         let expirationSeconds = sentExpirationSeconds(

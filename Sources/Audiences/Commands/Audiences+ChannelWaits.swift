@@ -79,10 +79,10 @@ extension Audiences {
     /// otherwise removed only when a command finds that its audience has the channel.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
-            now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds
+            now.monotonicMilliseconds >= channelWaitPausesCleanedAtMilliseconds
                 + Self.pauseCleaningIntervalMilliseconds
         else { return }
-        channelWaitPausesCleanedMilliseconds = now.monotonicMilliseconds
+        channelWaitPausesCleanedAtMilliseconds = now.monotonicMilliseconds
         channelWaitPauseEndMilliseconds = channelWaitPauseEndMilliseconds.filter {
             $0.value > now.monotonicMilliseconds
         }

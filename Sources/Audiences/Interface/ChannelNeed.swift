@@ -8,7 +8,7 @@ public struct ChannelNeed: Sendable, Equatable {
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of its channels. They must exist until
         /// this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs stores no message.
-        case ended(storedUntilMilliseconds: Int64)
+        case ended(storedUntilWallMilliseconds: Int64)
         /// APNs does not know this channel any more.
         case lost(AudienceChannel)
     }

@@ -9,7 +9,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     public var parkedMemberCount = 0
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
-    public var oldestVersionAdmittedMilliseconds: Int64?
+    public var oldestVersionAdmittedAtMilliseconds: Int64?
     /// Since when members wait for their turn in a round, UNIX milliseconds. The wait begins when a command is
     /// admitted, and goes on if later commands come before all members have had their turn. Of several rounds, the
     /// earliest time counts. Nil if every round has reached all its members, and no record was passed over.
@@ -17,7 +17,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// If commands come faster than a round reaches all members, no single command is old, but there are always members
     /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that gets
     /// 429 from APNs for hours must not raise an alert for operators.
-    public var oldestRoundWaitingSinceMilliseconds: Int64?
+    public var oldestRoundWaitingSinceWallMilliseconds: Int64?
 
     public init() {}
 }
@@ -35,15 +35,15 @@ extension Audiences {
         appQueues[appIndex].membershipChangeCounts
     }
 
-    /// Adds the present numbers of each app. `oldestRoundWaitingSinceMilliseconds` also includes the records that were
-    /// passed over, because no member has got the states of these records yet.
+    /// Adds the present numbers of each app. `oldestRoundWaitingSinceWallMilliseconds` also includes the records that
+    /// were passed over, because no member has got the states of these records yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
             for record in partition.pointee.passedOverRecords.lowestRecords {
                 let appIndex = Int(record.appIndex)
-                gauges[appIndex].oldestRoundWaitingSinceMilliseconds = min(
-                    gauges[appIndex].oldestRoundWaitingSinceMilliseconds ?? .max,
+                gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
+                    gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds ?? .max,
                     record.admittedAtMilliseconds
                 )
             }
@@ -57,13 +57,13 @@ extension Audiences {
             guard oldest != .null else { continue }
             gauges[appIndex].roundCount += 1
             let admittedAtMilliseconds = versions[oldest].record.instruction.admittedAtMilliseconds
-            gauges[appIndex].oldestVersionAdmittedMilliseconds = min(
-                gauges[appIndex].oldestVersionAdmittedMilliseconds ?? .max,
+            gauges[appIndex].oldestVersionAdmittedAtMilliseconds = min(
+                gauges[appIndex].oldestVersionAdmittedAtMilliseconds ?? .max,
                 admittedAtMilliseconds
             )
-            if let sinceMilliseconds = unreachedMembersSinceMilliseconds(round) {
-                gauges[appIndex].oldestRoundWaitingSinceMilliseconds = min(
-                    gauges[appIndex].oldestRoundWaitingSinceMilliseconds ?? .max,
+            if let sinceMilliseconds = unreachedMembersSinceWallMilliseconds(round) {
+                gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
+                    gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds ?? .max,
                     sinceMilliseconds
                 )
             }
@@ -72,24 +72,25 @@ extension Audiences {
 
     /// Returns since when members of the round wait for their turn; nil if the turn of every member is over, or if the
     /// round sends nothing (`closing`, `draining`, `abandoned`). Parked members do not count.
-    private func unreachedMembersSinceMilliseconds(_ round: RoundIndex) -> Int64? {
+    private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             versions[rounds[round].oldestVersion].record.instruction.admittedAtMilliseconds
         case .restoring, .running, .lost:
-            hasReachedAllMembers(round) ? nil : rounds[round].unreachedMembersSinceMilliseconds
+            hasReachedAllMembers(round) ? nil : rounds[round].unreachedMembersSinceWallMilliseconds
         case .closing, .draining, .abandoned: nil
         }
     }
 
     private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
-        rounds[round].watermark >= readEndPosition(of: round)
+        rounds[round].watermark >= readingEndPosition(of: round)
     }
 
     /// Called before a version joins a round. If members still wait for an older version, the time since when
     /// members wait stays as it is. Otherwise it is the time at which the new version's command was admitted.
     mutating func updateUnreachedMembersSince(_ round: RoundIndex, by version: VersionIndex) {
         guard hasReachedAllMembers(round) else { return }
-        rounds[round].unreachedMembersSinceMilliseconds = versions[version].record.instruction.admittedAtMilliseconds
+        rounds[round].unreachedMembersSinceWallMilliseconds =
+            versions[version].record.instruction.admittedAtMilliseconds
     }
 }

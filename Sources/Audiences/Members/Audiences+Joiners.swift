@@ -27,7 +27,7 @@ extension Audiences {
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
         else { return endMembershipChange(change) }
-        membershipChanges[change].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMillisecondsMax
+        membershipChanges[change].dueMilliseconds = slot.notifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
         startMembershipChangeTimer(change)
         requestNewestStates(change)
     }
@@ -268,7 +268,7 @@ extension Audiences {
     /// member has come, the time for the push is over, or APNs delays the push while other members need slots.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].hasLaterChange
-            || milliseconds > membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax
+            || milliseconds > membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax
             || membershipChanges.count > membershipChanges.limit / 2 && isBlockedByAPNs(change, at: milliseconds)
     }
 
@@ -308,7 +308,7 @@ extension Audiences {
 
     mutating func membershipChangeTimerFired(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
-        if now.monotonicMilliseconds >= membershipChanges[change].notifiedMilliseconds
+        if now.monotonicMilliseconds >= membershipChanges[change].notifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
             returnMember(change)
@@ -323,7 +323,7 @@ extension Audiences {
             // The member waits for its pool, the store or APNs. The core checks the member again when the time
             // for its push has passed.
             membershipChanges[change].dueMilliseconds =
-                membershipChanges[change].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
+                membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break
         }
         if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }

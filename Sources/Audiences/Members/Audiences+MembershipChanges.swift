@@ -37,7 +37,7 @@ extension Audiences {
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
             return storeQueue.append(.changeMember(change))
         }
-        membershipChanges[change].notifiedMilliseconds = now.monotonicMilliseconds
+        membershipChanges[change].notifiedAtMilliseconds = now.monotonicMilliseconds
         let successor = membershipChanges[change].nextChangeOfMember
         guard successor != .null else { return showNewestStates(change, now: now) }
         endMembershipChange(change)

@@ -68,7 +68,7 @@ extension Audiences {
             guard let content = pages[page].member(index), parkedMembers[member].hasIdentifier(of: content) else {
                 continue
             }
-            parkedMembers[member].update(from: content, readMilliseconds: now.monotonicMilliseconds)
+            parkedMembers[member].update(from: content, readAtMilliseconds: now.monotonicMilliseconds)
             isMember = true
         }
         freePage(page)

@@ -22,7 +22,7 @@ extension Audiences {
     ///   then take one page although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newestVersion != .null else { return }
-        let end = readEndPosition(of: round)
+        let end = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pageCount < Self.pagesPerRoundMax {
             let precedingPage = pageToContinue(of: round, end: end)
@@ -194,7 +194,7 @@ extension Audiences {
         pages[page].endPosition = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
         pages[page].needsContinuation = bound != nil
         pages[page].phase = .ready
-        pages[page].readMilliseconds = now.monotonicMilliseconds
+        pages[page].readAtMilliseconds = now.monotonicMilliseconds
         correctPageByteTotal(page)
         let appIndex = Int(pages[page].appIndex)
         // If the page is smaller than expected, waiting rounds may get a page now.
@@ -216,7 +216,7 @@ extension Audiences {
                 guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
                 countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
             }
-            let end = readEndPosition(of: round)
+            let end = readingEndPosition(of: round)
             rounds[round].watermark = max(rounds[round].watermark, min(slot.endPosition, end))
             rounds[round].sendPosition = max(rounds[round].sendPosition, rounds[round].watermark)
             rounds[round].revision += 1
@@ -235,7 +235,7 @@ extension Audiences {
     private func isDone(_ page: PageIndex, of round: RoundIndex) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.unfinishedMemberCount == 0 else { return false }
-        return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readEndPosition(of: round)
+        return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readingEndPosition(of: round)
     }
 
     private mutating func detachFirstPage(of round: RoundIndex) {

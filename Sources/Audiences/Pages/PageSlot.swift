@@ -45,7 +45,7 @@ struct PageSlot: BitwiseCopyable {
     var occupiedBytes: Int
 
     /// When the page was read (monotonic milliseconds); `.max`: not yet.
-    var readMilliseconds: Int64 = .max
+    var readAtMilliseconds: Int64 = .max
 
     /// The page's bytes, then for all its members: their references, the versions that they were sent, and
     /// their progress.

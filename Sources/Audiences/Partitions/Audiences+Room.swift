@@ -107,7 +107,7 @@ extension Audiences {
     /// Whether the arrived versions, which the caller has closed early, have nothing left to send: the watermark has
     /// reached the end of the newest one, and the last owner's checkpoint has no parked member below this end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
-        let end = readEndPosition(of: round)
+        let end = readingEndPosition(of: round)
         return end <= rounds[round].watermark && end <= rounds[round].restoredCheckpoint.nextParkedPosition ?? .max
     }
 
@@ -126,7 +126,7 @@ extension Audiences {
         }
         let latestMilliseconds = now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
         guard partition.pointee.passedOverRecords.count > 0,
-            partition.pointee.lastRereadMilliseconds <= latestMilliseconds,
+            partition.pointee.lastRereadAtMilliseconds <= latestMilliseconds,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })
         else { return nil }
         return FanoutRereading(offset: offset, pauseMilliseconds: 0)
@@ -137,7 +137,7 @@ extension Audiences {
     public mutating func rereadingBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.beginReading(from: offset)
-        partition.pointee.lastRereadMilliseconds = now.monotonicMilliseconds
+        partition.pointee.lastRereadAtMilliseconds = now.monotonicMilliseconds
         for rawRound in 0..<rounds.indexBound {
             let round = RoundIndex(rawValue: rawRound)
             guard rounds.isInUse(round), rounds[round].partition == index,

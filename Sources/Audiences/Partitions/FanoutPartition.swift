@@ -13,10 +13,10 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var unsettledRecordCount = 0
     var passedOverRecords: PassedOverRecords
     /// When the partition was last read again, so that this does not happen too often. Monotonic milliseconds.
-    var lastRereadMilliseconds = Int64.min
+    var lastRereadAtMilliseconds = Int64.min
     /// When the partition's last record was received. Monotonic milliseconds. While records come, one of them may be
     /// the record that a round waits for.
-    var lastReceivedMilliseconds = Int64.min
+    var lastReceivedAtMilliseconds = Int64.min
 
     init(number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {
         self.number = number

@@ -19,7 +19,7 @@ extension Audiences {
         now: Moment
     ) {
         let first = rounds[round].firstParkedMember
-        let readMilliseconds = page == .null ? now.monotonicMilliseconds : pages[page].readMilliseconds
+        let readAtMilliseconds = page == .null ? now.monotonicMilliseconds : pages[page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
                 content,
@@ -29,7 +29,7 @@ extension Audiences {
                 page: page,
                 member: UInt16(truncatingIfNeeded: member),
                 failedAttemptCount: failedAttemptCount,
-                readMilliseconds: readMilliseconds,
+                readAtMilliseconds: readAtMilliseconds,
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
         )

@@ -51,7 +51,7 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
-        appQueues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
+        appQueues[appIndex].pushRequestedAtMilliseconds[environment] = now.monotonicMilliseconds
         guard appQueues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
         if appQueues[appIndex].firstReadyChannel[environment] != .null,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
@@ -102,7 +102,7 @@ extension Audiences {
         while rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
             let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
-            guard parkedMembers[member].readMilliseconds < now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
+            guard parkedMembers[member].readAtMilliseconds < now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
             else {
                 return .push(offerPushToParkedMember(member, now: now))
             }
@@ -137,7 +137,7 @@ extension Audiences {
     }
 
     private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
-        let end = readEndPosition(of: round)
+        let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
             guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].positionsPerLap
@@ -188,7 +188,7 @@ extension Audiences {
     }
 
     func isPageFresh(_ page: PageIndex, now: Moment) -> Bool {
-        pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
+        pages[page].readAtMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
     }
 
     func isPoolUnavailable(_ environment: APNsEnvironment, of round: RoundIndex, now: Moment) -> Bool {
@@ -197,7 +197,7 @@ extension Audiences {
 
     /// Whether an app's pool has requested no push for more than a second, or has never requested one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        appQueues[appIndex].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
+        appQueues[appIndex].pushRequestedAtMilliseconds[Int(environment.rawValue)] < milliseconds
             - Self.unavailableAfterMilliseconds
     }
 

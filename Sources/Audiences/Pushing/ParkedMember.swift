@@ -33,7 +33,7 @@ struct ParkedMember: BitwiseCopyable {
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
     /// When the member was read. Monotonic milliseconds. After ``Audiences/memberAgeMillisecondsMax`` it is read again.
-    var readMilliseconds: Int64
+    var readAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds. Compared with the time from which APNs calls a token
     /// dead.
     var registeredAtMilliseconds: Int64
@@ -50,7 +50,7 @@ struct ParkedMember: BitwiseCopyable {
         page: PageIndex,
         member: UInt16,
         failedAttemptCount: UInt8,
-        readMilliseconds: Int64,
+        readAtMilliseconds: Int64,
         dueMilliseconds: Int64
     ) {
         self.round = round
@@ -60,7 +60,7 @@ struct ParkedMember: BitwiseCopyable {
         self.member = member
         self.failedAttemptCount = failedAttemptCount
         self.dueMilliseconds = dueMilliseconds
-        self.readMilliseconds = readMilliseconds
+        self.readAtMilliseconds = readAtMilliseconds
         environment = content.environment
         kind = content.kind
         allowsFrequentUpdates = content.allowsFrequentUpdates
@@ -78,8 +78,8 @@ struct ParkedMember: BitwiseCopyable {
     }
 
     /// Updates the copy from an entry that was read again, because the member may have another token.
-    mutating func update(from content: PageMember, readMilliseconds: Int64) {
-        self.readMilliseconds = readMilliseconds
+    mutating func update(from content: PageMember, readAtMilliseconds: Int64) {
+        self.readAtMilliseconds = readAtMilliseconds
         environment = content.environment
         allowsFrequentUpdates = content.allowsFrequentUpdates
         registeredAtMilliseconds = content.changedAtMilliseconds

@@ -52,7 +52,7 @@ extension Audiences {
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
             rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
-            storeLostMilliseconds = now.monotonicMilliseconds
+            storeLostAtMilliseconds = now.monotonicMilliseconds
         }
         rounds[round].enter(.lost)
         discardPages(of: round)
@@ -105,11 +105,11 @@ extension Audiences {
             return wake(round, at: slot.nextClaimMilliseconds)
         }
         // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. It still waits while all
-        // audiences must wait for members (`membersLastCompleteMilliseconds` is `.min` too), and this wait counts from
-        // `nextClaimMilliseconds`.
-        let waitBeganMilliseconds = max(slot.membersLostSinceMilliseconds, slot.nextClaimMilliseconds)
-        let isWaitOver = now.monotonicMilliseconds - waitBeganMilliseconds >= Self.membersWaitMillisecondsMax
-        guard slot.membersLostSinceMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
+        // audiences must wait for members (`membersLastCompleteAtMilliseconds` is `.min` too), and this wait counts
+        // from `nextClaimMilliseconds`.
+        let waitBeganAtMilliseconds = max(slot.membersLostSinceMilliseconds, slot.nextClaimMilliseconds)
+        let isWaitOver = now.monotonicMilliseconds - waitBeganAtMilliseconds >= Self.membersWaitMillisecondsMax
+        guard slot.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }

@@ -85,7 +85,7 @@ extension Audiences {
             return false
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
-        partition.pointee.lastReceivedMilliseconds = now.monotonicMilliseconds
+        partition.pointee.lastReceivedAtMilliseconds = now.monotonicMilliseconds
         partition.pointee.receipts.noteReceipt(
             offset,
             milliseconds: now.monotonicMilliseconds,

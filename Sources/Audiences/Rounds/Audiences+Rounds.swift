@@ -9,7 +9,7 @@ extension Audiences {
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return awaitMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
-        rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
+        rounds[round].checkpointRequestedAtMilliseconds = now.monotonicMilliseconds
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
         for text in [reply?.bytes, rounds[round].recordedCheckpointText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
@@ -139,8 +139,8 @@ extension Audiences {
             assignmentEpoch: rounds[round].assignmentEpoch
         )?
         .pointee
-        .lastReceivedMilliseconds
-        let sinceMilliseconds = max(rounds[round].checkpointRequestedMilliseconds, lastReceived ?? .min)
+        .lastReceivedAtMilliseconds
+        let sinceMilliseconds = max(rounds[round].checkpointRequestedAtMilliseconds, lastReceived ?? .min)
         let endMilliseconds = sinceMilliseconds + configuration.newerVersionWaitMilliseconds
         guard endMilliseconds <= now.monotonicMilliseconds else { return wake(round, at: endMilliseconds) }
         closeAllVersionsEarly(of: round)
@@ -175,7 +175,7 @@ extension Audiences {
 
     /// Returns one above the last position that the newest version must pass; 0 without a version. The round reads no
     /// members beyond it.
-    func readEndPosition(of round: RoundIndex) -> UInt64 {
+    func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].newestVersion
         return newest == .null ? 0 : versions[newest].endPosition
     }
@@ -193,7 +193,7 @@ extension Audiences {
         let dueMilliseconds = isAwaited ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
         if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
-            rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
+            rounds[round].checkpointRequestedAtMilliseconds = now.monotonicMilliseconds
             storeQueue.append(.checkpoint(round))
         }
         setTimer(round, now: now)
@@ -203,7 +203,7 @@ extension Audiences {
     /// call has the checkpoints of many rounds.
     private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
-        return (rounds[round].checkpointRequestedMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
+        return (rounds[round].checkpointRequestedAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
     /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read

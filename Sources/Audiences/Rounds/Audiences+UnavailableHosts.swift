@@ -40,7 +40,7 @@ extension Audiences {
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].newestVersion
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
-        let end = readEndPosition(of: round)
+        let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity
             let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.otherKind.rawValue

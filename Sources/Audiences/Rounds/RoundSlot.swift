@@ -121,7 +121,7 @@ struct RoundSlot: BitwiseCopyable {
     var stalledSinceMilliseconds: Int64 = .max
     /// Since when at least one member of the round waits for its turn: the admission time of the command that began
     /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
-    var unreachedMembersSinceMilliseconds: Int64 = 0
+    var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
     // The ends of the list of pages, which has the order of their positions; `.null`: the list is empty.
     var firstPage = PageIndex.null
@@ -183,7 +183,7 @@ struct RoundSlot: BitwiseCopyable {
     var recordedCheckpointText = HeapBytes.none
     /// When the round last asked the store to record a checkpoint, or its claim succeeded (monotonic milliseconds);
     /// `.min`: no claim has succeeded yet.
-    var checkpointRequestedMilliseconds: Int64 = .min
+    var checkpointRequestedAtMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply the round sends no other
     /// checkpoint, and is not freed.
     var isCallOutstanding = false
@@ -229,7 +229,7 @@ struct RoundSlot: BitwiseCopyable {
         newestAdmittedVersion = newestSettledVersion
         newerVersionMissingSinceMilliseconds = .max
         recordedRevision = revision
-        checkpointRequestedMilliseconds = .min
+        checkpointRequestedAtMilliseconds = .min
         isCallOutstanding = true
     }
 }

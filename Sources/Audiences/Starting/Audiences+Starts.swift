@@ -19,7 +19,7 @@ extension Audiences {
     }
 
     private mutating func startMembersOfPages(of round: RoundIndex, now: Moment) {
-        let end = readEndPosition(of: round)
+        let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             guard unacknowledgedStartCount < configuration.startsMax else {
                 return wake(round, at: now.monotonicMilliseconds + Self.startsPauseMilliseconds)

@@ -86,14 +86,14 @@ final class Demo {
         try startActivities(phones, reader, commandProducer)
         allowPageActions()
         let pushesBeforeSeason = try countPushes(of: reader.tally, phones).all
-        let beganMilliseconds = Clock.monotonicMilliseconds
-        try playSeason(reader, commandProducer, beganMilliseconds: beganMilliseconds)
-        let endedMilliseconds = Clock.monotonicMilliseconds
+        let beganAtMilliseconds = Clock.monotonicMilliseconds
+        try playSeason(reader, commandProducer, beganAtMilliseconds: beganAtMilliseconds)
+        let endedAtMilliseconds = Clock.monotonicMilliseconds
         try endPageActions()
-        reportProgress(.settling, reader, elapsedMilliseconds: endedMilliseconds - beganMilliseconds)
+        reportProgress(.settling, reader, elapsedMilliseconds: endedAtMilliseconds - beganAtMilliseconds)
         progressDisplay.clear()
         progressDisplay.printLine("Every command has its result. What do the phones show?")
-        var figures = try measureFigures(reader, phones, replayMilliseconds: endedMilliseconds - beganMilliseconds)
+        var figures = try measureFigures(reader, phones, replayMilliseconds: endedAtMilliseconds - beganAtMilliseconds)
         figures.pushesBeforeSeason = pushesBeforeSeason
         if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
         try deployment.stopWorker(graceMilliseconds: Self.drainMillisecondsMax)
@@ -218,15 +218,15 @@ final class Demo {
 
     // MARK: - The season
 
-    private func playSeason(_ reader: ResultsReader, _ commandProducer: CommandProducer, beganMilliseconds: Int64)
+    private func playSeason(_ reader: ResultsReader, _ commandProducer: CommandProducer, beganAtMilliseconds: Int64)
         throws(LabError)
     {
-        var rates = RateMeter(milliseconds: beganMilliseconds)
-        var lastProgress = (commands: 0, milliseconds: beganMilliseconds)
+        var rates = RateMeter(milliseconds: beganAtMilliseconds)
+        var lastProgress = (commands: 0, milliseconds: beganAtMilliseconds)
         reader.isFreshnessCounted = true
         while !feed.isFinished || reader.tally.commands < feed.commands {
             let nowMilliseconds = Clock.monotonicMilliseconds
-            let elapsedMilliseconds = nowMilliseconds - beganMilliseconds
+            let elapsedMilliseconds = nowMilliseconds - beganAtMilliseconds
             try checkInterruptionAndProcesses()
             try carryOutPageActions()
             reportProgress(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: elapsedMilliseconds)

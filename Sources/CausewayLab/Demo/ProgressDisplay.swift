@@ -23,7 +23,7 @@ extension DemoProgress {
         let filledColumns = Int(Double(Self.barWidth) * fraction)
         let bar =
             String(repeating: "█", count: filledColumns) + String(repeating: "░", count: Self.barWidth - filledColumns)
-        return "  \(bar)  \(clock)   \(matchesOver) of \(matches) matches over"
+        return "  \(bar)  \(elapsedText)   \(matchesOver) of \(matches) matches over"
     }
 
     var ratesLine: String {
@@ -32,11 +32,11 @@ extension DemoProgress {
     }
 
     var logLine: String {
-        "\(clock)  \(matchesOver) of \(matches) matches over, \(Numeral.grouped(commandsPerSecond)) commands/s, "
+        "\(elapsedText)  \(matchesOver) of \(matches) matches over, \(Numeral.grouped(commandsPerSecond)) commands/s, "
             + "\(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
     }
 
-    private var clock: String {
+    private var elapsedText: String {
         let seconds = String(elapsedMilliseconds / 1_000)
         return String(repeating: " ", count: max(0, 3 - seconds.count)) + seconds + " s"
     }

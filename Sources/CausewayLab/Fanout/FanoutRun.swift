@@ -124,7 +124,7 @@ final class FanoutRun {
         try wait("workers that read") { () throws(LabError) in
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
-        let beganMilliseconds = Clock.monotonicMilliseconds
+        let beganAtMilliseconds = Clock.monotonicMilliseconds
         let redisBeforeMicroseconds = redisCPUMicroseconds
         var writtenCount = 0
         var settledCount = 0
@@ -155,7 +155,7 @@ final class FanoutRun {
             throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
         }
         return JoinCost(
-            milliseconds: Clock.monotonicMilliseconds - beganMilliseconds,
+            milliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds,
             redisCPUMicroseconds: redisCPUMicroseconds - redisBeforeMicroseconds
         )
     }

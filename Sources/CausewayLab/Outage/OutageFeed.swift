@@ -71,7 +71,7 @@ struct OutageFeed {
             version: Version(timestamp: timestamp, sequence: number),
             alert: hasAlert ? "Alert \(number) of \(activity)" : nil,
             stateDigest: Self.contentState(activity, number).withUnsafeBytes { LoggedDigest.hexadecimal($0) },
-            producedMilliseconds: nowMilliseconds,
+            producedAtMilliseconds: nowMilliseconds,
             isValid: !isFarFuture
         )
     }

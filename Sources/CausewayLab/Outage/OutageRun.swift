@@ -85,10 +85,10 @@ final class OutageRun {
     // MARK: - Playing
 
     private func play() throws(LabError) {
-        let beganMilliseconds = Clock.monotonicMilliseconds
+        let beganAtMilliseconds = Clock.monotonicMilliseconds
         firstCommandMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
-            let elapsedMilliseconds = Clock.monotonicMilliseconds - beganMilliseconds
+            let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
             for index in feeds.indices { try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer) }
             if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
                 steps.removeFirst()
@@ -170,7 +170,7 @@ final class OutageRun {
             guard !simulator.isFrozen else { continue }
             history.screens.merge(try simulator.readScreens(of: app)) { first, _ in first }
         }
-        history.screensReadMilliseconds = Clock.wallMilliseconds
+        history.screensReadAtMilliseconds = Clock.wallMilliseconds
     }
 
     private var findings: OutageFindings {

@@ -132,7 +132,7 @@ final class OutageSimulator {
     private static func parsePush(_ line: [String: Any]) -> OutageHistory.Push? {
         guard let activity = line["activity"] as? String, let milliseconds = line["time"] as? Int64 else { return nil }
         return OutageHistory.Push(
-            arrivalMilliseconds: milliseconds,
+            arrivedAtMilliseconds: milliseconds,
             status: line["status"] as? Int ?? 0,
             activity: activity,
             timestamp: line["timestamp"] as? Int64 ?? 0,

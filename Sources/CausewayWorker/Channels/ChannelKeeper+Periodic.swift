@@ -254,10 +254,10 @@ extension ChannelKeeper {
             else { return }
             var plannedEntry = currentEntry
             plannedEntry.isPublished = nil
-            let storedUntilMilliseconds = entry.storage == .newest ? end.storedUntilMilliseconds : 0
+            let storedUntilWallMilliseconds = entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
             plannedEntry.deleteAfterMilliseconds = max(
                 end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-                storedUntilMilliseconds
+                storedUntilWallMilliseconds
             )
             guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
             // A start may have been admitted since the check. Its request may have found no planned deletion

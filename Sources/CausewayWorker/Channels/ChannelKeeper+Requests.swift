@@ -6,7 +6,7 @@ package struct ChannelRequest: Sendable, Hashable {
         case wanted
         /// The audience's end was admitted. APNs may deliver the stored message until this time, UNIX
         /// milliseconds; 0 if APNs stores no message.
-        case ended(storedUntilMilliseconds: Int64)
+        case ended(storedUntilWallMilliseconds: Int64)
         /// APNs no longer has this channel.
         case lost(channel: String)
     }
@@ -75,11 +75,11 @@ extension ChannelKeeper {
                     respond(request, .channel(try await ensureChannel(of: request.audience, at: managedEnvironment)))
                 case .lost(let channel):
                     respond(request, .channel(try await replace(channel, of: request.audience, at: managedEnvironment)))
-                case .ended(let storedUntilMilliseconds):
+                case .ended(let storedUntilWallMilliseconds):
                     try await planDeletionAfterEnd(
                         of: request.audience,
                         at: managedEnvironment,
-                        storedUntilMilliseconds: storedUntilMilliseconds
+                        storedUntilWallMilliseconds: storedUntilWallMilliseconds
                     )
                 }
             } catch {

@@ -281,13 +281,13 @@ package actor ChannelKeeper {
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storedUntilMilliseconds: Int64
+        storedUntilWallMilliseconds: Int64
     )
         async throws(ChannelRefusal)
     {
         let deleteAfterMilliseconds = max(
             nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-            storedUntilMilliseconds
+            storedUntilWallMilliseconds
         )
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {

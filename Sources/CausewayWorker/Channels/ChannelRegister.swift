@@ -227,7 +227,7 @@ final class ChannelRegister {
     /// channel. Returns nil if the audience's newest command is not an end, or if Redis does not know a newest command.
     func readAudienceEnd(
         of entry: ChannelEntry
-    ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {
+    ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)? {
         let field = Array("a".utf8)
         guard let key = audienceRecordKey(entry.app, entry.audience), let value = try hashes.readField(key, field),
             let admitted = try? AudienceInspection(fields: [(field, value)]).admittedVersion, admitted.isEnd

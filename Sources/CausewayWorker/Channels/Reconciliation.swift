@@ -26,10 +26,10 @@ package struct Reconciliation: Equatable, Sendable {
         /// still carry out their requests.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
             // The time from Redis may be any number, so its subtraction must not trap.
-            let lastComparedMilliseconds = (reconciledAtMilliseconds ?? 0) &- Reconciliation.clockSkewMillisecondsMax
+            let lastComparedAtMilliseconds = (reconciledAtMilliseconds ?? 0) &- Reconciliation.clockSkewMillisecondsMax
             let newestMilliseconds = nowMilliseconds - Reconciliation.clockSkewMillisecondsMax
             return intents.contains {
-                $0.createdAtMilliseconds > lastComparedMilliseconds && $0.createdAtMilliseconds <= newestMilliseconds
+                $0.createdAtMilliseconds > lastComparedAtMilliseconds && $0.createdAtMilliseconds <= newestMilliseconds
             }
         }
     }

@@ -142,10 +142,10 @@ struct AssignmentTable {
     /// rereading is complete at once, and the previous end still limits the commits.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
-            let former = entry?.rereading?.endOffset ?? 0
+            let previousEndOffset = entry?.rereading?.endOffset ?? 0
             entry?.rereading = Rereading(
                 identifier: identifier,
-                endOffset: max(former, endOffset),
+                endOffset: max(previousEndOffset, endOffset),
                 isComplete: endOffset == 0
             )
             if endOffset > 0 { entry?.firstUnsettledOffset = endOffset }

@@ -19,13 +19,13 @@ extension Intake {
             return message
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
-        let writtenMilliseconds = message.timestampMilliseconds
+        let writtenAtMilliseconds = message.timestampMilliseconds
         let dueMilliseconds = PausedPartitions.monotonicDueMilliseconds(
             wallDueMilliseconds: DeferredHeaders.readDueMilliseconds(of: message),
-            writtenMilliseconds: writtenMilliseconds,
+            writtenAtMilliseconds: writtenAtMilliseconds,
             now: now
         )
-        guard dueMilliseconds > now.monotonicMilliseconds, writtenMilliseconds > poolRecoveredAtMilliseconds[lane]
+        guard dueMilliseconds > now.monotonicMilliseconds, writtenAtMilliseconds > poolRecoveredAtMilliseconds[lane]
         else {
             return message
         }

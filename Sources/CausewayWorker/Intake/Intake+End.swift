@@ -34,8 +34,8 @@ extension Intake {
 
     /// The deadlines of a stop; nil until a stop is requested.
     var stopSchedule: StopSchedule? {
-        signals.stopRequestedMilliseconds.map {
-            StopSchedule(requestedMilliseconds: $0, drainMilliseconds: drainMilliseconds)
+        signals.stopRequestedAtMilliseconds.map {
+            StopSchedule(requestedAtMilliseconds: $0, drainMilliseconds: drainMilliseconds)
         }
     }
 
@@ -52,7 +52,7 @@ extension Intake {
         loop.refreshClock()
         let schedule =
             stopSchedule
-            ?? StopSchedule(requestedMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
+            ?? StopSchedule(requestedAtMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
         if case .unfinished = consumer.close(
             timeoutMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
         ) {

@@ -4,7 +4,8 @@ import Logging
 import Observability
 import Reactor
 
-/// Partitions that are read again because Redis has lost some of what their records wrote.
+/// The Kafka thread's work on the partitions that are read again, because Redis has lost some of what their records
+/// wrote.
 ///
 /// First the lane settles what is in flight, so that it is not sent twice. This may take `drainMilliseconds` at most.
 /// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
@@ -13,7 +14,7 @@ import Reactor
 ///
 /// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
 /// records wait behind them.
-struct RereadingPartitions {
+struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMilliseconds: Int64 = 10_000
@@ -93,7 +94,7 @@ extension Intake {
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
         rereading.publicationDueMilliseconds =
-            loop.nowMilliseconds + RereadingPartitions.publicationIntervalMilliseconds
+            loop.nowMilliseconds + RereadingState.publicationIntervalMilliseconds
         if loop.nowMilliseconds >= rereading.requestDueMilliseconds, isAnyBrokerUp == true { fetchUnknownOffsets() }
         publishStatus()
     }
@@ -174,7 +175,7 @@ extension Intake {
     private func fetchUnknownOffsets() {
         let unknownStartPartitions = markedPartitions.filter { startOffset(of: $0) == nil }
         guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
-        let timeoutMilliseconds = RereadingPartitions.requestTimeoutMilliseconds
+        let timeoutMilliseconds = RereadingState.requestTimeoutMilliseconds
         announceBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
         if !unknownStartPartitions.isEmpty,
             let offsets = try? consumer.fetchCommittedOffsets(
@@ -196,13 +197,13 @@ extension Intake {
             (rereading.registrationPartitionCount, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
-        rereading.requestDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.requestIntervalMilliseconds
+        rereading.requestDueMilliseconds = loop.nowMilliseconds + RereadingState.requestIntervalMilliseconds
     }
 
     // MARK: - Reading again
 
     private func beginDraining() {
-        rereading.retryDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.retryMilliseconds
+        rereading.retryDueMilliseconds = loop.nowMilliseconds + RereadingState.retryMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -226,7 +227,7 @@ extension Intake {
                     continue
                 }
                 sendOrder(.revoke, request.topicPartition)
-                let endMilliseconds = loop.nowMilliseconds + RereadingPartitions.drainMilliseconds
+                let endMilliseconds = loop.nowMilliseconds + RereadingState.drainMilliseconds
                 rereading.drainingPartitions.append(
                     .init(request: request, startPosition: start, drainEndMilliseconds: endMilliseconds)
                 )
@@ -273,7 +274,7 @@ extension Intake {
                 // Try again later with this partition and those after it. If a broker does not respond for this
                 // partition, it would probably not respond for the next one.
                 loop.refreshClock()
-                rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingPartitions.retryMilliseconds
+                rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingState.retryMilliseconds
                 rereading.drainingPartitions = Array(draining[index...])
                 return
             }

@@ -70,7 +70,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var partitionsWithoutPosition = PartitionsWithoutPosition()
     var unfetchedPartitions = UnfetchedPartitions()
     var emptyAssignment = EmptyAssignmentCheck()
-    var rereading: RereadingPartitions
+    var rereading: RereadingState
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
     /// For each lane: counts and limits the bytes of the records in its inbox.

@@ -14,7 +14,7 @@ struct IntakeSetup: @unchecked Sendable {
     var drainMilliseconds: Int64
     /// The maximum number of bytes of the records in a lane's inbox. Only a record that is alone there may have more.
     var inboxBytesMax: Int
-    var rereading: RereadingPartitions
+    var rereading: RereadingState
     var registry: MetricRegistry
     var logger: Logger
 }

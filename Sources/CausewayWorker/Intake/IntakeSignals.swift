@@ -7,7 +7,7 @@ import Synchronization
 final class IntakeSignals: Sendable {
     /// When a stop was first requested, monotonic milliseconds; 0: not yet. All deadlines of the stop count from this
     /// time (R5).
-    private let firstStopRequestMilliseconds = Atomic<Int64>(0)
+    private let firstStopRequestedAtMilliseconds = Atomic<Int64>(0)
     private let areSettingsOffered = Atomic<Bool>(false)
     private let isStopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
@@ -18,17 +18,17 @@ final class IntakeSignals: Sendable {
         case ended
     }
 
-    var isStopRequested: Bool { stopRequestedMilliseconds != nil }
+    var isStopRequested: Bool { stopRequestedAtMilliseconds != nil }
 
     /// When a stop was first requested, monotonic milliseconds; nil: not yet.
-    var stopRequestedMilliseconds: Int64? {
-        let milliseconds = firstStopRequestMilliseconds.load(ordering: .acquiring)
+    var stopRequestedAtMilliseconds: Int64? {
+        let milliseconds = firstStopRequestedAtMilliseconds.load(ordering: .acquiring)
         return milliseconds == 0 ? nil : milliseconds
     }
 
     func requestStop() {
         let nowMilliseconds = EventLoop.monotonicMilliseconds
-        _ = firstStopRequestMilliseconds.compareExchange(
+        _ = firstStopRequestedAtMilliseconds.compareExchange(
             expected: 0,
             desired: max(1, nowMilliseconds),
             ordering: .acquiringAndReleasing

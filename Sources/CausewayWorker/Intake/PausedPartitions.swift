@@ -37,13 +37,14 @@ struct PausedPartitions {
     ///
     /// - Parameters:
     ///   - wallDueMilliseconds: when the record is due, from its header.
-    ///   - writtenMilliseconds: the timestamp of the record.
-    static func monotonicDueMilliseconds(wallDueMilliseconds: Int64?, writtenMilliseconds: Int64, now: Moment) -> Int64
+    ///   - writtenAtMilliseconds: the timestamp of the record.
+    static func monotonicDueMilliseconds(wallDueMilliseconds: Int64?, writtenAtMilliseconds: Int64, now: Moment)
+        -> Int64
     {
-        guard let wallDueMilliseconds, writtenMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
+        guard let wallDueMilliseconds, writtenAtMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
             return now.monotonicMilliseconds
         }
-        let limitedDueMilliseconds = min(wallDueMilliseconds, writtenMilliseconds + delayMillisecondsMax)
+        let limitedDueMilliseconds = min(wallDueMilliseconds, writtenAtMilliseconds + delayMillisecondsMax)
         return now.monotonicMilliseconds + max(limitedDueMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
     }
 

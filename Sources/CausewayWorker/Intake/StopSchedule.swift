@@ -17,9 +17,9 @@ struct StopSchedule: Equatable {
     let flushEndMilliseconds: Int64
     let endMilliseconds: Int64
 
-    init(requestedMilliseconds: Int64, drainMilliseconds: Int64) {
+    init(requestedAtMilliseconds: Int64, drainMilliseconds: Int64) {
         let closingMilliseconds = min(Self.closingMillisecondsMax, drainMilliseconds / 4)
-        endMilliseconds = requestedMilliseconds + drainMilliseconds
+        endMilliseconds = requestedAtMilliseconds + drainMilliseconds
         drainEndMilliseconds = endMilliseconds - closingMilliseconds
         flushEndMilliseconds = endMilliseconds - min(Self.closingStepMillisecondsMin, closingMilliseconds / 4)
         consumerEndMilliseconds = endMilliseconds - min(2 * Self.closingStepMillisecondsMin, closingMilliseconds / 2)

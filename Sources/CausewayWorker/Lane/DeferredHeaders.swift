@@ -61,7 +61,7 @@ enum DeferredHeaders {
             deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
             deferral.isAlertExpired ? 1 : 0,
-            deferral.serviceFaultCount, deferral.pauseEndMilliseconds,
+            deferral.serviceFaultCount, deferral.pauseEndWallMilliseconds,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
@@ -92,8 +92,8 @@ enum DeferredHeaders {
             let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
             let priorityWithoutAlert = nextNumber(UInt8.self), [0, 5, 10].contains(priorityWithoutAlert),
             let isAlertExpired = nextNumber(UInt8.self), let serviceFaultCount = nextNumber(UInt8.self),
-            let pauseEndMilliseconds = nextNumber(Int64.self),
-            [recordTimestampMilliseconds, receivedAtMilliseconds, registeredAtMilliseconds, pauseEndMilliseconds]
+            let pauseEndWallMilliseconds = nextNumber(Int64.self),
+            [recordTimestampMilliseconds, receivedAtMilliseconds, registeredAtMilliseconds, pauseEndWallMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
@@ -115,7 +115,7 @@ enum DeferredHeaders {
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired == 1,
             serviceFaultCount: serviceFaultCount,
-            pauseEndMilliseconds: pauseEndMilliseconds
+            pauseEndWallMilliseconds: pauseEndWallMilliseconds
         )
     }
 }

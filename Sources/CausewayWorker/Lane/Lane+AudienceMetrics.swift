@@ -43,12 +43,12 @@ extension Lane {
             metrics.set(
                 .audienceOldestRoundAge,
                 appIndex,
-                to: ageMilliseconds(gauges.oldestRoundWaitingSinceMilliseconds)
+                to: ageMilliseconds(gauges.oldestRoundWaitingSinceWallMilliseconds)
             )
             metrics.set(
                 .audienceOldestRangeAge,
                 appIndex,
-                to: ageMilliseconds(gauges.oldestVersionAdmittedMilliseconds)
+                to: ageMilliseconds(gauges.oldestVersionAdmittedAtMilliseconds)
             )
             let outcomeCounts = audiences.memberOutcomeCounts(of: appIndex)
             for outcome in outcomeCounts.indices {

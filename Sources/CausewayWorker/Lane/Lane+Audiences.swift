@@ -13,7 +13,7 @@ extension Lane {
     /// Passes commands in both directions, as far as the core for audiences has room. Both cores' decisions about these
     /// commands are carried out in the same turn.
     func exchangeAudienceCommands() {
-        audiences.membersLastCompleteMilliseconds = mailbox.membersLastCompleteMilliseconds
+        audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.membersAreComplete = !audiences.mayLackMembers
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
@@ -46,7 +46,7 @@ extension Lane {
 
     /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may reply
     /// again before `StoreWatch` notices this.
-    func handleAudienceStoreLoss() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
+    func handleAudienceStoreLoss() { audiences.storeLostAtMilliseconds = now.monotonicMilliseconds }
 
     /// Passes members that join or leave audiences to the core for audiences. Passes the members back to the core for
     /// single activities when the audiences know the change or have refused it for good.

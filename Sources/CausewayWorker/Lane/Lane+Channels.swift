@@ -70,7 +70,7 @@ extension ChannelRequest {
         )
         switch need.kind {
         case .wanted: self.init(.wanted, app: app, audience: audience)
-        case .ended(let until): self.init(.ended(storedUntilMilliseconds: until), app: app, audience: audience)
+        case .ended(let until): self.init(.ended(storedUntilWallMilliseconds: until), app: app, audience: audience)
         case .lost(let channel):
             let environment = "\(channel.environment.name)"
             self.init(.lost(channel: "\(channel.identifier)"), app: app, environment: environment, audience: audience)

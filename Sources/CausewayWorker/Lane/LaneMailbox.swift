@@ -192,7 +192,7 @@ final class LaneMailbox: Sendable {
 
     /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences have
     /// waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
-    var membersLastCompleteMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
+    var membersLastCompleteAtMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
 
     func offerSettings(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 

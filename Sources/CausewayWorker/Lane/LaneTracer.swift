@@ -49,7 +49,7 @@ final class LaneTracer {
     /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
     func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
-        return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
+        return FinishedTrace(trace, view, seed: seed, finishedAtMilliseconds: atMilliseconds)
     }
 
     /// Returns the trace of a command to an audience that was fanned out; nil if the trace is not exported.
@@ -65,7 +65,7 @@ final class LaneTracer {
             view,
             seed: seed,
             admittedAtMilliseconds: admittedAtMilliseconds,
-            finishedMilliseconds: atMilliseconds
+            finishedAtMilliseconds: atMilliseconds
         )
     }
 
@@ -92,7 +92,7 @@ final class LaneTracer {
             range,
             appIndex: appIndex,
             seed: seed,
-            finishedMilliseconds: atMilliseconds
+            finishedAtMilliseconds: atMilliseconds
         )
     }
 

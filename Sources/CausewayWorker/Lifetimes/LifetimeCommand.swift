@@ -30,7 +30,7 @@ struct LifetimeCommand: Equatable {
     ) throws(Obstacle) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
-            let beganMilliseconds = Int64(words[1])
+            let beganAtMilliseconds = Int64(words[1])
         else { throw .foreignClaim }
         key = activity
         isRestart = Self.isRestart(claim)
@@ -39,7 +39,7 @@ struct LifetimeCommand: Equatable {
             value = Self.makeEndCommand(
                 app: app,
                 activity: activity,
-                beganMilliseconds: beganMilliseconds,
+                beganAtMilliseconds: beganAtMilliseconds,
                 nowMilliseconds: nowMilliseconds
             )
             return
@@ -50,7 +50,7 @@ struct LifetimeCommand: Equatable {
             let restart = RestartRecord.compose(
                 start: start,
                 newestUpdate: newestUpdate,
-                restartMilliseconds: beganMilliseconds
+                restartAtMilliseconds: beganAtMilliseconds
             )
         else { throw .damagedStart }
         value = restart
@@ -69,11 +69,11 @@ struct LifetimeCommand: Equatable {
     private static func makeEndCommand(
         app: [UInt8],
         activity: [UInt8],
-        beganMilliseconds: Int64,
+        beganAtMilliseconds: Int64,
         nowMilliseconds: Int64
     ) -> [UInt8] {
         let aps = Array(#"{"event":"end","timestamp":\#(nowMilliseconds / 1_000)}"#.utf8)
-        let identifier = Array(LifetimeCommandIdentifier(beganMilliseconds: beganMilliseconds).text.utf8)
+        let identifier = Array(LifetimeCommandIdentifier(beganAtMilliseconds: beganAtMilliseconds).text.utf8)
         var writer = JSONWriter()
         app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in

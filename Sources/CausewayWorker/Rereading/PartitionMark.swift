@@ -94,8 +94,8 @@ enum MarkStep: Equatable {
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
     ) -> MarkStep {
-        let ownRereading = status.rereading?.identifier
-        let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereading) }
+        let ownRereadingIdentifier = status.rereading?.identifier
+        let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereadingIdentifier) }
         if !lackingPrimaries.isEmpty {
             // A new consumer group begins at a partition's first record, so there is nothing to read again. If
             // Redis loses data in the group's first tenths of a second, before these first marks, no worker
@@ -121,11 +121,14 @@ enum MarkStep: Equatable {
         return outdatedPrimaries.isEmpty ? .keep : .advance(outdatedPrimaries)
     }
 
-    private static func lacksRecords(_ primary: (runIdentifier: String, mark: PartitionMark?), _ ownRereading: UInt64?)
+    private static func lacksRecords(
+        _ primary: (runIdentifier: String, mark: PartitionMark?),
+        _ ownRereadingIdentifier: UInt64?
+    )
         -> Bool
     {
         guard let mark = primary.mark else { return true }
         return !mark.isFromRun(primary.runIdentifier)
-            || mark.rereadingIdentifier != nil && mark.rereadingIdentifier != ownRereading
+            || mark.rereadingIdentifier != nil && mark.rereadingIdentifier != ownRereadingIdentifier
     }
 }

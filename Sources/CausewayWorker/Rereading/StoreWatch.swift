@@ -92,7 +92,7 @@ actor StoreWatch {
     ///
     /// - Returns: false if no primary replied.
     func poll() -> Bool {
-        let beganMilliseconds = EventLoop.monotonicMilliseconds
+        let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = exchange.statuses
         let markNames = statuses.map { Self.markName(topics[Int($0.topic)], $0.partition) }
         let registrationMarkNames = (0..<(exchange.registrationPartitionCount ?? 0))
@@ -101,7 +101,7 @@ actor StoreWatch {
             return false
         }
         if exchange.registrationPartitionCount != nil {
-            evaluateMemberCompleteness(primaries, after: markNames.count, beganMilliseconds: beganMilliseconds)
+            evaluateMemberCompleteness(primaries, after: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
         pollCount += 1
@@ -147,17 +147,17 @@ actor StoreWatch {
     private func evaluateMemberCompleteness(
         _ primaries: [PrimaryMarks.PrimaryReading],
         after count: Int,
-        beganMilliseconds: Int64
+        beganAtMilliseconds: Int64
     ) {
         let marksByPrimary = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }
-        switch memberCompleteness.evaluate(marksByPrimary, nowMilliseconds: beganMilliseconds) {
-        case .complete: reportMemberCompleteness(beganMilliseconds)
+        switch memberCompleteness.evaluate(marksByPrimary, nowMilliseconds: beganAtMilliseconds) {
+        case .complete: reportMemberCompleteness(beganAtMilliseconds)
         case .missing: reportMemberCompleteness(nil)
         case .waitIsOver(let isNew):
             if isNew { log(.membersMissing, [:]) }
-            reportMemberCompleteness(beganMilliseconds)
+            reportMemberCompleteness(beganAtMilliseconds)
         }
     }
 

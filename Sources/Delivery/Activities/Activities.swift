@@ -27,33 +27,35 @@ struct ActivitySlot: BitwiseCopyable {
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var startWait = StartWait()
-    /// The end of the spacing, a monotonic time; 0: there was none. This lane begins no command of the activity
-    /// earlier. The time is also extended for other waits, for example while a Redis server is unavailable or a budget
-    /// of starts is empty. Redis makes the final decision about the spacing.
-    private(set) var spacingEndMilliseconds: Int64 = 0
+    /// This lane begins no command of the activity before this monotonic time; 0: nothing has delayed one. Usually it
+    /// is the end of the spacing after the last push, but Redis makes the final decision about the spacing. A failed
+    /// push, an unavailable Redis server or an empty budget of starts delays the next command too.
+    private(set) var earliestBeginMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierByteCount)
     }
 
-    @inline(__always) func isWithinSpacing(now: Moment) -> Bool { spacingEndMilliseconds > now.monotonicMilliseconds }
+    /// Whether the activity's next command may not begin yet.
+    @inline(__always) func isBeginDelayed(now: Moment) -> Bool { earliestBeginMilliseconds > now.monotonicMilliseconds }
 
-    /// Whether a command waits and the spacing has ended.
-    @inline(__always) func hasCommandToBegin(now: Moment) -> Bool { !waitingList.isEmpty && !isWithinSpacing(now: now) }
+    /// Whether a command waits and may begin.
+    @inline(__always) func hasCommandToBegin(now: Moment) -> Bool { !waitingList.isEmpty && !isBeginDelayed(now: now) }
 
-    /// Whether the activity may have a wait: its spacing, a deferred command that must be read first, or the pause of
-    /// a command that was deferred. This quick test is nearly always false, so the exact tests run rarely.
+    /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read first, or a
+    /// command that was deferred pauses. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || hasDeferralWait }
+    func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasDeferralWait }
 
     /// Whether a wait for a deferred command, or the pause of one, was set, even if it is over.
     @inline(__always) var hasDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
 
-    /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a rider's carrier,
-    /// the wait for a deferred command, the pause of a deferred command. Nil: the activity has no wait.
+    /// Returns the earliest end of the activity's waits, a monotonic time: the delay of its next command, the wait for
+    /// a rider's carrier, the wait for a deferred command, the pause of a deferred command. Nil: the activity has no
+    /// wait.
     @inline(__always)
     func pauseEndMilliseconds(now: Moment) -> Int64? {
-        var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
+        var end = isBeginDelayed(now: now) ? earliestBeginMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
         if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
@@ -70,13 +72,14 @@ struct ActivitySlot: BitwiseCopyable {
     /// Resets `serviceFaultCount`, because a response to a push of this activity shows that APNs works.
     mutating func resetServiceFaultCount() { serviceFaultCount = 0 }
 
-    mutating func extendSpacing(until monotonicMilliseconds: Int64) {
-        spacingEndMilliseconds = max(spacingEndMilliseconds, monotonicMilliseconds)
+    /// Delays the activity's next command until a monotonic time, unless it is already delayed longer.
+    mutating func delayBegin(until monotonicMilliseconds: Int64) {
+        earliestBeginMilliseconds = max(earliestBeginMilliseconds, monotonicMilliseconds)
     }
 
-    /// Restores the spacing that was valid before the last push, because no stream took that push.
-    mutating func restorePreviousSpacing(until monotonicMilliseconds: Int64) {
-        spacingEndMilliseconds = monotonicMilliseconds
+    /// Restores the earliest begin that was valid before the last push, because no stream took that push.
+    mutating func restoreEarliestBegin(_ monotonicMilliseconds: Int64) {
+        earliestBeginMilliseconds = monotonicMilliseconds
     }
 }
 

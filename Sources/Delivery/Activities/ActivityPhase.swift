@@ -22,14 +22,14 @@ enum ActivityPhase: UInt8 {
     /// next phase. While Redis is asked about its deferred lifetime command, an activity may be idle for longer. Next:
     /// `queuedToBegin` when a command joins the waiting list. By `beginNextCommand`: `takingStartToken` or `admitting`
     /// when the first command may be sent; `awaitingReadAhead` while the lane reads ahead; `awaitingCredit` when the
-    /// pool has no free credit; `paused` until the spacing or another wait ends. Without a command and a wait, the slot
-    /// is freed.
+    /// pool has no free credit; `paused` until a command may begin, or until another wait ends. Without a command and a
+    /// wait, the slot is freed.
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
-    /// The activity waits until its spacing has ended, until a deferred command is read again, until the pause of a
-    /// command that was read again is over, or until a rider's carrier is read. The timer is set. Next: `idle` when the
-    /// timer fires; `queuedToBegin` when a command arrives after the spacing.
+    /// The activity waits until its next command may begin, until a deferred command is read again, until the pause of
+    /// a command that was read again is over, or until a rider's carrier is read. The timer is set. Next: `idle` when
+    /// the timer fires; `queuedToBegin` when a command arrives that may begin.
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead

@@ -148,12 +148,12 @@ extension Delivery {
     @inline(__always)
     private func pauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
-        let spacingEndMilliseconds = slot.pointee.spacingEndMilliseconds
-        // The fast path: nearly always the activity has a short spacing or no wait at all.
+        let earliestBeginMilliseconds = slot.pointee.earliestBeginMilliseconds
+        // The fast path: nearly always the activity has a short delay or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasDeferralWait,
-            !exceedsDeferredDelay(spacingEndMilliseconds - now.monotonicMilliseconds)
+            !exceedsDeferredDelay(earliestBeginMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
-        return spacingEndMilliseconds > now.monotonicMilliseconds ? spacingEndMilliseconds : nil
+        return earliestBeginMilliseconds > now.monotonicMilliseconds ? earliestBeginMilliseconds : nil
     }
 
     @inline(never)

@@ -11,11 +11,11 @@ struct DeferralState: BitwiseCopyable {
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
-    var pauseEndMilliseconds: Int64 = 0
+    var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
 
-    func remainingPauseMilliseconds(now: Moment) -> Int64 { max(0, pauseEndMilliseconds - now.wallMilliseconds) }
+    func remainingPauseMilliseconds(now: Moment) -> Int64 { max(0, pauseEndWallMilliseconds - now.wallMilliseconds) }
 
     mutating func noteDeferral(_ cause: DeferralCause) {
         count = count == .max ? .max : count + 1

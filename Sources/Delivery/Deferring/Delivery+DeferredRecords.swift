@@ -48,7 +48,7 @@ extension Delivery {
     /// of its alert.
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
-        let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
+        let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)
         // A start after a lifetime is not in the waiting list yet: Redis first checks the lifetime. So newer commands
         // still wait for this start, until it is admitted. If the check ends it, they wait until
@@ -58,7 +58,7 @@ extension Delivery {
         }
         activities[activity].raiseServiceFaultCount(to: deferral.serviceFaultCount)
         records[record].restore(deferral)
-        records[record].deferral.pauseEndMilliseconds =
+        records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
         if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUUID() }
     }

@@ -87,9 +87,9 @@ extension Delivery {
         pauseMilliseconds: Int64 = 0,
         now: Moment
     ) {
-        let pauseEndMilliseconds =
+        let pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        records[activities[activity].currentCommand].deferral.pauseEndMilliseconds = pauseEndMilliseconds
+        records[activities[activity].currentCommand].deferral.pauseEndWallMilliseconds = pauseEndWallMilliseconds
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         let isStart = records[record].isStart
         activities.enter(.idle, activity)
@@ -173,23 +173,23 @@ extension Delivery {
 
     // MARK: - Activities that may not send yet
 
-    /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
-    /// its next command. If this command is a start, the overdue commands behind it are deferred too.
+    /// Defers the overdue commands of an activity that must wait long: it may not begin a command yet, or its next
+    /// command pauses. If this command is a start, the overdue commands behind it are deferred too.
     mutating func deferOverdueCommands(_ activity: ActivityIndex, now: Moment) {
-        let isSpacingLong = exceedsDeferredDelay(
-            activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds
+        let isDelayLong = exceedsDeferredDelay(
+            activities[activity].earliestBeginMilliseconds - now.monotonicMilliseconds
         )
-        guard isSpacingLong || activities[activity].deferralWait.isPause else { return }
+        guard isDelayLong || activities[activity].deferralWait.isPause else { return }
         var isBehindStart = false
         while let record = activities[activity].waitingList.head,
-            isSpacingLong || isBehindStart
+            isDelayLong || isBehindStart
                 || exceedsDeferredDelay(records[record].deferral.remainingPauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
             if records[record].isStart { isBehindStart = true }
             let awaitsStartBudget = if case .awaitingBudget = records[record].startDraw { true } else { false }
-            deferCommand(record, !isSpacingLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
+            deferCommand(record, !isDelayLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
             removeStaleCommands(activity, now: now)
         }
     }
@@ -202,7 +202,7 @@ extension Delivery {
     @inline(__always)
     func isWaitLong(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        return exceedsDeferredDelay(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
+        return exceedsDeferredDelay(slot.pointee.earliestBeginMilliseconds - now.monotonicMilliseconds)
             || slot.pointee.deferralWait.isPause && isPauseLong(activity, now: now)
     }
 

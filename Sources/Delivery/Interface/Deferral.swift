@@ -44,7 +44,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// failure makes the next pause longer, up to a maximum.
     public var serviceFaultCount: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
-    public var pauseEndMilliseconds: Int64
+    public var pauseEndWallMilliseconds: Int64
 
     public init(
         topic: RecordTopic,
@@ -64,7 +64,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         priorityWithoutAlert: UInt8 = 0,
         isAlertExpired: Bool = false,
         serviceFaultCount: UInt8 = 0,
-        pauseEndMilliseconds: Int64 = 0
+        pauseEndWallMilliseconds: Int64 = 0
     ) {
         self.topic = topic
         self.partition = partition
@@ -83,7 +83,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.priorityWithoutAlert = priorityWithoutAlert
         self.isAlertExpired = isAlertExpired
         self.serviceFaultCount = serviceFaultCount
-        self.pauseEndMilliseconds = pauseEndMilliseconds
+        self.pauseEndWallMilliseconds = pauseEndWallMilliseconds
     }
 }
 
@@ -130,7 +130,7 @@ extension RecordView {
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
             serviceFaultCount: deferralState.serviceFaultCount,
-            pauseEndMilliseconds: deferralState.pauseEndMilliseconds
+            pauseEndWallMilliseconds: deferralState.pauseEndWallMilliseconds
         )
     }
 

@@ -19,14 +19,14 @@ import LiveActivity
 ///      the producer.
 extension Delivery {
     /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable at once. For the
-    /// end of a lifetime and for a final restart, the report waits until the result is acknowledged
+    /// end of a lifetime and for a restart that is not repeated, the report waits until the result is acknowledged
     /// (`FollowUps.endLife`).
     mutating func reportLifetimeEvent(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
         }
-        if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
+        if slot.pointee.isLifetimeEnd || isRestartNotRepeated(slot) {
             // The life leaves the timetable only after this record's result is acknowledged. If the worker
             // dies earlier, the record is read again and must still find the life.
             if removesLife(slot) { records[record].followUps.insert(.endLife) }
@@ -69,9 +69,9 @@ extension Delivery {
         }
     }
 
-    /// Whether this is a start after a lifetime that the keeper must not make again: it has expired, was refused or is
-    /// invalid, or Redis holds it until a token registers.
-    private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    /// Whether this is a start after a lifetime that the keeper must not produce again: it has expired, was refused or
+    /// is invalid, or Redis holds it until a token registers.
+    private func isRestartNotRepeated(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReread else { return false }
         return switch slot.pointee.outcome {
         case .failed, .expired, .held, .unregistered, .invalid: true
@@ -127,28 +127,28 @@ extension Delivery {
     }
 
     private func lifetimeEvent(ofLifetimeCommand slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
-        guard let beganMilliseconds = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .removed }
+        guard let beganAtMilliseconds = lifetimeIdentifier(of: slot)?.beganAtMilliseconds else { return .removed }
         if slot.pointee.isLifetimeRestart {
             // The timetable's entry for this start has the time at which the new life begins. All records of
             // this start name that time, and Redis finds the entry by it.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
-            return isFinalRestart(slot)
-                ? .ended(beganMilliseconds: beganMilliseconds, restartMilliseconds: 0)
-                : .began(atMilliseconds: beganMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+            return isRestartNotRepeated(slot)
+                ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
+                : .began(atMilliseconds: beganAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
-        var restartMilliseconds: Int64 = 0
+        var restartAtMilliseconds: Int64 = 0
         switch slot.pointee.outcome {
-        case .ended: return .endedByAnother(beganMilliseconds: beganMilliseconds)
+        case .ended: return .endedByAnother(beganAtMilliseconds: beganAtMilliseconds)
         case .accepted, .duplicate, .unregistered:
             // The timetable keeps no states that came through an audience. So if a member of an audience was started
             // again, it would show an older state.
             guard !slot.pointee.hasLeftAudiences else { break }
             // Redis supersedes a start that is not newer than the end, and the timestamp of a version is in seconds. So
             // the restart is at least one second after the end.
-            restartMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
+            restartAtMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
-        return .ended(beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
+        return .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
     }
 
     private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeCommandIdentifier? {
@@ -170,7 +170,7 @@ extension Delivery {
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
-            beganMilliseconds: identifier?.beganMilliseconds ?? 0,
+            beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
             // If the timetable keeps a newer state than the one that this start shows, Redis refuses the start, and
             // the keeper makes another. A start whose push was attempted names no state, so that Redis does not refuse
             // it: the attempt may have begun an activity, and another start could begin a second one.

@@ -26,12 +26,12 @@ extension Delivery {
                 activities.enter(.inFlight, activity)
                 lastOfferedPush = OfferedPush(
                     record: record,
-                    spacingEndMilliseconds: activities[activity].spacingEndMilliseconds
+                    previousEarliestBeginMilliseconds: activities[activity].earliestBeginMilliseconds
                 )
                 // The spacing counts from the sending. The push may have waited for its stream since its
                 // admission.
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
-                activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacingMilliseconds)
+                activities[activity].delayBegin(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
                 countPush()
                 return record
@@ -41,21 +41,21 @@ extension Delivery {
     }
 
     /// Whether the activity's newer state replaces this push at once. The push waits for a stream. A start is always
-    /// replaced. Any other push is replaced in two cases: its activity's spacing is over, so the newer state may be
-    /// sent at once; or the lane has read ahead after an outage of APNs since the push was admitted.
+    /// replaced. Any other push is replaced in two cases: the activity's next command may begin, so the newer state may
+    /// be sent at once; or the lane has read ahead after an outage of APNs since the push was admitted.
     func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
+        if records[record].isStart || !activities[activity].isBeginDelayed(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
         return records[record].admittedAtMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
-    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the spacing as it
-    /// was before `takeNextPush`, so that a newer state can still replace the push.
+    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the earliest
+    /// begin as it was before `takeNextPush`, so that a newer state can still replace the push.
     public mutating func pushNotSent(_ record: RecordIndex) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
-        activities[activity].restorePreviousSpacing(until: lastOfferedPush.spacingEndMilliseconds)
+        activities[activity].restoreEarliestBegin(lastOfferedPush.previousEarliestBeginMilliseconds)
         records[record].uncountAttempt()
         uncountPush()
         lastOfferedPush = OfferedPush()
@@ -127,5 +127,5 @@ extension Delivery {
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.null`: none.
     var record = RecordIndex.null
-    var spacingEndMilliseconds: Int64 = 0
+    var previousEarliestBeginMilliseconds: Int64 = 0
 }

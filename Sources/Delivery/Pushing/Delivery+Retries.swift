@@ -33,7 +33,7 @@ extension Delivery {
             return awaitService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
         }
         let dueMilliseconds = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
-        activities[activity].extendSpacing(until: dueMilliseconds)
+        activities[activity].delayBegin(until: dueMilliseconds)
         activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
     }
 
@@ -48,8 +48,8 @@ extension Delivery {
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
-    /// commands of the pool can begin. If a newer state arrives, it replaces the command and waits only until the
-    /// spacing ends.
+    /// commands of the pool can begin. If a newer state arrives, it replaces the command and waits only until it may
+    /// begin.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
@@ -96,14 +96,14 @@ extension Delivery {
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
-    /// Replaces the current command, which waits for a retry, by a command that arrived. That command begins when the
-    /// spacing has ended.
+    /// Replaces the current command, which waits for a retry, by a command that arrived. That command begins as soon as
+    /// it may.
     mutating func replaceRetry(of activity: ActivityIndex, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit
-        let spacingEndMilliseconds = activities[activity].spacingEndMilliseconds
-        if spacingEndMilliseconds > now.monotonicMilliseconds {
-            activities.enter(.paused, activity, untilMilliseconds: spacingEndMilliseconds)
+        let earliestBeginMilliseconds = activities[activity].earliestBeginMilliseconds
+        if earliestBeginMilliseconds > now.monotonicMilliseconds {
+            activities.enter(.paused, activity, untilMilliseconds: earliestBeginMilliseconds)
         } else {
             activities.enter(.queuedToBegin, activity)
         }

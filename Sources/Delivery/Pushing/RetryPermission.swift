@@ -13,16 +13,16 @@ public struct RetryPermission: Sendable {
     /// One bit for each of the last responses that count (``noteResponse(_:)``), 1 for *accepted*; the newest is the
     /// lowest bit. The type must have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
-    private var lastSentMilliseconds = Int64.min
+    private var lastSentAtMilliseconds = Int64.min
 
     public init() {}
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
         isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
-            || lastSentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
+            || lastSentAtMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
     }
 
-    public mutating func noteSentPush(now: Moment) { lastSentMilliseconds = now.monotonicMilliseconds }
+    public mutating func noteSentPush(now: Moment) { lastSentAtMilliseconds = now.monotonicMilliseconds }
 
     public mutating func noteResponse(_ disposition: PushResult.Disposition) {
         switch disposition {

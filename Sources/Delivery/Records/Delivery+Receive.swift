@@ -85,8 +85,8 @@ extension Delivery {
             identifier = command.identifier
             // The worker that first read a deferred command has accepted the timestamp. That worker's clock may be
             // ahead of this worker's clock. So the time of the first receipt counts, if that time is later than now.
-            let firstReceivedSeconds = (deferral?.receivedAtMilliseconds ?? 0) / 1_000
-            try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedSeconds))
+            let firstReceivedAtSeconds = (deferral?.receivedAtMilliseconds ?? 0) / 1_000
+            try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
             guard let appIndex = appIndex(named: command.app, in: value) else {
                 let detail = "app: is not configured"
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)

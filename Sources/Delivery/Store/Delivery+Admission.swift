@@ -46,7 +46,7 @@ extension Delivery {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policyIndex]
         let pauseMilliseconds = records[record].pauseForStartBudget(milliseconds: milliseconds, by: policy, now: now)
-        activities[activity].extendSpacing(until: now.monotonicMilliseconds + pauseMilliseconds)
+        activities[activity].delayBegin(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endCurrentCommand(activity, now: now)
     }
@@ -61,7 +61,7 @@ extension Delivery {
         case .wait:
             let waitMillisecondsMax = policies[records[record].policyIndex].pace.throttledSpacingMillisecondsMax
             activities[activity]
-                .extendSpacing(
+                .delayBegin(
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
                 )
             putBackCurrentCommand(of: activity, now: now)
@@ -169,7 +169,7 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             return endCurrentCommand(activity, now: now)
         }
-        activities[activity].extendSpacing(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
+        activities[activity].delayBegin(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
         guard hasPool, slot.pointee.tokenByteCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReplyReason : "no key for this environment"

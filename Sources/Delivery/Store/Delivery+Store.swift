@@ -48,7 +48,7 @@ extension Delivery {
         let activity = records[ticket.record].activity
         recordsAwaitingStore -= 1
         acknowledge(ticket.record)
-        activities[activity].extendSpacing(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
+        activities[activity].delayBegin(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endCurrentCommand(activity, now: now)
     }

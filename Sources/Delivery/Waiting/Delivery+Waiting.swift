@@ -272,7 +272,7 @@ extension Delivery {
         case .idle, .paused:
             // The activity may be paused for a rider that waits for its carrier. This command may be that
             // carrier, so do not wait for the timer.
-            guard !activities[activity].isWithinSpacing(now: now) else { return }
+            guard !activities[activity].isBeginDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
             guard isCurrentCommandSuperseded(of: activity) else { return }

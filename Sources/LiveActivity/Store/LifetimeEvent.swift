@@ -16,16 +16,16 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     case removed
     /// The command by which Causeway ends this life has ended the activity, or it has failed or expired. Also reported
     /// if Causeway could not start the activity again. The timetable ignores this event if the life in the timetable
-    /// did not begin at `beganMilliseconds`.
+    /// did not begin at `beganAtMilliseconds`.
     ///
     /// If the timetable keeps the activity's start, a new start is due at once, and the new life begins at
-    /// `restartMilliseconds`. If no start is kept or `restartMilliseconds` is 0, the timetable removes the
+    /// `restartAtMilliseconds`. If no start is kept or `restartAtMilliseconds` is 0, the timetable removes the
     /// activity.
-    case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)
+    case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because it had admitted another end of the
     /// activity. The timetable keeps the life at first: the other end may still be under way, and then reports how
     /// the life ended. After many claims the other end seems to be lost, and the timetable removes the activity.
-    case endedByAnother(beganMilliseconds: Int64)
+    case endedByAnother(beganAtMilliseconds: Int64)
 }
 
 /// A command that the timetable keeps so that its activity can be started again: the newest start, or the newest

@@ -148,12 +148,12 @@ public struct StoreCall<Bytes> {
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`. (R34)
         case reportLifetimeEvent(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
-        /// Asks whether the timetable still has the life that began at `beganMilliseconds`. Reply: `retry` if
+        /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if
         /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or
         /// for longer if workers have claimed it more than once.
         /// - Parameter stateVersion: the version of the state that a start would show; nil for an end. If the
         ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
-        case checkLifetime(beganMilliseconds: Int64, stateVersion: Version?, leaseMilliseconds: Int64)
+        case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, leaseMilliseconds: Int64)
     }
 }
 

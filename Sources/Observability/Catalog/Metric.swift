@@ -175,9 +175,9 @@ public struct MetricDefinition: Sendable {
         public var divisor: Int64
 
         static func count(_ name: String) -> Unit { Unit(name: name, divisor: 1) }
-        static let secondsInMicroseconds = Unit(name: "seconds", divisor: 1_000_000)
-        static let secondsInMilliseconds = Unit(name: "seconds", divisor: 1_000)
-        static let ratioInMillionths = Unit(name: "0 to 1", divisor: 1_000_000)
+        static let secondsStoredAsMicroseconds = Unit(name: "seconds", divisor: 1_000_000)
+        static let secondsStoredAsMilliseconds = Unit(name: "seconds", divisor: 1_000)
+        static let ratioStoredAsMillionths = Unit(name: "0 to 1", divisor: 1_000_000)
         static let flag = Unit(name: "0 or 1", divisor: 1)
     }
 

@@ -121,7 +121,7 @@ extension MetricCatalog {
         .gauge(
             .audienceOldestRoundAge,
             "causeway_audience_oldest_round_seconds",
-            .secondsInMilliseconds,
+            .secondsStoredAsMilliseconds,
             [.configuredApp],
             .lanes(.highest),
             "Age of the oldest round with members that have not had their turn, counted from the "
@@ -132,7 +132,7 @@ extension MetricCatalog {
         .gauge(
             .audienceOldestRangeAge,
             "causeway_audience_oldest_range_seconds",
-            .secondsInMilliseconds,
+            .secondsStoredAsMilliseconds,
             [.configuredApp],
             .lanes(.highest),
             "Time since the admission of the oldest command that is unfinished in some range; 0 if there is none.",

@@ -76,7 +76,7 @@ extension MetricCatalog {
         .gauge(
             .oldestUnsettledAge,
             "causeway_oldest_unsettled_seconds",
-            .secondsInMilliseconds,
+            .secondsStoredAsMilliseconds,
             [.partition],
             .lanes(.perLane),
             "Age of the oldest received and unsettled record in the partition; 0 if there is none.",

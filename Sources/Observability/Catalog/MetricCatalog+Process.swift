@@ -3,7 +3,7 @@ extension MetricCatalog {
         .gauge(
             .laneBusyRatio,
             "causeway_lane_busy_ratio",
-            .ratioInMillionths,
+            .ratioStoredAsMillionths,
             [.lane],
             .lanes(.perLane),
             "Share of wall time that the lane worked, over about ten seconds.",
@@ -12,7 +12,7 @@ extension MetricCatalog {
         .counter(
             .laneBusySeconds,
             "causeway_lane_busy_seconds_total",
-            .secondsInMicroseconds,
+            .secondsStoredAsMicroseconds,
             [.lane],
             .lanes(.perLane),
             "Wall time that the lane worked.",
@@ -21,7 +21,7 @@ extension MetricCatalog {
         .gauge(
             .kafkaThreadBusyRatio,
             "causeway_kafka_thread_busy_ratio",
-            .ratioInMillionths,
+            .ratioStoredAsMillionths,
             [],
             .kafka,
             "Share of wall time that the Kafka thread worked or waited for a broker's answer, over about ten seconds.",
@@ -30,7 +30,7 @@ extension MetricCatalog {
         .counter(
             .kafkaThreadBusySeconds,
             "causeway_kafka_thread_busy_seconds_total",
-            .secondsInMicroseconds,
+            .secondsStoredAsMicroseconds,
             [],
             .kafka,
             "Wall time that the Kafka thread worked or waited for a broker's answer.",
@@ -39,7 +39,7 @@ extension MetricCatalog {
         .gauge(
             .turnAge,
             "causeway_turn_age_seconds",
-            .secondsInMilliseconds,
+            .secondsStoredAsMilliseconds,
             [.thread],
             .readOnRequest,
             "Time since the thread last completed a turn of its event loop.",
@@ -132,7 +132,7 @@ extension MetricCatalog {
         .counter(
             .processCPU,
             "process_cpu_seconds_total",
-            .secondsInMicroseconds,
+            .secondsStoredAsMicroseconds,
             [],
             .readOnRequest,
             "CPU time, user and system.",
@@ -177,7 +177,7 @@ extension MetricCatalog {
         .gauge(
             .processStartTime,
             "process_start_time_seconds",
-            .secondsInMilliseconds,
+            .secondsStoredAsMilliseconds,
             [],
             .readOnRequest,
             "Start time of the process, UNIX time.",
@@ -265,7 +265,7 @@ extension MetricDefinition {
             metric: metric,
             name: name,
             kind: .histogram(bounds),
-            unit: .secondsInMicroseconds,
+            unit: .secondsStoredAsMicroseconds,
             source: .lanes(.sum),
             dimensions: dimensions,
             help: help,

@@ -107,7 +107,7 @@ package enum MetricCatalog {
         .gauge(
             .retryBudget,
             "causeway_retry_budget_ratio",
-            .ratioInMillionths,
+            .ratioStoredAsMillionths,
             [.configuredApp],
             .lanes(.lowest),
             "The part of the retry budget that is left, 0 to 1; the lowest of the lanes.",
@@ -249,7 +249,7 @@ package enum MetricCatalog {
         .gauge(
             .providerTokenAge,
             "causeway_provider_token_age_seconds",
-            .secondsInMilliseconds,
+            .secondsStoredAsMilliseconds,
             [.signer],
             .lanes(.highest),
             "Age of the provider token that the last minute's pushes used or wait for; 0 "

@@ -47,9 +47,9 @@ public struct ThreadMetrics: ~Copyable {
         _ metric: Metric,
         _ firstDimensionIndex: Int = 0,
         _ secondDimensionIndex: Int = 0,
-        by amount: Int64 = 1
+        by increment: Int64 = 1
     ) {
-        increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: amount)
+        increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: increment)
     }
 
     /// Sets a gauge, or a counter that other code counts.
@@ -81,8 +81,8 @@ public struct ThreadMetrics: ~Copyable {
 
     /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under
     /// ThreadSanitizer in a non-copyable struct.
-    private func increase(_ cellIndex: Int, by amount: Int64) {
-        cells[cellIndex] = cells[cellIndex] &+ amount
+    private func increase(_ cellIndex: Int, by increment: Int64) {
+        cells[cellIndex] = cells[cellIndex] &+ increment
     }
 
     private func cellIndex(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {

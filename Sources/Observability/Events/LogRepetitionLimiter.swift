@@ -34,7 +34,7 @@ struct LogRepetitionLimiter {
     private struct Subject {
         var failure: Failure
         var digest: Int
-        var lastSeenMilliseconds: Int64
+        var lastSeenAtMilliseconds: Int64
         var nextLineMilliseconds: Int64
         var intervalMilliseconds: Int64
         var suppressedCount: UInt64 = 0
@@ -59,7 +59,7 @@ struct LogRepetitionLimiter {
                 Subject(
                     failure: Failure(kind, fields),
                     digest: digest,
-                    lastSeenMilliseconds: nowMilliseconds,
+                    lastSeenAtMilliseconds: nowMilliseconds,
                     nextLineMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
@@ -68,8 +68,8 @@ struct LogRepetitionLimiter {
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
-        let isRare = nowMilliseconds - subject.lastSeenMilliseconds >= Self.intervalMillisecondsMax
-        subject.lastSeenMilliseconds = nowMilliseconds
+        let isRare = nowMilliseconds - subject.lastSeenAtMilliseconds >= Self.intervalMillisecondsMax
+        subject.lastSeenAtMilliseconds = nowMilliseconds
         guard nowMilliseconds >= subject.nextLineMilliseconds else {
             subject.suppressedCount &+= 1
             return nil
@@ -108,7 +108,7 @@ struct LogRepetitionLimiter {
     private mutating func add(_ subject: Subject) {
         guard subjects.count == Self.subjectsMax,
             let oldestIndex = subjects.indices.min(by: {
-                subjects[$0].lastSeenMilliseconds < subjects[$1].lastSeenMilliseconds
+                subjects[$0].lastSeenAtMilliseconds < subjects[$1].lastSeenAtMilliseconds
             })
         else { return subjects.append(subject) }
         let oldestSubject = subjects[oldestIndex]

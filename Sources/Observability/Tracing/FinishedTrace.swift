@@ -36,13 +36,13 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     var admittedAtMilliseconds: Int64
     var sentAtMilliseconds: Int64
     var responseAtMilliseconds: Int64
-    var finishedMilliseconds: Int64
+    var finishedAtMilliseconds: Int64
 
     /// - Parameters:
     ///   - trace: the trace that came with the record, or that begins here.
     ///   - seed: the lane's seed for span ids. If the lane produces a record's result twice, the spans get the same
     ///     ids.
-    public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
+    public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtMilliseconds: Int64) {
         // Only the record's first result has the root span. A record that brings a token may have further
         // results: those of the held commands that the token releases.
         let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
@@ -66,7 +66,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         admittedAtMilliseconds = view.admittedAtMilliseconds
         sentAtMilliseconds = view.sentAtMilliseconds
         responseAtMilliseconds = view.responseAtMilliseconds
-        self.finishedMilliseconds = finishedMilliseconds
+        self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 
     /// Makes the report of a command to an audience that was fanned out.
@@ -77,9 +77,9 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         _ view: RecordView,
         seed: UInt64,
         admittedAtMilliseconds: Int64,
-        finishedMilliseconds: Int64
+        finishedAtMilliseconds: Int64
     ) {
-        self.init(trace, view, seed: seed, finishedMilliseconds: finishedMilliseconds)
+        self.init(trace, view, seed: seed, finishedAtMilliseconds: finishedAtMilliseconds)
         recordOutcome = .fannedOut
         self.admittedAtMilliseconds = admittedAtMilliseconds
     }
@@ -91,7 +91,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         _ range: FinishedRange,
         appIndex: Int,
         seed: UInt64,
-        finishedMilliseconds: Int64
+        finishedAtMilliseconds: Int64
     ) {
         context = Self.context(of: trace, offset: range.offset, earlierResultCount: 0, seed: seed)
         parentSpanIdentifier = trace.context.span
@@ -108,7 +108,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         admittedAtMilliseconds = -1
         sentAtMilliseconds = -1
         responseAtMilliseconds = -1
-        self.finishedMilliseconds = finishedMilliseconds
+        self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 
     /// Returns the trace context with the span for a record. The span id follows from the seed, the parent, the offset

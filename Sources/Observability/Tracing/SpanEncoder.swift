@@ -115,7 +115,7 @@ package struct SpanEncoder: Sendable {
             parent: trace.parentSpanIdentifier,
             name: "consume \(topic)",
             kind: .consumer,
-            times: (trace.receivedAtMilliseconds, trace.finishedMilliseconds),
+            times: (trace.receivedAtMilliseconds, trace.finishedAtMilliseconds),
             attributes: attributes
         )
     }

@@ -92,7 +92,7 @@ extension ActivityReport {
 
     private var lifeText: String {
         guard let endMilliseconds = updatesUntilMilliseconds else { return "not begun" }
-        let beginText = "began \(agoText(endMilliseconds - Self.updatePeriodMilliseconds))"
+        let beginText = "began \(agoText(endMilliseconds - Self.updatableMilliseconds))"
         if newestVersion?.isEnd == true, lifetimeEndsAtMilliseconds != nil {
             return "\(beginText); its lifetime has ended it"
         }
@@ -108,7 +108,7 @@ extension ActivityReport {
 
     /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
     /// ``updatesUntilMilliseconds``.
-    private static let updatePeriodMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
+    private static let updatableMilliseconds = StoreLimits.updatableSeconds * 1_000
 }
 
 extension ActivityInspection.VersionState {

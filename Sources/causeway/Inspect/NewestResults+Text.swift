@@ -22,14 +22,15 @@ extension NewestResults {
         let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.integerValue }
             .first
         let superseded = record["superseded"]?.integerValue.map { "\($0) superseded" }
-        let dropped: String? =
+        let droppedFieldsText: String? =
             if case .array(let names)? = record["dropped"] {
                 "without " + names.compactMap { $0.text }.joined(separator: ", ")
             } else {
                 nil
             }
         let cause = record["cause"]?.text.map { "because of its \($0)" }
-        let remarks = [record["reason"]?.text, cause, superseded, dropped].compactMap(\.self).joined(separator: ", ")
+        let remarks = [record["reason"]?.text, cause, superseded, droppedFieldsText].compactMap(\.self)
+            .joined(separator: ", ")
         let priority = record["priority"]?.integerValue
             .map { record["demoted"] == .boolean(true) ? "10, sent at \($0)" : "\($0)" }
         return [

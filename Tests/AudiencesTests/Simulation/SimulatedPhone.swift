@@ -15,7 +15,7 @@ struct SimulatedPhone {
     var wasMemberThroughout = true
     var hasLeft = false
     /// When the core reported the member's leave as done, in virtual milliseconds.
-    var leftAcknowledgedMilliseconds = Int64.max
+    var leftAcknowledgedAtMilliseconds = Int64.max
     /// Whether the member got a state when it joined. This state may be newer than the state of a round that
     /// reaches the member later.
     var hasGotStateOnJoin = false

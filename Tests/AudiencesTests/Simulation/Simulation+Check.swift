@@ -26,7 +26,7 @@ extension Simulation {
             if gauges.roundCount > worker.core.roundsInProgress {
                 violations.append("more rounds are shown than there are")
             }
-            for since in [gauges.oldestRoundWaitingSinceMilliseconds, gauges.oldestVersionAdmittedMilliseconds]
+            for since in [gauges.oldestRoundWaitingSinceWallMilliseconds, gauges.oldestVersionAdmittedAtMilliseconds]
                 .compactMap({ $0 })
             {
                 if (gauges.roundCount == 0 && !hasPassedOverRecords) || since > nowMilliseconds
@@ -35,7 +35,7 @@ extension Simulation {
                     violations.append("the oldest round of \(gauges.roundCount) is of \(since), at \(nowMilliseconds)")
                 }
             }
-            if gauges.oldestRoundWaitingSinceMilliseconds != nil || worker.core.commandsInProgress > 0 {
+            if gauges.oldestRoundWaitingSinceWallMilliseconds != nil || worker.core.commandsInProgress > 0 {
                 isReached = false
             }
         }

@@ -73,7 +73,7 @@ extension Simulation {
         switch random.number(0...2) {
         case 0:
             phones[known]?.hasLeft = true
-            phones[known]?.leftAcknowledgedMilliseconds = .max
+            phones[known]?.leftAcknowledgedAtMilliseconds = .max
         case 1:
             // The old token is dead as soon as the phone has a new one, also before a worker has read the registration.
             // Pushes to the old token reach nobody.
@@ -167,7 +167,7 @@ extension Simulation {
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
                 continue
             }
-            if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = nowMilliseconds }
+            if change.isLeaving { phones[change.name]?.leftAcknowledgedAtMilliseconds = nowMilliseconds }
             // If there are enough streams, a new member shows the newest state before its registration
             // settles.
             if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streams >= 10, !phone.hasLeft,
@@ -186,10 +186,10 @@ extension Simulation {
     /// may get pushes that were in flight, or for which its page had been read.
     func checkHasNotLeft(_ token: String) {
         guard let name = phoneNamesByToken[token], let phone = phones[name], phone.hasLeft,
-            phone.leftAcknowledgedMilliseconds < nowMilliseconds - 1_000
+            phone.leftAcknowledgedAtMilliseconds < nowMilliseconds - 1_000
         else { return }
         violations.append(
-            "\(name.suffix(12)) is sent to at \(nowMilliseconds), and has left at \(phone.leftAcknowledgedMilliseconds)"
+            "\(name.suffix(12)) is sent to at \(nowMilliseconds), and has left at \(phone.leftAcknowledgedAtMilliseconds)"
         )
     }
 }

@@ -62,7 +62,7 @@ extension Simulation {
         // without its data, and the workers lose their connections to it.
         guard random.chance(500) else { return }
         storeAwayUntilMilliseconds = nowMilliseconds + Int64(random.number(1...3_000))
-        for worker in workers { worker.core.storeLostMilliseconds = nowMilliseconds }
+        for worker in workers { worker.core.storeLostAtMilliseconds = nowMilliseconds }
     }
 
     /// Makes each worker read the marks, about once a second. The worker gets the reply a little later. The reply
@@ -74,13 +74,13 @@ extension Simulation {
             return
         }
         wipe.nextPollMilliseconds = nowMilliseconds + SimulatedWipe.pollMilliseconds
-        let (beganMilliseconds, hasAllMembers) = (nowMilliseconds, wipe.hasAllMembers)
+        let (beganAtMilliseconds, hasAllMembers) = (nowMilliseconds, wipe.hasAllMembers)
         for worker in workers {
             let replyAtMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax))
             scheduledEvents.append(
                 (
                     replyAtMilliseconds,
-                    { worker.core.membersLastCompleteMilliseconds = hasAllMembers ? beganMilliseconds : .min }
+                    { worker.core.membersLastCompleteAtMilliseconds = hasAllMembers ? beganAtMilliseconds : .min }
                 )
             )
         }
@@ -119,7 +119,7 @@ extension Simulation {
 
     func noteClaim(of range: SegmentRange, _ worker: SimulatedWorker) {
         guard !wipe.hasAllMembers, !worker.core.mayLackMembers,
-            worker.core.membersLastCompleteMilliseconds <= wipe.atMilliseconds
+            worker.core.membersLastCompleteAtMilliseconds <= wipe.atMilliseconds
         else { return }
         wipe.unnoticedRanges.insert(range)
     }

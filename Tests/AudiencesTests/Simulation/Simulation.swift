@@ -102,7 +102,7 @@ final class Simulation {
         let worker = SimulatedWorker(number: createdWorkerCount, parameters: parameters, seed: random.next())
         // A new worker does not know whether the store has all members, until it has read the marks for the first
         // time. In runs of other kinds nothing reads the marks, and no audience waits.
-        if parameters.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
+        if parameters.kind == .wipes { worker.core.membersLastCompleteAtMilliseconds = .min }
         return worker
     }
 

@@ -84,7 +84,7 @@ struct OutageHourTests {
     @Test func `Pushes that the host reads from old sockets do not count`() {
         var pushes = PushesAfterReturn()
         func makePush(_ timestamp: Int64) -> OutageHistory.Push {
-            OutageHistory.Push(arrivalMilliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
+            OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
         }
         pushes.add(makePush(1_000), isNewest: true)
         pushes.recordHostOutage(atSeconds: 1_001)
@@ -100,10 +100,10 @@ struct OutageHourTests {
     @Test func `A push is recognized by its state`() {
         var recent = RecentCommands()
         for number in 1...100 { recent.append(makeCommand(UInt64(number))) }
-        let newest = OutageHistory.Push(arrivalMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 100")
+        let newest = OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 100")
         #expect(recent.command(of: newest)?.version.sequence == 100)
         #expect(recent.newestCommand(of: "a")?.version.sequence == 100)
-        let forgotten = OutageHistory.Push(arrivalMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 1")
+        let forgotten = OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 1")
         #expect(recent.command(of: forgotten) == nil)
     }
 
@@ -114,7 +114,7 @@ struct OutageHourTests {
             event: .update,
             version: Version(timestamp: 1_790_000_000, sequence: number),
             stateDigest: "state \(number)",
-            producedMilliseconds: 0
+            producedAtMilliseconds: 0
         )
     }
 }

@@ -56,7 +56,7 @@ struct OutageReportTests {
                     event: .update,
                     version: Version(timestamp: 1, sequence: number),
                     stateDigest: "a-\(number)",
-                    producedMilliseconds: 1_000
+                    producedAtMilliseconds: 1_000
                 )
             )
         }
@@ -75,7 +75,7 @@ struct OutageReportTests {
         var history = OutageHistory()
         for (activity, milliseconds) in [("a", Int64(1_000)), ("a", 5_000), ("a", 6_000), ("b", 6_000)] {
             history.pushes.append(
-                OutageHistory.Push(arrivalMilliseconds: milliseconds, status: 200, activity: activity, effect: .shown)
+                OutageHistory.Push(arrivedAtMilliseconds: milliseconds, status: 200, activity: activity, effect: .shown)
             )
         }
         history.commands.append(
@@ -85,7 +85,7 @@ struct OutageReportTests {
                 event: .update,
                 version: Version(timestamp: 1, sequence: 1),
                 stateDigest: "a-1",
-                producedMilliseconds: 1_000
+                producedAtMilliseconds: 1_000
             )
         )
         let expectationChecker = OutageExpectationChecker(

@@ -30,7 +30,7 @@ struct TestHistory {
                 ),
                 alert: alert ? "Alert \(number)" : nil,
                 stateDigest: "\(activity)-\(number)",
-                producedMilliseconds: Self.beginMilliseconds + milliseconds,
+                producedAtMilliseconds: Self.beginMilliseconds + milliseconds,
                 expirationMilliseconds: expiresAtMilliseconds.map { Self.beginMilliseconds + $0 },
                 isValid: isValid
             )
@@ -47,7 +47,7 @@ struct TestHistory {
     ) {
         history.pushes.append(
             OutageHistory.Push(
-                arrivalMilliseconds: Self.beginMilliseconds + milliseconds,
+                arrivedAtMilliseconds: Self.beginMilliseconds + milliseconds,
                 status: status,
                 activity: activity,
                 alert: alert.map { "Alert \($0)" },
@@ -61,7 +61,7 @@ struct TestHistory {
     mutating func addLifetimeEnd(of activity: String = "a", at milliseconds: Int64) {
         history.pushes.append(
             OutageHistory.Push(
-                arrivalMilliseconds: Self.beginMilliseconds + milliseconds,
+                arrivedAtMilliseconds: Self.beginMilliseconds + milliseconds,
                 status: 200,
                 activity: activity,
                 effect: .ended
@@ -80,7 +80,7 @@ struct TestHistory {
         afterLifetime: AfterLifetime? = nil
     ) -> OutageFindings {
         var ended = history
-        ended.screensReadMilliseconds = Self.beginMilliseconds + milliseconds
+        ended.screensReadAtMilliseconds = Self.beginMilliseconds + milliseconds
         return OutageChecker.findings(
             of: ended,
             ageLimits: ageLimits,

@@ -32,25 +32,25 @@ import Testing
 
     @Test func `A pause that is longer than the delay continues to its end`() throws {
         let core = try coreAfterRefusal()
-        let pauseEndMilliseconds = core.deferrals[0].deferral.pauseEndMilliseconds
+        let pauseEndWallMilliseconds = core.deferrals[0].deferral.pauseEndWallMilliseconds
         #expect(core.deferrals[0].cause == "retry")
-        #expect(pauseEndMilliseconds - core.now.wallMilliseconds >= Self.pauseMillisecondsMin)
+        #expect(pauseEndWallMilliseconds - core.now.wallMilliseconds >= Self.pauseMillisecondsMin)
         var readingCount = 0
-        while pauseEndMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds {
+        while pauseEndWallMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds {
             core.elapseInSteps(Self.delayMilliseconds - 6_000)
             core.receive(try #require(core.deferrals.last))
             readingCount += 1
             #expect(core.outstandingCalls == [])
-            if pauseEndMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds + 6_000 {
+            if pauseEndWallMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds + 6_000 {
                 core.elapseInSteps(6_000)
                 try #require(core.deferrals.count == readingCount + 1, "it goes back")
-                #expect(core.deferrals.last?.deferral.pauseEndMilliseconds == pauseEndMilliseconds)
+                #expect(core.deferrals.last?.deferral.pauseEndWallMilliseconds == pauseEndWallMilliseconds)
                 core.acknowledgeAll()
             } else {
                 break
             }
         }
-        core.elapseInSteps(pauseEndMilliseconds - core.now.wallMilliseconds - 100)
+        core.elapseInSteps(pauseEndWallMilliseconds - core.now.wallMilliseconds - 100)
         #expect(core.outstandingCalls == [])
         core.elapseInSteps(100 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit u1"])
@@ -129,7 +129,7 @@ import Testing
             core.push()
             core.respond(.retryLater, status: 503)
             let deferredCommand = try #require(core.deferrals.last)
-            let pauseMilliseconds = deferredCommand.deferral.pauseEndMilliseconds - core.now.wallMilliseconds
+            let pauseMilliseconds = deferredCommand.deferral.pauseEndWallMilliseconds - core.now.wallMilliseconds
             pausesMilliseconds.append(pauseMilliseconds)
             core.acknowledgeAll()
             core.elapseInSteps(pauseMilliseconds + PaceTests.timerPrecisionMilliseconds)
@@ -145,11 +145,11 @@ import Testing
     @Test func `A pause from a wrong clock is shortened`() throws {
         let core = try coreAfterRefusal()
         var deferredCommand = core.deferrals[0]
-        deferredCommand.deferral.pauseEndMilliseconds = 1 << 53
+        deferredCommand.deferral.pauseEndWallMilliseconds = 1 << 53
         core.receive(deferredCommand)
         core.elapseInSteps(6_000)
         let secondDeferral = try #require(core.deferrals.last)
-        #expect(secondDeferral.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
+        #expect(secondDeferral.deferral.pauseEndWallMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
     /// The command has waited long enough to be deferred. The core does not defer it, because APNs did not process the

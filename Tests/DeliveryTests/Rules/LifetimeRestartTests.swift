@@ -5,9 +5,9 @@ import Testing
 /// An activity whose policy says `restart` is started again after the end of its lifetime. The timetable keeps what the
 /// start needs. The core sends the start only while the timetable has this restart. (R34, R35)
 @Suite struct LifetimeRestartTests {
-    private static let endedMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
+    private static let endedAtMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
     private static let stateVersion = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
-    private static let identifier = "lifetime:\(endedMilliseconds):\(stateVersion.timestamp).0"
+    private static let identifier = "lifetime:\(endedAtMilliseconds):\(stateVersion.timestamp).0"
     private static let restartCommand = CommandText.start(10, id: identifier)
 
     /// Returns a core whose default policy ends activities after an hour and starts them again. Policy `once` only ends
@@ -125,7 +125,7 @@ import Testing
         core.admitAndRespond()
         #expect(core.outcomes == ["\(Self.identifier) accepted"] && core.results.map(\.isLifetimeCommand) == [true])
         #expect(
-            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
+            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedAtMilliseconds, lifetimeMilliseconds: 3_600_000)]
         )
         #expect(keptCommands(core).count == 1)
         core.acknowledgeAll()
@@ -175,7 +175,7 @@ import Testing
         #expect(lifetimeEvents(core) == [])
         core.acknowledgeOutgoingRecords()
         #expect(
-            lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)]
+            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
                 && core.committableOffset == 0
         )
         core.acknowledgeSettlements()
@@ -189,7 +189,7 @@ import Testing
         core.elapse(10_000)
         core.receive(Self.restartCommand)
         guard
-            case .checkLifetime(Self.endedMilliseconds, let stateVersion, let leaseMilliseconds)? = core.calls.first?
+            case .checkLifetime(Self.endedAtMilliseconds, let stateVersion, let leaseMilliseconds)? = core.calls.first?
                 .operation
         else {
             Issue.record("\(core.outstandingCalls)")
@@ -229,7 +229,7 @@ import Testing
         core.respond(.accepted)
         #expect(core.outcomes == ["\(Self.identifier) unknown", "\(Self.identifier) accepted"])
         #expect(
-            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
+            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedAtMilliseconds, lifetimeMilliseconds: 3_600_000)]
         )
     }
 
@@ -239,7 +239,7 @@ import Testing
         core.reread(below: 2)
         core.receive(Self.restartCommand)
         #expect(
-            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedMilliseconds, lifetimeMilliseconds: 3_600_000)]
+            lifetimeEvents(core) == [.began(atMilliseconds: Self.endedAtMilliseconds, lifetimeMilliseconds: 3_600_000)]
         )
     }
 
@@ -250,7 +250,9 @@ import Testing
         core.reply(.retry)
         #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeOutgoingRecords()
-        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
+        #expect(
+            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+        )
     }
 
     @Test func `A start that is too old is not sent, and the timetable forgets it`() {
@@ -260,7 +262,9 @@ import Testing
         core.reply(.retry)
         #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeOutgoingRecords()
-        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
+        #expect(
+            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+        )
     }
 
     /// The start's policy was removed, or its body is too large. The timetable must forget the start; otherwise the
@@ -275,7 +279,9 @@ import Testing
         // The timetable forgets the start only after Kafka has acknowledged the result and the dead letter.
         #expect(lifetimeEvents(core) == [])
         core.acknowledgeOutgoingRecords()
-        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.endedMilliseconds, restartMilliseconds: 0)])
+        #expect(
+            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+        )
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)

@@ -6,8 +6,13 @@ import Testing
 /// The core tells the timetable when an activity with a limited lifetime begins, lives and ends. It sends the keeper's
 /// end only while the timetable has the life. (R34, R35)
 @Suite struct LifetimeTests {
-    private static let beganMilliseconds = CoreHarness.startSeconds * 1_000
-    private static let lifetimeEnd = CommandText.end(9, id: "lifetime:\(beganMilliseconds)")
+    private static let beganAtMilliseconds = CoreHarness.startSeconds * 1_000
+    private static let lifetimeEnd = CommandText.end(9, id: "lifetime:\(beganAtMilliseconds)")
+    /// The report that the lifetime's end has ended the life, and that the activity starts again.
+    private static let endWithRestart = LifetimeEvent.ended(
+        beganAtMilliseconds: beganAtMilliseconds,
+        restartAtMilliseconds: beganAtMilliseconds + 10_000
+    )
 
     /// Returns a core whose default policy limits the lifetime to an hour. Policy `endless` has no limit.
     private func coreWithLimitedLifetimes() -> CoreHarness {
@@ -24,7 +29,7 @@ import Testing
     }
 
     private func aliveEvent(atSecond second: Int64) -> LifetimeEvent {
-        .alive(atMilliseconds: Self.beganMilliseconds + second * 1_000, lifetimeMilliseconds: 3_600_000)
+        .alive(atMilliseconds: Self.beganAtMilliseconds + second * 1_000, lifetimeMilliseconds: 3_600_000)
     }
 
     // MARK: - What the core writes to the timetable
@@ -37,7 +42,7 @@ import Testing
         core.admitAndRespond()
         #expect(
             lifetimeEvents(core) == [
-                .began(atMilliseconds: Self.beganMilliseconds + 5_000, lifetimeMilliseconds: 3_600_000)
+                .began(atMilliseconds: Self.beganAtMilliseconds + 5_000, lifetimeMilliseconds: 3_600_000)
             ]
         )
         core.acknowledgeOutgoingRecords()
@@ -131,9 +136,9 @@ import Testing
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
-        #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
+        #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganAtMilliseconds)"])
         core.reply(.retry)
-        #expect(core.outstandingCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
+        #expect(core.outstandingCalls == ["admit lifetime:\(Self.beganAtMilliseconds)"])
         core.admitAndRespond()
         #expect(core.results.map(\.isLifetimeCommand) == [true])
         // If the worker dies before Kafka has acknowledged this result, the next worker reads the end again.
@@ -141,11 +146,7 @@ import Testing
         core.acknowledgeSettlements()
         #expect(lifetimeEvents(core) == [])
         core.acknowledgeOutgoingRecords()
-        let endedEvent = LifetimeEvent.ended(
-            beganMilliseconds: Self.beganMilliseconds,
-            restartMilliseconds: Self.beganMilliseconds + 10_000
-        )
-        #expect(lifetimeEvents(core) == [endedEvent] && core.committableOffset == 0)
+        #expect(lifetimeEvents(core) == [Self.endWithRestart] && core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -154,7 +155,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.superseded)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) superseded"])
         core.acknowledgeAll()
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1)
     }
@@ -163,7 +164,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.loseRedis()
-        #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganMilliseconds)"])
+        #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganAtMilliseconds)"])
     }
 
     @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
@@ -188,7 +189,9 @@ import Testing
         core.admitAndRespond()
         core.elapse(1_010)
         core.admitAndRespond()
-        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
+        #expect(
+            core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganAtMilliseconds) accepted"]
+        )
     }
 
     /// The update u10 is newer than the keeper's end. Redis tells u10 to wait. After this wait the core must still
@@ -208,7 +211,7 @@ import Testing
         core.admitAndRespond()
         core.elapse(1_010)
         core.admitAndRespond()
-        #expect(core.outcomes == ["u1 accepted", "u10 accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
+        #expect(core.outcomes == ["u1 accepted", "u10 accepted", "lifetime:\(Self.beganAtMilliseconds) accepted"])
     }
 
     @Test(arguments: [10 as Int64, 9, 8])
@@ -218,7 +221,7 @@ import Testing
         core.receive(Self.lifetimeEnd)
         core.reply(.retry, toNewest: true)
         core.receive(.end(second))
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) superseded"])
     }
 
     @Test(arguments: [9 as Int64, 8])
@@ -234,7 +237,9 @@ import Testing
             core.elapse(1_010)
             core.admitAndRespond()
         }
-        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganMilliseconds) accepted"])
+        #expect(
+            core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganAtMilliseconds) accepted"]
+        )
     }
 
     @Test func `It does not wait behind a start or an end of the producer`() {
@@ -243,7 +248,7 @@ import Testing
             core.receive(event)
             core.receive(Self.lifetimeEnd)
             core.reply(.retry, toNewest: true)
-            #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
+            #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) superseded"])
             #expect(lifetimeEvents(core) == [])
         }
     }
@@ -253,10 +258,12 @@ import Testing
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.noToken)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) expired"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) expired"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
-        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: 0)])
+        #expect(
+            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.beganAtMilliseconds, restartAtMilliseconds: 0)]
+        )
     }
 
     /// The token died before the keeper made this end, so the 410 does not show that this end reached the
@@ -267,8 +274,8 @@ import Testing
         core.reply(.retry)
         core.reply(.send)
         core.push()
-        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 1)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
+        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganAtMilliseconds + 1)
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) unregistered"])
         core.acknowledgeAll()
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -281,17 +288,13 @@ import Testing
         core.reply(.retry)
         core.reply(.send)
         core.push()
-        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganMilliseconds + 9_000)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) unregistered"])
+        core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganAtMilliseconds + 9_000)
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) unregistered"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
-        #expect(
-            lifetimeEvents(core) == [
-                .ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: Self.beganMilliseconds + 10_000)
-            ]
-        )
+        #expect(lifetimeEvents(core) == [Self.endWithRestart])
         // A worker that reads the end again after a crash learns from Redis that the end counts as accepted.
-        #expect(core.settlements == ["lifetime:\(Self.beganMilliseconds) accepted"])
+        #expect(core.settlements == ["lifetime:\(Self.beganAtMilliseconds) accepted"])
     }
 
     /// A worker died after it had settled the end in Redis. The core must find out whether APNs accepted the
@@ -302,15 +305,11 @@ import Testing
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.duplicate, wasNotShown: wasNotShown)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) duplicate"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) duplicate"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
-        let endedEvent = LifetimeEvent.ended(
-            beganMilliseconds: Self.beganMilliseconds,
-            restartMilliseconds: Self.beganMilliseconds + 10_000
-        )
         // If the end was not shown, the life stays in the timetable, and the keeper makes the end again.
-        #expect(lifetimeEvents(core) == (wasNotShown ? [] : [endedEvent]))
+        #expect(lifetimeEvents(core) == (wasNotShown ? [] : [Self.endWithRestart]))
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -325,7 +324,9 @@ import Testing
         core.acknowledgeOutgoingRecords()
         #expect(core.notifyAudiences() != nil)
         core.acknowledgeSettlement()
-        #expect(lifetimeEvents(core) == [.ended(beganMilliseconds: Self.beganMilliseconds, restartMilliseconds: 0)])
+        #expect(
+            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.beganAtMilliseconds, restartAtMilliseconds: 0)]
+        )
     }
 
     // MARK: - The keeper has made the end again
@@ -335,10 +336,10 @@ import Testing
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
         core.reply(.ended)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) ended"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) ended"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
-        #expect(lifetimeEvents(core) == [.endedByAnother(beganMilliseconds: Self.beganMilliseconds)])
+        #expect(lifetimeEvents(core) == [.endedByAnother(beganAtMilliseconds: Self.beganAtMilliseconds)])
     }
 
     /// The keeper has made two ends of one life. The core keeps the older end, because Redis has admitted it.
@@ -350,12 +351,12 @@ import Testing
         core.elapseInSteps(12_000)
         let deferredCommand = try #require(core.deferrals.first)
         core.acknowledgeAll()
-        core.receive(CommandText.end(19, id: "lifetime:\(Self.beganMilliseconds)"))
+        core.receive(CommandText.end(19, id: "lifetime:\(Self.beganAtMilliseconds)"))
         core.reply(.retry)
         #expect(core.outstandingCalls == [], "it waits for the deferred one")
         core.receive(deferredCommand)
         core.reply(.retry)
-        #expect(core.outcomes == ["lifetime:\(Self.beganMilliseconds) superseded"])
+        #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) superseded"])
         core.reply(.send)
         #expect(core.push()?.body.contains("\"timestamp\":\(CoreHarness.startSeconds + 9)") == true)
     }
@@ -384,7 +385,7 @@ import Testing
             #expect(core.outstandingCalls == ["admit \(other)"])
         }
         let core = coreWithLimitedLifetimes()
-        core.receive(CommandText.update(9, id: "lifetime:\(Self.beganMilliseconds)"))
-        #expect(core.outstandingCalls == ["admit lifetime:\(Self.beganMilliseconds)"])
+        core.receive(CommandText.update(9, id: "lifetime:\(Self.beganAtMilliseconds)"))
+        #expect(core.outstandingCalls == ["admit lifetime:\(Self.beganAtMilliseconds)"])
     }
 }

@@ -146,7 +146,7 @@ import Testing
         for number in 1...50 {
             core.receive(.update(Int64(number)))
             core.admitAndRespond(.retryLater)
-            if let endMilliseconds = core.deferrals.last?.deferral.pauseEndMilliseconds {
+            if let endMilliseconds = core.deferrals.last?.deferral.pauseEndWallMilliseconds {
                 pausesMilliseconds.insert(endMilliseconds - core.now.wallMilliseconds)
             }
             core.acknowledgeAll()

@@ -41,7 +41,7 @@ extension Simulation {
         guard isOfActivity, !wasRedisWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
             if reply.verdict == .send, !activitiesWithPermittedStart.contains(activity) {
-                firstKnownMilliseconds[activity] = now
+                firstKnownAtMilliseconds[activity] = now
             }
             if reply.verdict == .send {
                 activitiesWithPermittedStart.insert(activity)
@@ -49,8 +49,8 @@ extension Simulation {
             }
             return
         }
-        let bornAtMilliseconds = firstKnownMilliseconds[activity] ?? now
-        firstKnownMilliseconds[activity] = bornAtMilliseconds
+        let bornAtMilliseconds = firstKnownAtMilliseconds[activity] ?? now
+        firstKnownAtMilliseconds[activity] = bornAtMilliseconds
         let isUpdate = call.ticket.purpose == .admit && view.event == .update
         checkUnknownActivity(call, view, reply, of: activity)
         if isUpdate, reply.verdict == .send,
@@ -110,7 +110,8 @@ extension Simulation {
 
     /// Checks that no update arrives at the phone long after the activity's eight hours.
     func checkUpdateAge(_ view: RecordView, of activity: String) {
-        guard parameters.hasLongLives, view.event == .update, let bornAtMilliseconds = firstKnownMilliseconds[activity]
+        guard parameters.hasLongLives, view.event == .update,
+            let bornAtMilliseconds = firstKnownAtMilliseconds[activity]
         else { return }
         if now - bornAtMilliseconds > Self.ageMillisecondsMax + Self.arrivalDelayMillisecondsMax {
             violations.append("\(activity): \(view.version) arrives \(now - bornAtMilliseconds) ms after it was born")

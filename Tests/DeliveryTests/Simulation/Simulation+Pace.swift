@@ -50,9 +50,9 @@ extension Simulation {
     /// Checks that Redis admits no push with an alert after it has learned that APNs accepted this alert.
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasRedisWiped, !view.isStart, phones[activity]?.rungAlerts.contains(alert) ?? false,
-            let acceptedMilliseconds = pace.alertAcceptanceMilliseconds[activity]?[alert],
+            let acceptedAtMilliseconds = pace.alertAcceptanceMilliseconds[activity]?[alert],
             let admittedAtMilliseconds = pace.admissionMilliseconds[activity]?[view.version],
-            admittedAtMilliseconds > acceptedMilliseconds
+            admittedAtMilliseconds > acceptedAtMilliseconds
         else { return }
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }

@@ -71,7 +71,7 @@ final class Simulation {
     var activitiesWithFrequentUpdates: Set<String> = []
     var pace = PaceHistory()
     /// When each activity's age begins: when Redis first permitted its start; without that, when Redis first knew of it.
-    var firstKnownMilliseconds: [String: Int64] = [:]
+    var firstKnownAtMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
     /// Activities with an update that Redis refused, because it came more than eight hours after the age began.
     var activitiesWithOldUpdate: Set<String> = []

@@ -17,19 +17,19 @@ struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]
     private let afterLifetime: AfterLifetime?
-    private let screensReadMilliseconds: Int64
+    private let screensReadAtMilliseconds: Int64
     private var findings = OutageFindings()
 
     private init(
         ageLimits: AgeLimits,
         alertRepeatCauses: [AlertRepeatCause],
         afterLifetime: AfterLifetime?,
-        screensReadMilliseconds: Int64
+        screensReadAtMilliseconds: Int64
     ) {
         self.ageLimits = ageLimits
         self.alertRepeatCauses = alertRepeatCauses
         self.afterLifetime = afterLifetime
-        self.screensReadMilliseconds = screensReadMilliseconds
+        self.screensReadAtMilliseconds = screensReadAtMilliseconds
     }
 
     static func findings(
@@ -42,7 +42,7 @@ struct OutageChecker {
             ageLimits: ageLimits,
             alertRepeatCauses: alertRepeatCauses,
             afterLifetime: afterLifetime,
-            screensReadMilliseconds: history.screensReadMilliseconds
+            screensReadAtMilliseconds: history.screensReadAtMilliseconds
         )
         let commands = Dictionary(grouping: history.commands, by: \.activity)
         let pushes = Dictionary(grouping: history.pushes, by: \.activity)
@@ -82,7 +82,7 @@ struct OutageChecker {
                 continue
             }
             findings.freshnessMillisecondsByApp[command.app, default: []]
-                .append(push.arrivalMilliseconds - command.producedMilliseconds)
+                .append(push.arrivedAtMilliseconds - command.producedAtMilliseconds)
             if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
                 findings.oldPushes.append("\(observations.activity): \(command.version.sequence) after a newer one")
             }
@@ -106,15 +106,15 @@ struct OutageChecker {
         _ command: OutageHistory.Command,
         in observations: ActivityObservations
     ) {
-        if isOlderThan(ageLimits.secondsMax(of: command.event), command, at: push.arrivalMilliseconds) {
-            let ageSeconds = (push.arrivalMilliseconds - command.timestampMilliseconds) / 1_000
+        if isOlderThan(ageLimits.secondsMax(of: command.event), command, at: push.arrivedAtMilliseconds) {
+            let ageSeconds = (push.arrivedAtMilliseconds - command.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the \(command.event) \(command.version.sequence), \(ageSeconds) s old"
             )
         }
         guard command.event != .start, let alert = observations.alert(of: push) else { return }
-        if isOlderThan(ageLimits.alertSeconds, alert, at: push.arrivalMilliseconds) {
-            let ageSeconds = (push.arrivalMilliseconds - alert.timestampMilliseconds) / 1_000
+        if isOlderThan(ageLimits.alertSeconds, alert, at: push.arrivedAtMilliseconds) {
+            let ageSeconds = (push.arrivedAtMilliseconds - alert.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the alert of \(alert.version.sequence), \(ageSeconds) s old"
             )
@@ -131,22 +131,22 @@ struct OutageChecker {
         let starts = observations.appliedPushes.filter { $0.effect == .started }
         for push in starts.dropFirst() {
             findings.repeats.append(
-                "\(observations.activity): started again after \(push.arrivalMilliseconds - starts[0].arrivalMilliseconds) ms"
+                "\(observations.activity): started again after \(push.arrivedAtMilliseconds - starts[0].arrivedAtMilliseconds) ms"
             )
         }
         var firstAlertMilliseconds: [String: Int64] = [:]
         for push in observations.appliedPushes where push.effect != .started {
             guard let alert = push.alert else { continue }
             guard let firstMilliseconds = firstAlertMilliseconds[alert] else {
-                firstAlertMilliseconds[alert] = push.arrivalMilliseconds
+                firstAlertMilliseconds[alert] = push.arrivedAtMilliseconds
                 continue
             }
             let text =
-                "\(observations.activity): \(alert) again after \(push.arrivalMilliseconds - firstMilliseconds) ms"
+                "\(observations.activity): \(alert) again after \(push.arrivedAtMilliseconds - firstMilliseconds) ms"
             if alertRepeatCauses.contains(where: {
                 $0.allowsRepeatedAlert(
                     firstMilliseconds: firstMilliseconds,
-                    repeatMilliseconds: push.arrivalMilliseconds
+                    repeatMilliseconds: push.arrivedAtMilliseconds
                 )
             }) {
                 findings.permittedRepeats.append(text)
@@ -174,11 +174,11 @@ struct OutageChecker {
     /// Whether the promises still require the command's effect at the time when the screens are read.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expirationMilliseconds = command.expirationMilliseconds,
-            expirationMilliseconds <= screensReadMilliseconds
+            expirationMilliseconds <= screensReadAtMilliseconds
         {
             return false
         }
-        return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: screensReadMilliseconds)
+        return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: screensReadAtMilliseconds)
     }
 
     /// Whether a phone must have the activity. It must if a phone has it already, if its app began the activity, or if
@@ -194,7 +194,8 @@ struct OutageChecker {
         guard observations.screen != nil else { return }
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
         for command in observations.effectiveCommands where command.alert != nil && command.event != .start {
-            guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: screensReadMilliseconds) else {
+            guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: screensReadAtMilliseconds)
+            else {
                 continue
             }
             if newestRungVersion.map({ $0 < command.version }) ?? true {
@@ -231,18 +232,19 @@ struct OutageChecker {
         for push in observations.appliedPushes {
             guard let version = observations.command(of: push)?.version else { continue }
             if shownVersions.last.map({ $0.version < version }) ?? true {
-                shownVersions.append((version, push.arrivalMilliseconds))
+                shownVersions.append((version, push.arrivedAtMilliseconds))
             }
         }
         for command in observations.effectiveCommands {
-            let shownMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
+            let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
             // If no push brought the state or a newer one, there is a silence only if the promises required
             // such a push.
             guard
-                shownMilliseconds != nil
+                shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
             else { continue }
-            let silenceMilliseconds = (shownMilliseconds ?? screensReadMilliseconds) - command.producedMilliseconds
+            let silenceMilliseconds =
+                (shownAtMilliseconds ?? screensReadAtMilliseconds) - command.producedAtMilliseconds
             findings.longestSilenceMilliseconds = max(findings.longestSilenceMilliseconds, silenceMilliseconds)
         }
     }
@@ -284,7 +286,7 @@ private struct ActivityObservations {
         let end = self.commands.firstIndex { $0.event == .end }
         effectiveCommands = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
         let all = pushes.filter { $0.status == 200 || $0.effect != nil }
-            .sorted { $0.arrivalMilliseconds < $1.arrivalMilliseconds }
+            .sorted { $0.arrivedAtMilliseconds < $1.arrivedAtMilliseconds }
         let firstLifetimeEndIndex = hasLifetime ? all.firstIndex { $0.stateDigest == nil } : nil
         let lifetimeEndIndex = firstLifetimeEndIndex ?? all.count
         let pushesFromLifetimeEnd = all[lifetimeEndIndex...]

@@ -56,7 +56,7 @@ struct OutageExpectationChecker {
             return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
         case .atMostOnePushPerActivity(let app, let sinceMilliseconds):
             let late = acceptedPushes(of: app)
-                .filter { $0.arrivalMilliseconds >= firstCommandMilliseconds + sinceMilliseconds }
+                .filter { $0.arrivedAtMilliseconds >= firstCommandMilliseconds + sinceMilliseconds }
             let again = late.count - Set(late.map(\.activity)).count
             return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
         }

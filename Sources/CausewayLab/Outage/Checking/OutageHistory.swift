@@ -14,7 +14,7 @@ struct OutageHistory: Equatable {
         var alert: String?
         /// The digest of the command's content state, as in the simulator's push log.
         var stateDigest: String
-        var producedMilliseconds: Int64
+        var producedAtMilliseconds: Int64
         /// The command's own `expiration`.
         var expirationMilliseconds: Int64?
         /// Whether the command is valid. An invalid command is wrong on purpose and must have no effect.
@@ -29,7 +29,7 @@ struct OutageHistory: Equatable {
 
     /// A request that arrived at APNs.
     struct Push: Equatable {
-        var arrivalMilliseconds: Int64
+        var arrivedAtMilliseconds: Int64
         /// The status of the response; 0: no response.
         var status: Int
         var activity: String
@@ -60,7 +60,7 @@ struct OutageHistory: Equatable {
     var pushes: [Push] = []
     /// The screens by activity. An activity that no phone has ever had is missing.
     var screens: [String: Screen] = [:]
-    var screensReadMilliseconds: Int64 = 0
+    var screensReadAtMilliseconds: Int64 = 0
 }
 
 /// The highest age that a push may have when APNs accepts it. The initial values are what Causeway promises if a worker

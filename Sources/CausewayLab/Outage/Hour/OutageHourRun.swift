@@ -96,15 +96,15 @@ final class OutageHourRun {
     // MARK: - Playing
 
     private func play() throws(LabError) {
-        let beganMilliseconds = Clock.monotonicMilliseconds
+        let beganAtMilliseconds = Clock.monotonicMilliseconds
         var steps = outage.steps[...]
         var (nextLagMeasurementMilliseconds, nextMinuteMilliseconds) = (
-            beganMilliseconds, beganMilliseconds + Self.minuteMilliseconds
+            beganAtMilliseconds, beganAtMilliseconds + Self.minuteMilliseconds
         )
-        while Clock.monotonicMilliseconds - beganMilliseconds < schedule.endMilliseconds
+        while Clock.monotonicMilliseconds - beganAtMilliseconds < schedule.endMilliseconds
             + OutageHourSchedule.pauseBeforeReturnMilliseconds
         {
-            let elapsedMilliseconds = Clock.monotonicMilliseconds - beganMilliseconds
+            let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
             for index in feeds.indices {
                 try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer)
                 for command in feeds[index].takeCommands() {
@@ -129,7 +129,7 @@ final class OutageHourRun {
             }
             if Clock.monotonicMilliseconds >= nextMinuteMilliseconds {
                 nextMinuteMilliseconds += Self.minuteMilliseconds
-                try endMinute(elapsedMilliseconds: Clock.monotonicMilliseconds - beganMilliseconds)
+                try endMinute(elapsedMilliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds)
             }
         }
     }
@@ -146,7 +146,7 @@ final class OutageHourRun {
         let command = recentCommands.command(of: push)
         guard environment == .production else {
             let ageMilliseconds =
-                command.map { push.arrivalMilliseconds - $0.producedMilliseconds }
+                command.map { push.arrivedAtMilliseconds - $0.producedAtMilliseconds }
                 ?? Int64(DurationHistogram.millisecondsMax)
             return minute.freshness.add(milliseconds: ageMilliseconds)
         }
