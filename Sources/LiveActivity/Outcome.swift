@@ -4,7 +4,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case accepted
     /// The state differs only in its timestamp from what the activity, or the audience, shows.
     case unchanged
-    /// This version has been settled already.
+    /// This version has been settled already, or another record brings it.
     case duplicate
     /// A newer version replaced this one before APNs accepted it. A lifetime's command also has this outcome if the
     /// timetable does not have its life any more, or if the producer starts or ends the activity.

@@ -4,6 +4,7 @@
 --     long path: reading the value; settlements; the token of an update or end; the order of versions; whether the
 --       state may be sent now; timestamp, priority and budget; writing
 -- A decision about a usual update, or about its acceptance, is in the short path and in the long path. Change both.
+-- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift. Read them first.
 --
 -- Batches. Updates, ends and settlements come in batches, because calling a script costs nearly as much as an
 -- admission. KEYS are the keys. ARGV[1] is one string with all calls (CallBatch.swift); the paces follow. One

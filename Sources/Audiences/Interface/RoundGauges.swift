@@ -86,8 +86,8 @@ extension Audiences {
         rounds[round].watermark >= readingEndPosition(of: round)
     }
 
-    /// Called before a version joins a round. If members still wait for an older version, the time since when
-    /// members wait stays as it is. Otherwise it is the time at which the new version's command was admitted.
+    /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.
+    /// Otherwise it begins at the time at which the new version's command was admitted.
     mutating func updateUnreachedMembersSince(_ round: RoundIndex, by version: VersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].unreachedMembersSinceWallMilliseconds =

@@ -1,18 +1,24 @@
 /// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a
 /// change that is not listed here.
 ///
-///     idle ─► queuedToBegin, paused,  awaitingReadAhead or awaitingCredit ─► idle
+///     idle ─► queuedToBegin, paused, awaitingReadAhead or awaitingCredit ─► idle
+///     paused ─► queuedToBegin                          a command arrived after the spacing
 ///
-///     idle ─► takingStartToken ─► admitting ─► ready ◄─► inFlight ─► idle
+///     idle ─► admitting ─► ready ◄─► inFlight ─► idle
+///     idle ─► takingStartToken ─► admitting            a start
 ///
-///     takingStartToken ─► holding ◄─► admitting        the command has no token
+///     takingStartToken, admitting ─► holding           the command has no token
+///     holding ─► takingStartToken, admitting           a token registered meanwhile
 ///     admitting ─► registeringToken                    Redis has a newer, unsettled command; this one has a token
 ///     inFlight ─► retiringToken ─► holding             the token is dead
 ///     inFlight ─► recordingThrottle                    APNs limits the token
-///     inFlight ─► backingOff ─► ready                  retried at once on another connection; a start ─► admitting
-///     inFlight, recordingThrottle ─► awaitingService   the push must be retried later; a start ─► awaitingCredit,
-///                                                      admitting
+///     inFlight ─► backingOff ─► ready                  retried soon
+///     inFlight, recordingThrottle ─► awaitingService   the push must be retried later
 ///     ready ─► awaitingService                         the pool does not permit the retry
+///     backingOff, awaitingService ─► admitting         a start is retried
+///     awaitingService ─► awaitingCredit ─► admitting   a start is retried, and first waits for a credit
+///     backingOff, awaitingService ─► queuedToBegin     another command replaces the current one, and may begin
+///     backingOff, awaitingService ─► paused            another command replaces it, and waits for the spacing
 ///
 /// Every phase with a current command except `retiringToken` also leads back to `idle`: when the command is finished,
 /// put back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*

@@ -9,7 +9,7 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record. If none waits, the first is `.null`, and the last has no meaning.
+    // The first and the last waiting record; both are `.null` if none waits. `merge` decides by `last` alone.
     private(set) var first = RecordIndex.null
     private(set) var last = RecordIndex.null
 
