@@ -26,6 +26,10 @@ import Testing
         // before a worker noticed the loss. When the command was read again, the checkpoint showed its round
         // as done.
         (.wipes, [959]),
+        // After partitions were added to the fan-out topic, a round had versions of two partitions. One partition was
+        // revoked and the round ended. The worker did not read the other partition's record again, so members never
+        // got the newest state or start.
+        (.partitions, [50_006, 50_129, 61_830, 70_672, 71_195, 71_689]),
     ]
 
     /// A known gap: a worker dies, and the next worker has no room for a newer version's record. At that time

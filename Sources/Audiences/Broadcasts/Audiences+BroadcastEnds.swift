@@ -69,16 +69,15 @@ extension Audiences {
         _ = removeIfFinished(channel: channel, now: now)
     }
 
-    /// Drops a broadcast without a result. The partition's next owner reads the broadcast's record again, and
-    /// the record whose alert the broadcast carried.
+    /// Drops a broadcast without a result. The broadcast's record is read again, and the record whose alert the
+    /// broadcast carried.
     mutating func dropBroadcast(_ broadcast: BroadcastIndex, now: Moment) {
         let slot = broadcasts[broadcast]
         if slot.rider != .null {
             broadcasts[broadcast].rider = .null
             dropBroadcast(slot.rider, now: now)
         }
-        partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)?.pointee
-            .unsettledRecordCount -= 1
+        noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
         // Settle the later broadcasts that have waited for this one.

@@ -85,6 +85,21 @@ extension Audiences {
         if rounds[round].phase == .running { advance(round, now: now) }
     }
 
+    /// Notes that a record was dropped with its round or channel, because a partition was revoked.
+    ///
+    /// If the record is of that partition, the partition's next owner reads it again. But after partitions were added
+    /// to the fan-out topic, a round or channel may have records of several partitions. This lane still has the others,
+    /// so it must itself read their records again: it treats them as passed over.
+    mutating func noteDropped(_ record: FanoutRecord, ofApp appIndex: UInt16) {
+        guard let partition = partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) else {
+            return
+        }
+        partition.pointee.unsettledRecordCount -= 1
+        guard partition.pointee.phase == .assigned else { return }
+        partition.pointee.passedOverRecords
+            .insert(record.offset, of: appIndex, admittedAtMilliseconds: record.instruction.admittedAtMilliseconds)
+    }
+
     /// Stops waiting for a version that was passed over, because this version may need the room that the
     /// round's own records occupy.
     ///

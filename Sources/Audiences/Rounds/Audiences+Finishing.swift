@@ -166,11 +166,9 @@ extension Audiences {
         freeVersion(version)
     }
 
-    /// Drops a version without settling it. The next owner of its partition reads the record again.
+    /// Drops a version without settling it. Its record is read again.
     mutating func dropVersion(_ version: VersionIndex) {
-        let slot = versions[version]
-        partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)?.pointee
-            .unsettledRecordCount -= 1
+        noteDropped(versions[version].record, ofApp: rounds[versions[version].round].appIndex)
         freeVersion(version)
     }
 
