@@ -62,4 +62,30 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         #expect(harness.core.passedOverCount(added) == 0 && harness.core.committableOffset(added) == 1)
     }
+
+    /// The last owner read the newest version's record from another partition, so the next owner waits for a record that
+    /// does not come. The result of an older version is acknowledged after this wait, but before the round's timer fires.
+    /// Then nothing is left, and the round ends within the acknowledgement.
+    @Test func `A round whose wait is over ends with its last acknowledgement`() throws {
+        var checkpoint = Checkpoint(watermark: 0, newestSettledVersion: Version(timestamp: 0, sequence: 0))
+        let newestVersion = Version(timestamp: 1_790_000_002, sequence: 0)
+        checkpoint.entries = [Checkpoint.Entry(version: newestVersion, startPosition: 0)]
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        harness.storeCheckpoint(try #require(checkpoint.encode()))
+        harness.appendCommand(1)
+        harness.core.endBatch(now: harness.moment)
+        while let call = harness.nextCall() { harness.reply(to: call) }
+        var results: [OutgoingAudienceRecord] = []
+        while let result = harness.core.nextOutgoingRecord(now: harness.moment) {
+            results.append(result)
+            harness.core.outgoingRecordTaken()
+        }
+        #expect(results.count == 2 && harness.nextCall() == nil && harness.core.roundsInProgress == 1)
+        harness.nowMilliseconds += 60_000
+        for result in results { harness.core.outgoingRecordReported(result, .acknowledged, now: harness.moment) }
+        harness.performPendingWork()
+        #expect(harness.core.roundsInProgress == 0 && harness.core.recordsInProgress == 0)
+        #expect(harness.committableOffset == 1)
+    }
 }

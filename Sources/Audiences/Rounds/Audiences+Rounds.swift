@@ -87,7 +87,9 @@ extension Audiences {
     mutating func advance(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
-        case .awaitingVersions: stopAwaitingVersions(round, now: now)
+        case .awaitingVersions:
+            // The round may end in `resumeRound`, and its slot is then freed.
+            if stopAwaitingVersionsIfDue(round, now: now) { return resumeRound(round, now: now) }
         case .restoring:
             readParkedMembersAgain(of: round, now: now)
             if rounds[round].phase == .running { return advance(round, now: now) }
@@ -133,7 +135,9 @@ extension Audiences {
     ///
     /// This happens, for example, after partitions were added to the fan-out topic. The last owner read a version's
     /// record from another partition and settled it there, so no worker reads the record again.
-    private mutating func stopAwaitingVersions(_ round: RoundIndex, now: Moment) {
+    ///
+    /// - Returns: whether the wait has ended. If not, the round's timer is set.
+    private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastReceived = partitions.partition(
             rounds[round].partition,
             assignmentEpoch: rounds[round].assignmentEpoch
@@ -142,10 +146,13 @@ extension Audiences {
         .lastReceivedAtMilliseconds
         let sinceMilliseconds = max(rounds[round].checkpointRequestedAtMilliseconds, lastReceived ?? .min)
         let endMilliseconds = sinceMilliseconds + configuration.newerVersionWaitMilliseconds
-        guard endMilliseconds <= now.monotonicMilliseconds else { return wake(round, at: endMilliseconds) }
+        guard endMilliseconds <= now.monotonicMilliseconds else {
+            wake(round, at: endMilliseconds)
+            return false
+        }
         closeAllVersionsEarly(of: round)
         forgetRestoredCheckpoint(round)
-        resumeRound(round, now: now)
+        return true
     }
 
     /// Continues a round that has waited for versions of the last owner. First the last owner's parked
