@@ -197,6 +197,26 @@ import Testing
         }
     }
 
+    /// The files are replaced one after the other, the `.id` file first.
+    @Test func `A key that follows its id file shortly after is offered once`() throws {
+        try withKey { directory, keyFile in
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let configuration = try configuration(keyFile: keyFile)
+            let registry = try setup(configuration).registry
+            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let source = try WorkerSetup.makeTokenSource(key)
+            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
+            watch.poll()
+            #expect(source.keyStatus.candidateIdentifier == nil)
+            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            for _ in 1...3 { watch.poll() }
+            #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
+            #expect(registry.events[.keyOffered].count == 1)
+        }
+    }
+
     @Test func `A trial that succeeds does not end the alert about a missing key file`() throws {
         try withKey { directory, keyFile in
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)

@@ -20,6 +20,8 @@ struct KeyFileWatcher {
         var appIndices: Set<Int>
         /// The key's id when the key was last offered or refused; nil if no id could be read.
         var lastIdentifier: String?
+        /// The key's id at the last poll; nil if no id could be read.
+        var identifierAtLastPoll: String?
         /// Whether the key file or its `.id` file is missing or cannot be used. An earlier key may still be on trial.
         var areFilesUnusable = false
         var isOnTrial = false
@@ -48,7 +50,8 @@ struct KeyFileWatcher {
                 file: file,
                 source: source,
                 appIndices: Set(signedAppIndices),
-                lastIdentifier: source.keyStatus.keyIdentifier
+                lastIdentifier: source.keyStatus.keyIdentifier,
+                identifierAtLastPoll: source.keyStatus.keyIdentifier
             )
         }
         self.registry = registry
@@ -105,14 +108,17 @@ struct KeyFileWatcher {
     }
 
     /// Offers the unchanged key again if only its id has changed: the `.id` file was wrong and is repaired, or it was
-    /// replaced later than the key file.
+    /// replaced later than the key file. Waits for two polls with the same id, because the key file may be replaced just
+    /// after the `.id` file: APNs would refuse the former key under the new id.
     private func offerUnderNewIdentifier(_ entry: inout WatchedKey) {
-        guard (try? entry.key.readIdentifier()) != entry.lastIdentifier else { return }
+        let identifier = try? entry.key.readIdentifier()
+        defer { entry.identifierAtLastPoll = identifier }
+        guard identifier != entry.lastIdentifier, identifier == entry.identifierAtLastPoll else { return }
         do {
             offer(try SigningKey(path: entry.key.file), to: &entry)
         } catch {
-            // The key file was already reported as missing or broken.
-            entry.lastIdentifier = try? entry.key.readIdentifier()
+            // `lastIdentifier` stays, so the next poll tries again. The fault may have been reported already.
+            if !entry.areFilesUnusable { reportUnusableFiles(&entry, "\(error)") }
         }
     }
 
