@@ -277,8 +277,8 @@ let package = Package(
         .testTarget(
             name: "CausewayWorkerTests",
             dependencies: [
-                "ActivityStore", "APNs", "CausewayConfiguration", "CausewayWorker", "Kafka", "LiveActivity",
-                "Observability", "Reactor", "Redis", "RedisTestbed", "Testbed",
+                "ActivityStore", "APNs", "APNsSimulator", "CausewayConfiguration", "CausewayWorker", "Kafka",
+                "LiveActivity", "Observability", "Reactor", "Redis", "RedisTestbed", "Testbed",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

@@ -30,7 +30,7 @@ extension ChannelKeeper {
             if entry.state == .deleting || entry.deleteAfterMilliseconds.map({ $0 <= keeper.nowMilliseconds }) == true {
                 try await keeper.delete(entry, at: managedEnvironment)
             } else if entry.isPublished != true {
-                try keeper.publishAndAnnounce(entry)
+                try keeper.publishAndAnnounceIfUnchanged(entry)
             }
         }
         try await reconcileIfDue(managedEnvironment, content)
@@ -222,7 +222,7 @@ extension ChannelKeeper {
                 try await keeper.delete(entry, at: managedEnvironment)
             },
             try await actOnEach(reconciliation.unpublishedEntries) { keeper, entry throws(ChannelRefusal) in
-                try keeper.publishAndAnnounce(entry)
+                try keeper.publishAndAnnounceIfUnchanged(entry)
             },
             try await actOnEach(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)

@@ -113,8 +113,10 @@ package actor ChannelKeeper {
             if let entry = try readEntry(of: audience, at: managedEnvironment) {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
-                } else if let activeEntry = try cancelDeletion(of: entry) {
-                    return try publishAndAnnounce(activeEntry)
+                } else if let activeEntry = try cancelDeletion(of: entry),
+                    let presentEntry = try publishAndAnnounce(activeEntry)
+                {
+                    return presentEntry
                 }
                 // If another worker has changed the entry, the audience still has one, so this pass creates no channel.
             }
@@ -169,7 +171,8 @@ package actor ChannelKeeper {
     /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
     /// comparison can tell the new channel from those of other programs.
     ///
-    /// - Returns: nil if another process has created a channel meanwhile.
+    /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted
+    ///   the new one.
     private func create(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -246,34 +249,6 @@ package actor ChannelKeeper {
                 managedEnvironment.appEnvironment
             )
         }
-    }
-
-    /// Publishes an entry of the register to the topic, unless the topic has it, and announces the channel in the
-    /// audience's record. If only the publication fails, reports the error and does not throw it.
-    @discardableResult
-    func publishAndAnnounce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry {
-        var entry = entry
-        if entry.isPublished != true {
-            do {
-                try topic.publish(entry)
-                let unpublishedEntry = entry
-                entry.isPublished = true
-                let publishedEntry = entry
-                // If another worker has planned or cancelled a deletion meanwhile, the register has a changed entry,
-                // and this call changes nothing. The changed entry then still counts as unpublished.
-                try convertRedisErrors { () throws(RedisError) in
-                    _ = try register.replaceIfUnchanged(unpublishedEntry, with: publishedEntry)
-                }
-            } catch {
-                // Report the error and continue: broadcasts need only the announcement below. The periodic work
-                // publishes the entry again.
-                let text = "\(entry.topicKey) is not published yet: \(error)"
-                report(.failed(text, app: entry.app, environment: entry.environment))
-            }
-        }
-        let announcedEntry = entry
-        try convertRedisErrors { () throws(RedisError) in try register.announce(announcedEntry) }
-        return entry
     }
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first

@@ -66,6 +66,11 @@ final class ChannelRegister {
         try hashes.readField(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
+    /// Returns what the register now has in the place of an entry that was read earlier.
+    func readPresentEntry(like entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
+        try readEntry(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
+    }
+
     /// Adds the entry of a new channel.
     ///
     /// - Returns: false if the audience already has an entry, which stays unchanged.
@@ -88,6 +93,15 @@ final class ChannelRegister {
         }
         let condition = SharedHashes.FieldCondition(field, storedValue, newValue: newEntry.json)
         return try hashes.addMissingFields(key, [], if: condition) != nil
+    }
+
+    /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Does nothing if another
+    /// process changes the entry: a changed entry counts as unpublished.
+    func markUnpublished(_ entry: ChannelEntry) throws(RedisError) {
+        guard entry.isPublished == true, entry.state == .active else { return }
+        var unpublishedEntry = entry
+        unpublishedEntry.isPublished = nil
+        try replaceIfUnchanged(entry, with: unpublishedEntry)
     }
 
     func remove(_ entry: ChannelEntry) throws(RedisError) {

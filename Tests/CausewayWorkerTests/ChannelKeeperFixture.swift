@@ -1,0 +1,149 @@
+import APNsSimulator
+import ActivityStore
+import CausewayConfiguration
+import Foundation
+import Kafka
+import Reactor
+import RedisTestbed
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+
+/// A Redis server, a broker and the simulator, for several keepers. Each keeper stands for a worker.
+final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses it.
+    static let appEnvironment = AppEnvironment(app: "com.example.ride", environment: "production")
+    static let registerKey = "{channels:com.example.ride:production}"
+
+    let simulator: Simulator
+    let server: RedisServer
+    let topic: ChannelTopic
+    private let directory: TemporaryDirectory
+    private let broker: EmbeddedBroker
+    private let configuration: WorkerConfiguration
+
+    private init(_ simulator: Simulator, directory: TemporaryDirectory, caFile: String, keyFile: String) throws {
+        (self.simulator, self.directory) = (simulator, directory)
+        server = try RedisServer()
+        broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.channels", partitions: 1)
+        let (port, managementPort) = (simulator.port, simulator.managementPort)
+        let text = """
+            kafka: {bootstrapServers: "\(broker.bootstrapServers)"}
+            redis: {url: "\(server.unixURL)"}
+            apns:
+              production: {host: localhost, port: \(port), managementHost: localhost, managementPort: \(managementPort)}
+              caFile: \(caFile)
+              requestTimeoutMilliseconds: 7000
+            apps:
+              ride:
+                bundleId: \(Self.appEnvironment.app)
+                teamId: TEAM123456
+                keyId: KEY1234567
+                keyFile: \(keyFile)
+                environments: [production]
+
+            """
+        configuration = try ConfigurationLoader(environment: [:], requiresFiles: false).load(text: text, file: nil)
+        topic = ChannelTopic(
+            name: "causeway.channels",
+            producerProperties: try configuration.kafka.producerProperties,
+            consumerProperties: try configuration.kafka.consumerProperties
+        )
+    }
+
+    deinit { topic.close() }
+
+    static func run(_ body: (ChannelKeeperFixture) async throws -> Void) async throws {
+        let directory = try TemporaryDirectory()
+        let certificate = try GeneratedCertificate.write(directory: directory.path("tls"), hosts: ["localhost"])
+        var configuration = SimulatorConfiguration(
+            security: .certificate(certificateFile: certificate.certificateFile, keyFile: certificate.keyFile),
+            keys: [
+                .init(
+                    teamIdentifier: "TEAM123456",
+                    keyIdentifier: "KEY1234567",
+                    pem: try String(contentsOfFile: certificate.keyFile, encoding: .utf8)
+                )
+            ]
+        )
+        configuration.controlPort = nil
+        let simulator = Simulator(configuration)
+        try await simulator.start()
+        do {
+            try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+                try devices.declare(app: appEnvironment.app, teamIdentifier: "TEAM123456", types: [])
+            }
+            let fixture = try ChannelKeeperFixture(
+                simulator,
+                directory: directory,
+                caFile: certificate.caFile,
+                keyFile: certificate.keyFile
+            )
+            try await body(fixture)
+        } catch {
+            await simulator.stop()
+            throw error
+        }
+        await simulator.stop()
+    }
+
+    /// Makes a keeper whose register is complete.
+    func makeKeeper() async throws -> ChannelKeeper {
+        let keeper = try #require(try ChannelKeeper.make(configuration, report: { _ in }))
+        _ = try await keeper.readEntries(Self.appEnvironment)
+        return keeper
+    }
+
+    /// The channels that APNs has.
+    func channelsAtAPNs() async throws -> [String] {
+        try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+            try devices.channelIdentifiers(app: Self.appEnvironment.app)
+        }
+    }
+
+    /// Lets APNs carry out the next request at once, but respond only after the given time.
+    func delayNextResponse(milliseconds: Int) async throws {
+        var faults = Faults()
+        (faults.lateShare, faults.lateMilliseconds, faults.faultyRequests) = (1, milliseconds, 1)
+        try await simulator.setFaults(faults, ofManagement: true)
+    }
+
+    enum NewestCommand: CaseIterable { case start, end }
+
+    /// Writes the newest command of an audience into its record, as its admission does.
+    func admit(_ command: NewestCommand, to audience: String) throws {
+        let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
+        // All numbers of the field are 0, except for the flags. (audience.lua: ADMITTED)
+        var value = [UInt8](repeating: 0, count: 45)
+        value[21] = command == .end ? 1 : 2
+        server.command(bytes: [Array("HSET".utf8), keys.recordKey, Array("a".utf8), value])
+    }
+
+    func entry(of audience: String, by keeper: ChannelKeeper) async throws -> ChannelEntry {
+        try #require(try await keeper.readEntries(Self.appEnvironment).first { $0.audience == audience })
+    }
+
+    /// The channel that admission reads, in the audience's record.
+    func announcedChannel(of audience: String) throws -> [UInt8]? {
+        let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
+        return server.command(bytes: [Array("HGET".utf8), keys.recordKey, Array("hp".utf8)]).first
+    }
+
+    func publishedEntry(of audience: String) throws -> ChannelEntry? {
+        try topic.readChannels().entries.first { $0.audience == audience }
+    }
+}
+
+extension ChannelKeeper {
+    var managedEnvironment: ManagedEnvironment { managedEnvironments[0] }
+
+    /// Changes an entry of the register, as another worker would.
+    @discardableResult
+    func change(_ entry: ChannelEntry, _ body: @Sendable (inout ChannelEntry) -> Void) throws -> ChannelEntry {
+        var newEntry = entry
+        body(&newEntry)
+        try #require(try register.replaceIfUnchanged(entry, with: newEntry))
+        return newEntry
+    }
+}

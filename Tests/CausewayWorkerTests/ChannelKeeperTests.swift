@@ -1,0 +1,53 @@
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+
+/// Several keepers that change the channels of one register at the same time.
+@Suite(.ownThread) struct ChannelKeeperTests {
+    private static let audience = "final"
+    private static let appEnvironment = ChannelKeeperFixture.appEnvironment
+
+    // MARK: - Publishing
+
+    /// The first worker has read the register, and waits for APNs to delete another channel. Meanwhile a start cancels
+    /// the planned deletion. If the topic kept the plan, it would return after a loss of Redis.
+    @Test func `A worker does not publish a plan that another worker has cancelled since it read the register`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let dueEntry = try await worker.create("a-semifinal", Self.appEnvironment)
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
+            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.isPublished) = (.max, nil) }
+
+            try await fixture.delayNextResponse(milliseconds: 3_000)
+            async let maintenance: Void = worker.maintain(worker.managedEnvironment)
+            try await eventuallyInTask("a deletion at APNs") {
+                try await fixture.channelsAtAPNs() == [entry.channel]
+            }
+            let activeEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
+            #expect(activeEntry.deleteAfterMilliseconds == nil)
+            try await maintenance
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == activeEntry)
+            let publishedEntry = try fixture.publishedEntry(of: Self.audience)
+            #expect(publishedEntry?.topicValue == activeEntry.topicValue)
+        }
+    }
+
+    @Test func `An entry that is published after another worker's newer one is published again, and not announced`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            var oldEntry = entry
+            (oldEntry.channel, oldEntry.isPublished) = ("b2xkLWNoYW5uZWw=", nil)
+            _ = try await worker.publishAndAnnounce(oldEntry)
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
+        }
+    }
+}
