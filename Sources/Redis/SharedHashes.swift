@@ -98,6 +98,18 @@ public final class SharedHashes {
         return added
         """
 
+    /// Removes the condition's field if the condition holds, in one atomic step. Ignores the condition's `newValue`.
+    ///
+    /// - Returns: whether the condition held.
+    public func removeField(_ key: [UInt8], if condition: FieldCondition) throws(RedisError) -> Bool {
+        try callScript(Self.removeFieldScript, key, [condition.field, condition.expectedValue]) == .integer(1)
+    }
+
+    private static let removeFieldScript = """
+        if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+        return redis.call('HDEL', KEYS[1], ARGV[1])
+        """
+
     /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The command
     /// for a hash's expiry leaves together with the one for its fields. So no hash stays forever if the process ends
     /// before the reply.

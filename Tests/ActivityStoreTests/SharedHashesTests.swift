@@ -18,6 +18,18 @@ import Testing
         #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "b", on: server)))
     }
 
+    @Test func `A field is removed only if it has the expected value`() throws {
+        let server = try RedisServer()
+        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
+        let (key, field) = (Array("hash".utf8), Array("field".utf8))
+        server.command("HSET", "hash", "field", "new")
+        #expect(try !shared.removeField(key, if: .init(field, Array("old".utf8))))
+        #expect(server.command("HGET", "hash", "field") == ["new"])
+        #expect(try shared.removeField(key, if: .init(field, Array("new".utf8))))
+        #expect(try !shared.removeField(key, if: .init(field, Array("new".utf8))))
+        #expect(server.command("EXISTS", "hash") == ["0"])
+    }
+
     @Test func `A process neither extends nor ends a lease that another has taken since`() throws {
         let server = try RedisServer()
         let configuration = RedisConfiguration(url: try RedisURL(server.unixURL))

@@ -50,4 +50,25 @@ import Testing
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
         }
     }
+
+    // MARK: - Deleting
+
+    /// Two workers complete a deletion that a third one has begun. The second one is done, and the audience has a new
+    /// channel, when the first one gets APNs' response.
+    @Test func `A slow deletion leaves the channel that the audience has got meanwhile`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let deletingEntry = try await worker.change(entry) { $0.state = .deleting }
+            try await fixture.delayNextResponse(milliseconds: 3_000)
+            async let deletion = worker.delete(deletingEntry, at: worker.managedEnvironment)
+            try await eventuallyInTask("a deletion at APNs") { try await fixture.channelsAtAPNs().isEmpty }
+            let newEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
+            #expect(newEntry.channel != entry.channel)
+            _ = try await deletion
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == newEntry)
+            #expect(try fixture.publishedEntry(of: Self.audience)?.channel == newEntry.channel)
+            #expect(try await fixture.channelsAtAPNs() == [newEntry.channel])
+        }
+    }
 }

@@ -310,12 +310,9 @@ package actor ChannelKeeper {
         -> ChannelEntry
     {
         try restore([managedEnvironment])
-        let entry = try readEntry(of: audience, at: managedEnvironment)
-        guard let entry, entry.channel == channel else {
-            return try await ensureChannel(of: audience, at: managedEnvironment)
-        }
+        let entry = try removeEntry(of: channel, audience, at: managedEnvironment)
+        guard let entry else { return try await ensureChannel(of: audience, at: managedEnvironment) }
         report(.lost(entry))
-        try convertRedisErrors { () throws(RedisError) in try register.remove(entry) }
         let successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
         if let deleteAfterMilliseconds = entry.deleteAfterMilliseconds {
             // The deletion of the lost channel was planned, because the audience has ended. So plan the deletion
@@ -327,11 +324,23 @@ package actor ChannelKeeper {
         return successor
     }
 
+    /// Removes and returns the audience's entry if it still names this channel.
+    private func removeEntry(of channel: String, _ audience: String, at managedEnvironment: ManagedEnvironment)
+        throws(ChannelRefusal) -> ChannelEntry?
+    {
+        while let entry = try readEntry(of: audience, at: managedEnvironment), entry.channel == channel {
+            let isRemoved = try convertRedisErrors { () throws(RedisError) in try register.removeIfUnchanged(entry) }
+            if isRemoved { return entry }
+        }
+        return nil
+    }
+
     /// Deletes a channel at APNs, in the topic and in the register. First marks the entry as `deleting`. So after a
     /// crash the periodic work completes the deletion.
     ///
     /// - Returns: false if another worker has changed the entry since it was read. Then the channel stays: the audience
-    ///   may have been started again, or may have another channel.
+    ///   may have been started again, or may have another channel. True also if another worker has completed the
+    ///   deletion meanwhile.
     @discardableResult
     func delete(_ readEntry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal)
         -> Bool
@@ -343,9 +352,17 @@ package actor ChannelKeeper {
             try register.withdrawAnnouncement(entry)
             try topic.publish(entry)
             try await managedEnvironment.management.delete(entry.channel)
+            // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
+            // channel. A tombstone would then remove that channel's record.
+            guard try register.readPresentEntry(like: entry) == entry else { return true }
             try topic.unpublish(entry)
             try register.restartRestoration(managedEnvironment.appEnvironment)
-            try register.remove(entry)
+            guard try register.removeIfUnchanged(entry) else {
+                if let presentEntry = try register.readPresentEntry(like: entry) {
+                    try register.markUnpublished(presentEntry)
+                }
+                return true
+            }
             report(.deleted(entry))
             return true
         } catch {

@@ -84,15 +84,20 @@ final class ChannelRegister {
     /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
-        let (key, field) = (
-            key(AppEnvironment(app: entry.app, environment: entry.environment)), fieldName("a", entry.audience)
-        )
-        // Compare the stored bytes below, because another release may encode the same entry differently.
-        guard let storedValue = try hashes.readField(key, field), ChannelEntry(json: storedValue) == entry else {
-            return false
-        }
-        let condition = SharedHashes.FieldCondition(field, storedValue, newValue: newEntry.json)
-        return try hashes.addMissingFields(key, [], if: condition) != nil
+        guard let stored = try readStoredField(of: entry) else { return false }
+        let condition = SharedHashes.FieldCondition(stored.field, stored.value, newValue: newEntry.json)
+        return try hashes.addMissingFields(stored.key, [], if: condition) != nil
+    }
+
+    /// Returns the stored bytes of an entry; nil if the register does not have exactly this entry. Conditions compare
+    /// the stored bytes, because another release may encode the same entry differently.
+    private func readStoredField(of entry: ChannelEntry) throws(RedisError) -> (
+        key: [UInt8], field: [UInt8], value: [UInt8]
+    )? {
+        let key = key(AppEnvironment(app: entry.app, environment: entry.environment))
+        let field = fieldName("a", entry.audience)
+        guard let value = try hashes.readField(key, field), ChannelEntry(json: value) == entry else { return nil }
+        return (key, field, value)
     }
 
     /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Does nothing if another
@@ -104,11 +109,12 @@ final class ChannelRegister {
         try replaceIfUnchanged(entry, with: unpublishedEntry)
     }
 
-    func remove(_ entry: ChannelEntry) throws(RedisError) {
-        try hashes.removeFields(
-            key(AppEnvironment(app: entry.app, environment: entry.environment)),
-            [fieldName("a", entry.audience)]
-        )
+    /// Removes an entry, unless another process has changed it.
+    ///
+    /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
+    func removeIfUnchanged(_ entry: ChannelEntry) throws(RedisError) -> Bool {
+        guard let stored = try readStoredField(of: entry) else { return false }
+        return try hashes.removeField(stored.key, if: .init(stored.field, stored.value))
     }
 
     func write(_ intent: ChannelCreationIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {
