@@ -1,3 +1,5 @@
+import APNsSimulator
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -69,6 +71,45 @@ import Testing
             #expect(try await fixture.entry(of: Self.audience, by: worker) == newEntry)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == newEntry.channel)
             #expect(try await fixture.channelsAtAPNs() == [newEntry.channel])
+        }
+    }
+
+    // MARK: - Entries that cannot be read
+
+    @Test func `No channel is created for an audience whose entry cannot be read`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            fixture.server.command("HSET", ChannelKeeperFixture.registerKey, "a:\(Self.audience)", "?")
+            let error = await #expect(throws: ChannelRefusal.self) {
+                try await worker.create(Self.audience, Self.appEnvironment)
+            }
+            let text = error?.text ?? ""
+            #expect(text.contains("a:final") && text.contains("cannot be read"), "\(text)")
+            #expect(try await fixture.simulator.statistics().managementRequests == 0)
+            // The others get their channels.
+            _ = try await worker.create("semifinal", Self.appEnvironment)
+        }
+    }
+
+    /// An old intent is left, so a listed channel that no entry names would count as left behind.
+    @Test func `A comparison with APNs' list deletes nothing while an entry cannot be read`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
+            let intentText = String(decoding: intent.json, as: UTF8.self)
+            fixture.server.command(
+                "HSET",
+                ChannelKeeperFixture.registerKey,
+                "a:\(Self.audience)",
+                "?",
+                "i:1",
+                intentText
+            )
+            await #expect(throws: ChannelRefusal.self) {
+                try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
+            }
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
         }
     }
 }

@@ -141,6 +141,10 @@ extension ChannelKeeper {
             throw makeRefusal(error)
         }
         let content = try readCompleteRegister(managedEnvironment)
+        // The channel of such an entry would count as one that no entry names, and could be deleted.
+        if let audience = content.unreadableAudiences.first {
+            throw makeUnreadableEntryRefusal(audience, at: managedEnvironment)
+        }
         var identifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has

@@ -20,15 +20,38 @@ extension ChannelKeeper {
     func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
         -> ChannelEntry?
     {
-        func lookUpEntry() throws(ChannelRefusal) -> (entry: ChannelEntry?, isComplete: Bool) {
-            try convertRedisErrors { () throws(RedisError) in
-                try register.readEntryAndCompleteness(managedEnvironment.appEnvironment, audience: audience)
-            }
-        }
-        let firstLookup = try lookUpEntry()
+        let firstLookup = try lookUp(audience, at: managedEnvironment)
         guard firstLookup.entry == nil, !firstLookup.isComplete else { return firstLookup.entry }
         try restore([managedEnvironment])
-        return try lookUpEntry().entry
+        return try lookUp(audience, at: managedEnvironment).entry
+    }
+
+    /// Looks up an audience's entry. Throws a refusal if the entry cannot be read: if it counted as missing, the
+    /// audience would get another channel, to which no phone is subscribed.
+    func lookUp(_ audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> ChannelRegister.Lookup
+    {
+        let lookup = try convertRedisErrors { () throws(RedisError) in
+            try register.lookUp(managedEnvironment.appEnvironment, audience: audience)
+        }
+        guard lookup.isUnreadable else { return lookup }
+        let refusal = makeUnreadableEntryRefusal(audience, at: managedEnvironment)
+        let appEnvironment = managedEnvironment.appEnvironment
+        report(.failed(refusal.text, app: appEnvironment.app, environment: appEnvironment.environment))
+        throw refusal
+    }
+
+    func makeUnreadableEntryRefusal(_ audience: String, at managedEnvironment: ManagedEnvironment) -> ChannelRefusal {
+        let appEnvironment = managedEnvironment.appEnvironment
+        return ChannelRefusal(
+            text:
+                "the register of channels in Redis has an entry that cannot be read: field a:\(audience) of "
+                + "{channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade "
+                + "this one. Otherwise remove this field and the field t: together. The register is then restored from "
+                + topic.name,
+            untilMilliseconds: nowMilliseconds,
+            isTransient: false
+        )
     }
 
     /// Reads everything that the register has for an app in an environment, even if the register is

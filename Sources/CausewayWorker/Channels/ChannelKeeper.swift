@@ -161,9 +161,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
-        let lookup = try convertRedisErrors { () throws(RedisError) in
-            try register.readEntryAndCompleteness(managedEnvironment.appEnvironment, audience: audience)
-        }
+        let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry == nil, lookup.isComplete else { return nil }
         return try await create(audience, at: managedEnvironment, storage: storage)
     }

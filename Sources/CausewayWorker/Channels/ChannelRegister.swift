@@ -31,14 +31,19 @@ final class ChannelRegister {
 
     private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Reads the whole hash at one moment. Skips values that it cannot read, because another release may have
-    /// written them.
+    /// Reads the whole hash at one moment. Of entries that it cannot read, it returns the audiences. It skips other
+    /// values that it cannot read. Another release may have written them.
     func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegisterContent {
         var content = Reconciliation.RegisterContent()
         for (field, value) in try hashes.readHash(key(appEnvironment)) {
             let name = String(decoding: field.dropFirst(2), as: UTF8.self)
             switch field.first {
-            case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { content.entries.append(entry) }
+            case UInt8(ascii: "a"):
+                if let entry = ChannelEntry(json: value) {
+                    content.entries.append(entry)
+                } else {
+                    content.unreadableAudiences.append(name)
+                }
             case UInt8(ascii: "i"):
                 if let intent = ChannelCreationIntent(json: value) { content.intents.append(intent) }
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
@@ -52,14 +57,23 @@ final class ChannelRegister {
         return content
     }
 
-    /// Returns an audience's entry, and whether the register is complete. In an incomplete register, a
-    /// missing entry does not mean that there is no channel.
-    func readEntryAndCompleteness(
-        _ appEnvironment: AppEnvironment,
-        audience: String
-    ) throws(RedisError) -> (entry: ChannelEntry?, isComplete: Bool) {
+    /// What the register says about one audience.
+    struct Lookup {
+        var entry: ChannelEntry?
+        /// Whether the audience has an entry that this release cannot read. `entry` is then nil.
+        var isUnreadable: Bool
+        /// Whether the register is complete. If not, a missing entry does not mean that there is no channel.
+        var isComplete: Bool
+    }
+
+    func lookUp(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> Lookup {
         let values = try hashes.readFields(key(appEnvironment), [fieldName("a", audience), Self.completenessField])
-        return (values[0].flatMap(ChannelEntry.init(json:)), Self.isComplete(values[1]))
+        let entry = values[0].flatMap(ChannelEntry.init(json:))
+        return Lookup(
+            entry: entry,
+            isUnreadable: values[0] != nil && entry == nil,
+            isComplete: Self.isComplete(values[1])
+        )
     }
 
     func readEntry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {

@@ -10,6 +10,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
     package struct RegisterContent: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
+        /// The audiences whose entries this release cannot read.
+        package var unreadableAudiences: [String] = []
         package var intents: [ChannelCreationIntent] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
