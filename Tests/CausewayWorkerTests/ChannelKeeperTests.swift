@@ -112,4 +112,25 @@ import Testing
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
         }
     }
+
+    // MARK: - Planning
+
+    /// The request to plan the deletion may come after the request of a newer start. That one found no plan to cancel.
+    @Test(arguments: ChannelKeeperFixture.NewestCommand.allCases)
+    func `A deletion is planned only if no newer start was admitted`(command: ChannelKeeperFixture.NewestCommand)
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            _ = try await worker.create(Self.audience, Self.appEnvironment)
+            try fixture.admit(command, to: Self.audience)
+            try await worker.planDeletionAfterEnd(
+                of: Self.audience,
+                at: worker.managedEnvironment,
+                storedUntilWallMilliseconds: 0
+            )
+            let isPlanned = try await fixture.entry(of: Self.audience, by: worker).deleteAfterMilliseconds != nil
+            #expect(isPlanned == (command == .end))
+        }
+    }
 }

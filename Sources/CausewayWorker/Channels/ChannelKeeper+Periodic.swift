@@ -243,32 +243,4 @@ extension ChannelKeeper {
         }
         return refusals.compactMap(\.self).first
     }
-
-    /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
-    /// planned the deletion, but it may have failed to, for example because it was killed.
-    private func planDeletionIfEnded(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
-        throws(ChannelRefusal)
-    {
-        try convertRedisErrors { () throws(RedisError) in
-            // A channel that was created after the end stays: a later command or an operator has asked for it.
-            guard let end = try register.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,
-                let currentEntry = try register.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
-                currentEntry.channel == entry.channel, currentEntry.state == .active,
-                currentEntry.deleteAfterMilliseconds == nil
-            else { return }
-            var plannedEntry = currentEntry
-            plannedEntry.isPublished = nil
-            let storedUntilWallMilliseconds = entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
-            plannedEntry.deleteAfterMilliseconds = max(
-                end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-                storedUntilWallMilliseconds
-            )
-            guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
-            // A start may have been admitted since the check. Its request may have found no planned deletion
-            // to cancel, so this call cancels the deletion.
-            if try register.readAudienceEnd(of: entry) == nil {
-                try register.replaceIfUnchanged(plannedEntry, with: currentEntry)
-            }
-        }
-    }
 }

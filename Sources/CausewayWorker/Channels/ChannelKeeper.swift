@@ -55,7 +55,7 @@ package actor ChannelKeeper {
     let topic: ChannelTopic
     /// An attempt to create a channel usually takes less than this time. After this time the lease of the attempt
     /// expires, and other processes no longer wait for the attempt.
-    private let creationMillisecondsMax: Int64
+    let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
@@ -247,58 +247,6 @@ package actor ChannelKeeper {
                 managedEnvironment.appEnvironment
             )
         }
-    }
-
-    /// Plans the deletion of an ended audience's channel. If another process is creating the channel, first
-    /// waits for its entry. If another process changes the entry meanwhile, looks at it again.
-    func planDeletionAfterEnd(
-        of audience: String,
-        at managedEnvironment: ManagedEnvironment,
-        storedUntilWallMilliseconds: Int64
-    )
-        async throws(ChannelRefusal)
-    {
-        let deleteAfterMilliseconds = max(
-            nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-            storedUntilWallMilliseconds
-        )
-        let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
-        while true {
-            let entry = try readEntry(of: audience, at: managedEnvironment)
-            let hasEnded = try convertRedisErrors { () throws(RedisError) in
-                if let entry {
-                    guard entry.state == .active else { return true }
-                    return try planDeletion(of: entry, afterMilliseconds: deleteAfterMilliseconds)
-                }
-                return try !register.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
-            }
-            guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
-            try? await Task.sleep(for: Self.creationPollInterval)
-        }
-    }
-
-    /// Cancels the planned deletion of a channel.
-    ///
-    /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
-    func cancelDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
-        guard entry.deleteAfterMilliseconds != nil else { return entry }
-        var activeEntry = entry
-        (activeEntry.deleteAfterMilliseconds, activeEntry.isPublished) = (nil, nil)
-        let newEntry = activeEntry
-        let isChanged = try convertRedisErrors { () throws(RedisError) in
-            try register.replaceIfUnchanged(entry, with: newEntry)
-        }
-        return isChanged ? activeEntry : nil
-    }
-
-    /// Plans the deletion of a channel. The periodic work publishes the plan to the topic, so that the plan survives a
-    /// loss of Redis.
-    ///
-    /// - Returns: false if another worker has changed the entry since it was read.
-    func planDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool {
-        var plannedEntry = entry
-        (plannedEntry.deleteAfterMilliseconds, plannedEntry.isPublished) = (afterMilliseconds, nil)
-        return try register.replaceIfUnchanged(entry, with: plannedEntry)
     }
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the register

@@ -262,12 +262,21 @@ final class ChannelRegister {
     func readAudienceEnd(
         of entry: ChannelEntry
     ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)? {
-        let field = Array("a".utf8)
-        guard let key = audienceRecordKey(entry.app, entry.audience), let value = try hashes.readField(key, field),
-            let admitted = try? AudienceInspection(fields: [(field, value)]).admittedVersion, admitted.isEnd
-        else { return nil }
+        guard let admitted = try readNewestCommand(of: entry), admitted.isEnd else { return nil }
         let storedUntilSecondsMax = admitted.admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax
         return (admitted.admittedAtMilliseconds, min(admitted.expirationSeconds, storedUntilSecondsMax) * 1_000)
+    }
+
+    /// Whether the audience's newest command is known, and is no end.
+    func isAudienceStarted(of entry: ChannelEntry) throws(RedisError) -> Bool {
+        try readNewestCommand(of: entry).map { !$0.isEnd } ?? false
+    }
+
+    private func readNewestCommand(of entry: ChannelEntry) throws(RedisError) -> AudienceInspection.AdmittedVersion? {
+        let field = Array("a".utf8)
+        guard let key = audienceRecordKey(entry.app, entry.audience), let value = try hashes.readField(key, field)
+        else { return nil }
+        return try? AudienceInspection(fields: [(field, value)]).admittedVersion
     }
 
     /// Writes the channel into the audience's record, where admission reads it: field `hp` for production,

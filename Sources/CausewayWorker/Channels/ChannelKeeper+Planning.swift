@@ -1,0 +1,100 @@
+import Redis
+
+/// How the keeper plans and cancels deletions of channels.
+extension ChannelKeeper {
+    /// Plans the deletion of an ended audience's channel, unless the audience has been started again. If another process is creating the channel, first
+    /// waits for its entry. If another process changes the entry meanwhile, looks at it again.
+    func planDeletionAfterEnd(
+        of audience: String,
+        at managedEnvironment: ManagedEnvironment,
+        storedUntilWallMilliseconds: Int64
+    )
+        async throws(ChannelRefusal)
+    {
+        let deleteAfterMilliseconds = max(
+            nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+            storedUntilWallMilliseconds
+        )
+        let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
+        while true {
+            let entry = try readEntry(of: audience, at: managedEnvironment)
+            let hasEnded = try convertRedisErrors { () throws(RedisError) in
+                if let entry {
+                    guard entry.state == .active else { return true }
+                    return try planDeletionUnlessStarted(of: entry, afterMilliseconds: deleteAfterMilliseconds)
+                }
+                return try !register.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
+            }
+            guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
+            try? await Task.sleep(for: Self.creationPollInterval)
+        }
+    }
+
+    /// Plans the deletion of a channel, unless the audience has been started again.
+    ///
+    /// - Returns: false if another worker has changed the entry meanwhile.
+    private func planDeletionUnlessStarted(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool
+    {
+        guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else { return false }
+        // A newer start may have been admitted since the end. Its request may have found no planned deletion to
+        // cancel, so this call cancels the deletion.
+        guard try register.isAudienceStarted(of: entry) else { return true }
+        return try register.replaceIfUnchanged(plannedEntry, with: Self.makeUnplanned(plannedEntry))
+    }
+
+    private static func makeUnplanned(_ entry: ChannelEntry) -> ChannelEntry {
+        var entry = entry
+        (entry.deleteAfterMilliseconds, entry.isPublished) = (nil, nil)
+        return entry
+    }
+
+    /// Cancels the planned deletion of a channel.
+    ///
+    /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
+    func cancelDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        let activeEntry = Self.makeUnplanned(entry)
+        let isChanged = try convertRedisErrors { () throws(RedisError) in
+            try register.replaceIfUnchanged(entry, with: activeEntry)
+        }
+        return isChanged ? activeEntry : nil
+    }
+
+    /// Plans the deletion of a channel. The periodic work publishes the plan to the topic, so that the plan survives a
+    /// loss of Redis.
+    ///
+    /// - Returns: the changed entry; nil if another worker has changed the entry since it was read.
+    func planDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
+        var plannedEntry = entry
+        (plannedEntry.deleteAfterMilliseconds, plannedEntry.isPublished) = (afterMilliseconds, nil)
+        return try register.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
+    }
+
+    /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
+    /// planned the deletion, but it may have failed to, for example because it was killed.
+    func planDeletionIfEnded(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
+        throws(ChannelRefusal)
+    {
+        try convertRedisErrors { () throws(RedisError) in
+            // A channel that was created after the end stays: a later command or an operator has asked for it.
+            guard let end = try register.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,
+                let currentEntry = try register.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
+                currentEntry.channel == entry.channel, currentEntry.state == .active,
+                currentEntry.deleteAfterMilliseconds == nil
+            else { return }
+            var plannedEntry = currentEntry
+            plannedEntry.isPublished = nil
+            let storedUntilWallMilliseconds = entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
+            plannedEntry.deleteAfterMilliseconds = max(
+                end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+                storedUntilWallMilliseconds
+            )
+            guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
+            // A start may have been admitted since the check. Its request may have found no planned deletion
+            // to cancel, so this call cancels the deletion.
+            if try register.readAudienceEnd(of: entry) == nil {
+                try register.replaceIfUnchanged(plannedEntry, with: currentEntry)
+            }
+        }
+    }
+}
