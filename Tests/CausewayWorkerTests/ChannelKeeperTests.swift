@@ -133,4 +133,21 @@ import Testing
             #expect(isPlanned == (command == .end))
         }
     }
+
+    /// A start's request may have found the new channel before its deletion was planned.
+    @Test(arguments: ChannelKeeperFixture.NewestCommand.allCases)
+    func `A new channel takes over a planned deletion only if no newer start was admitted`(
+        command: ChannelKeeperFixture.NewestCommand
+    ) async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try fixture.admit(command, to: Self.audience)
+            let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(successor.channel != entry.channel)
+            let isPlanned = try await fixture.entry(of: Self.audience, by: worker).deleteAfterMilliseconds == .max
+            #expect(isPlanned == (command == .end))
+        }
+    }
 }

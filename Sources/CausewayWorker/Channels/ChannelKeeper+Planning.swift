@@ -2,8 +2,7 @@ import Redis
 
 /// How the keeper plans and cancels deletions of channels.
 extension ChannelKeeper {
-    /// Plans the deletion of an ended audience's channel, unless the audience has been started again. If another process is creating the channel, first
-    /// waits for its entry. If another process changes the entry meanwhile, looks at it again.
+    /// Plans the deletion of an audience's channel after its end was admitted.
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -11,17 +10,33 @@ extension ChannelKeeper {
     )
         async throws(ChannelRefusal)
     {
-        let deleteAfterMilliseconds = max(
-            nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-            storedUntilWallMilliseconds
+        try await planDeletionUnlessStarted(
+            of: audience,
+            at: managedEnvironment,
+            afterMilliseconds: max(
+                nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+                storedUntilWallMilliseconds
+            )
         )
+    }
+
+    /// Plans the deletion of an ended audience's channel, unless the audience has been started again. If another
+    /// process is creating the channel, first waits for its entry. If another process changes the entry meanwhile,
+    /// looks at it again.
+    func planDeletionUnlessStarted(
+        of audience: String,
+        at managedEnvironment: ManagedEnvironment,
+        afterMilliseconds: Int64
+    )
+        async throws(ChannelRefusal)
+    {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let hasEnded = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
                     guard entry.state == .active else { return true }
-                    return try planDeletionUnlessStarted(of: entry, afterMilliseconds: deleteAfterMilliseconds)
+                    return try planDeletionUnlessStarted(of: entry, afterMilliseconds: afterMilliseconds)
                 }
                 return try !register.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }

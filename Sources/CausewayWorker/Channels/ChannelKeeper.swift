@@ -262,10 +262,12 @@ package actor ChannelKeeper {
         let successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
         if let deleteAfterMilliseconds = entry.deleteAfterMilliseconds {
             // The deletion of the lost channel was planned, because the audience has ended. So plan the deletion
-            // of the new channel too. If another worker has changed its entry, the next daily comparison does this.
-            _ = try convertRedisErrors { () throws(RedisError) in
-                try planDeletion(of: successor, afterMilliseconds: deleteAfterMilliseconds)
-            }
+            // of the new channel too. The daily comparison does not plan it, because the channel is newer than the end.
+            try await planDeletionUnlessStarted(
+                of: audience,
+                at: managedEnvironment,
+                afterMilliseconds: deleteAfterMilliseconds
+            )
         }
         return successor
     }
