@@ -68,7 +68,10 @@ import Testing
             let newEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
             #expect(newEntry.channel != entry.channel)
             _ = try await deletion
-            #expect(try await fixture.entry(of: Self.audience, by: worker) == newEntry)
+            #expect(try await fixture.entry(of: Self.audience, by: worker).channel == newEntry.channel)
+            // The first worker's record about the former channel may be the newest in the topic, so the present entry is
+            // published again.
+            try await worker.maintain(worker.managedEnvironment)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == newEntry.channel)
             #expect(try await fixture.channelsAtAPNs() == [newEntry.channel])
         }

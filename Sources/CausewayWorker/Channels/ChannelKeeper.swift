@@ -272,15 +272,24 @@ package actor ChannelKeeper {
         return successor
     }
 
+    /// How often another worker may change an entry while this call removes it (R4).
+    private static let removalAttemptsMax = 8
+
     /// Removes and returns the audience's entry if it still names this channel.
     private func removeEntry(of channel: String, _ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal) -> ChannelEntry?
     {
-        while let entry = try readEntry(of: audience, at: managedEnvironment), entry.channel == channel {
+        for _ in 0..<Self.removalAttemptsMax {
+            guard let entry = try readEntry(of: audience, at: managedEnvironment), entry.channel == channel else {
+                return nil
+            }
             let isRemoved = try convertRedisErrors { () throws(RedisError) in try register.removeIfUnchanged(entry) }
             if isRemoved { return entry }
         }
-        return nil
+        throw ChannelRefusal(
+            text: "the entry of \(audience) in the register of channels changes while it is removed",
+            untilMilliseconds: nowMilliseconds
+        )
     }
 
     /// Deletes a channel at APNs, in the topic and in the register. First marks the entry as `deleting`. So after a
@@ -302,20 +311,28 @@ package actor ChannelKeeper {
             try await managedEnvironment.management.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
             // channel. A tombstone would then remove that channel's record.
-            guard try register.readPresentEntry(like: entry) == entry else { return true }
-            try topic.unpublish(entry)
-            try register.restartRestoration(managedEnvironment.appEnvironment)
-            guard try register.removeIfUnchanged(entry) else {
-                if let presentEntry = try register.readPresentEntry(like: entry) {
-                    try register.markUnpublished(presentEntry)
-                }
+            guard try register.readPresentEntry(like: entry) == entry else {
+                try markPresentEntryUnpublished(like: entry)
                 return true
             }
-            report(.deleted(entry))
+            try topic.unpublish(entry)
+            try register.restartRestoration(managedEnvironment.appEnvironment)
+            if try register.removeIfUnchanged(entry) {
+                report(.deleted(entry))
+            } else {
+                try markPresentEntryUnpublished(like: entry)
+            }
             return true
         } catch {
             throw makeRefusal(error)
         }
+    }
+
+    /// Has the audience's present entry published again, because a record about its former channel may have reached the
+    /// topic after the present one.
+    private func markPresentEntryUnpublished(like entry: ChannelEntry) throws(RedisError) {
+        guard let presentEntry = try register.readPresentEntry(like: entry) else { return }
+        try register.markUnpublished(presentEntry)
     }
 
     func convertRedisErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
