@@ -108,6 +108,18 @@ import Testing
         }
     }
 
+    /// Watches the key file of the only app.
+    private func beginWatching(_ keyFile: String) throws -> (MetricRegistry, ProviderTokenSource, KeyFileWatcher) {
+        let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+        let configuration = try configuration(keyFile: keyFile)
+        let registry = try setup(configuration).registry
+        let log = SharedLimitedLog(logger: logger, events: registry.events)
+        let source = try WorkerSetup.makeTokenSource(key)
+        return (
+            registry, source, KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+        )
+    }
+
     // MARK: - A key's id
 
     @Test func `A file beside the key has the key's id`() throws {
@@ -172,12 +184,8 @@ import Testing
     @Test(arguments: [false, true])
     func `An id file that changes alone is noticed`(isKeyReplaced: Bool) throws {
         try withKey { directory, keyFile in
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            let configuration = try configuration(keyFile: keyFile)
-            let registry = try setup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
-            let source = try WorkerSetup.makeTokenSource(key)
-            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            var watch = begunWatch
             if isKeyReplaced {
                 let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
                 try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
@@ -200,12 +208,8 @@ import Testing
     /// The files are replaced one after the other, the `.id` file first.
     @Test func `A key that follows its id file shortly after is offered once`() throws {
         try withKey { directory, keyFile in
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            let configuration = try configuration(keyFile: keyFile)
-            let registry = try setup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
-            let source = try WorkerSetup.makeTokenSource(key)
-            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            var watch = begunWatch
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
@@ -219,12 +223,8 @@ import Testing
 
     @Test func `A trial that succeeds does not end the alert about a missing key file`() throws {
         try withKey { directory, keyFile in
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            let configuration = try configuration(keyFile: keyFile)
-            let registry = try setup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
-            let source = try WorkerSetup.makeTokenSource(key)
-            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            var watch = begunWatch
             let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
@@ -245,12 +245,8 @@ import Testing
     /// In each case the file of the key in use comes back unchanged.
     @Test(arguments: [false, true]) func `The return of the key in use ends the alert`(wasReplaced: Bool) throws {
         try withKey { directory, keyFile in
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            let configuration = try configuration(keyFile: keyFile)
-            let registry = try setup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
-            let source = try WorkerSetup.makeTokenSource(key)
-            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            var watch = begunWatch
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             if wasReplaced { try "no key".write(toFile: keyFile, atomically: true, encoding: .utf8) }
             watch.poll()
