@@ -24,8 +24,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         switch self {
         case .admit:
             [
-                PackageResources.admit_lua, PackageResources.admit_batches_lua, PackageResources.admit_activities_lua,
-                PackageResources.admit_registrations_lua, PackageResources.admit_devices_lua,
+                PackageResources.admit_lua, PackageResources.admit_batches_lua, PackageResources.versions_lua,
+                PackageResources.admit_activities_lua, PackageResources.admit_registrations_lua,
+                PackageResources.admit_devices_lua,
             ]
         case .settle: [PackageResources.settle_lua]
         case .lifetime: [PackageResources.lifetime_lua]

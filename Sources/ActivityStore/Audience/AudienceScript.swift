@@ -14,13 +14,13 @@ enum AudienceScript: Int, CaseIterable {
 
     /// The script with its named constants replaced by their values.
     var luaSource: String {
-        let resource =
+        let parts =
             switch self {
-            case .append: PackageResources.append_lua
-            case .arrange: PackageResources.arrange_lua
-            case .audience: PackageResources.audience_lua
+            case .append: [PackageResources.append_lua]
+            case .arrange: [PackageResources.arrange_lua]
+            case .audience: [PackageResources.versions_lua, PackageResources.audience_lua]
             }
-        return StoreScript.luaSource(of: [resource], Self.constants)
+        return StoreScript.luaSource(of: parts, Self.constants)
     }
 
     private static let constants: [(name: String, value: Int64)] = [

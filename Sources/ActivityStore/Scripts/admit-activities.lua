@@ -55,16 +55,6 @@ local function write(changes, lifetime)
   call('PEXPIRE', key, lifetime)
 end
 
--- Whether the version at the beginning of `left` is newer than the version at the beginning of `right`. The script
--- compares them as three numbers, because their bytes are little-endian, and because Lua compares strings by the
--- locale. A number of Lua is exact up to 53 bits, so the eight bytes of the sequence are two numbers.
-local function isNewer(left, right)
-  local timestamp, low, high = read('<I5I4I4', left)
-  local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
-  if timestamp ~= rightTimestamp then return timestamp > rightTimestamp end
-  return high > rightHigh or high == rightHigh and low > rightLow
-end
-
 -- Returns the lower-case letter of a state's byte, whether the newest version is an end, and the difference
 -- between the byte and the letter. To change the state but keep the other bits of the byte, the script adds this
 -- difference to another letter.

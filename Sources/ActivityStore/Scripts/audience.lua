@@ -55,14 +55,6 @@ local function storeFields(...)
   call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
--- The same as in admit-activities.lua, because Redis' scripts cannot share functions.
-local function isNewer(left, right)
-  local timestamp, low, high = read('<I5I4I4', left)
-  local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
-  if timestamp ~= rightTimestamp then return timestamp > rightTimestamp end
-  return high > rightHigh or high == rightHigh and low > rightLow
-end
-
 -- Deletes the fields of a fan-out.
 local function dropFanOut(fanOut)
   local count = read('<I2', fanOut, 14)

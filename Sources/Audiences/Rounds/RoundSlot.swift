@@ -51,15 +51,16 @@ struct RoundSlot: BitwiseCopyable {
         case abandoned
 
         fileprivate func canChange(to next: Phase) -> Bool {
-            switch self {
-            case .claiming: [.awaitingVersions, .running, .lost, .draining, .abandoned].contains(next)
-            case .awaitingVersions: [.restoring, .running, .draining, .abandoned].contains(next)
-            case .restoring: [.running, .lost, .draining, .abandoned].contains(next)
-            case .running: [.restoring, .closing, .lost, .draining, .abandoned].contains(next)
-            case .closing: [.restoring, .running, .abandoned].contains(next)
-            case .draining: next == .abandoned
-            case .lost: [.claiming, .abandoned].contains(next)
-            case .abandoned: false
+            switch (self, next) {
+            case (.abandoned, _): false
+            case (_, .abandoned): true
+            case (.claiming, .awaitingVersions), (.claiming, .running), (.claiming, .lost), (.claiming, .draining): true
+            case (.awaitingVersions, .restoring), (.awaitingVersions, .running), (.awaitingVersions, .draining): true
+            case (.restoring, .running), (.restoring, .lost), (.restoring, .draining): true
+            case (.running, .restoring), (.running, .closing), (.running, .lost), (.running, .draining): true
+            case (.closing, .restoring), (.closing, .running): true
+            case (.lost, .claiming): true
+            default: false
             }
         }
     }

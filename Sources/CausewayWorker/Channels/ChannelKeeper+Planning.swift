@@ -97,14 +97,15 @@ extension ChannelKeeper {
                 currentEntry.channel == entry.channel, currentEntry.state == .active,
                 currentEntry.deleteAfterMilliseconds == nil
             else { return }
-            var plannedEntry = currentEntry
-            plannedEntry.isPublished = nil
             let storedUntilWallMilliseconds = entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
-            plannedEntry.deleteAfterMilliseconds = max(
-                end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-                storedUntilWallMilliseconds
+            let plannedEntry = try planDeletion(
+                of: currentEntry,
+                afterMilliseconds: max(
+                    end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+                    storedUntilWallMilliseconds
+                )
             )
-            guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
+            guard let plannedEntry else { return }
             // A start may have been admitted since the check. Its request may have found no planned deletion
             // to cancel, so this call cancels the deletion.
             if try register.readAudienceEnd(of: entry) == nil {

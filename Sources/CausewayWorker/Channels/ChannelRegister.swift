@@ -114,8 +114,11 @@ final class ChannelRegister {
         return (key, field, value)
     }
 
-    /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Does nothing if another
-    /// process changes the entry: a changed entry counts as unpublished.
+    /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Does nothing if the
+    /// entry counts as unpublished already, or if another process changes the entry meanwhile.
+    ///
+    /// A known gap: the worker that is just publishing the entry may then note that it is published, although an older
+    /// record reached the topic after it.
     func markUnpublished(_ entry: ChannelEntry) throws(RedisError) {
         guard entry.isPublished == true, entry.state == .active else { return }
         var unpublishedEntry = entry

@@ -69,13 +69,15 @@ struct KeyFileWatcher {
     mutating func poll() {
         for position in watchedKeys.indices {
             endTrialIfDecided(&watchedKeys[position])
+            let identifier = try? watchedKeys[position].key.readIdentifier()
             switch watchedKeys[position].file.poll() {
-            case .unchanged: offerUnderNewIdentifier(&watchedKeys[position])
+            case .unchanged: offerUnderNewIdentifier(identifier, &watchedKeys[position])
             case .broken(let error):
-                watchedKeys[position].lastIdentifier = try? watchedKeys[position].key.readIdentifier()
+                watchedKeys[position].lastIdentifier = identifier
                 reportUnusableFiles(&watchedKeys[position], "\(error)")
             case .replaced(let key): offer(key, to: &watchedKeys[position])
             }
+            watchedKeys[position].identifierAtLastPoll = identifier
         }
         publishRejectedKeys()
     }
@@ -110,9 +112,7 @@ struct KeyFileWatcher {
     /// Offers the unchanged key again if only its id has changed: the `.id` file was wrong and is repaired, or it was
     /// replaced later than the key file. Waits for two polls with the same id, because the key file may be replaced just
     /// after the `.id` file: APNs would refuse the former key under the new id.
-    private func offerUnderNewIdentifier(_ entry: inout WatchedKey) {
-        let identifier = try? entry.key.readIdentifier()
-        defer { entry.identifierAtLastPoll = identifier }
+    private func offerUnderNewIdentifier(_ identifier: String?, _ entry: inout WatchedKey) {
         guard identifier != entry.lastIdentifier, identifier == entry.identifierAtLastPoll else { return }
         do {
             offer(try SigningKey(path: entry.key.file), to: &entry)

@@ -54,8 +54,8 @@ extension LogKindCatalog {
             "channel-trouble",
             .warning,
             "channels cannot be maintained",
-            "Redis, Kafka or APNs' management service does not answer, or a record of the channels topic cannot be read. The next check tries "
-                + "again.",
+            "Redis, Kafka or APNs' management service does not answer, or a record of the channels topic or an entry in Redis cannot be read. "
+                + "The next check tries again.",
             "Read `error`. The network policy must allow the port of the management service (2196, in the sandbox 2195)."
         ),
     ]
