@@ -236,10 +236,10 @@ extension Connection {
         }
         let reason = body.reason
         var kind = responseKind(slot, wasRefused: wasRefused)
-        let isCandidateKeyRefused = trialToken != nil && slot.status == 403
+        let isTrialKeyRefused = trialToken != nil && slot.status == 403
         // If this connection tries a new key and got 403, APNs has not processed the push. So the push can be sent
         // again with the old key.
-        if isCandidateKeyRefused { kind = .notProcessed }
+        if isTrialKeyRefused { kind = .notProcessed }
         let disposition = ResponseDisposition(kind: kind, status: slot.status, reason: reason)
         let response = PushResponse(
             tag: slot.tag,
@@ -257,7 +257,7 @@ extension Connection {
         // bytes of the reason stay valid until another response is written to the slot.
         streamTable.remove(slot.streamIdentifier)
         pushSlots.free(slotIndex)
-        if isCandidateKeyRefused {
+        if isTrialKeyRefused {
             pool.report(.providerTokenFailed(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
             retire(.providerToken)

@@ -10,7 +10,7 @@ extension StoreSession {
     ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
     ///   - key: the subject's key.
     func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let tag = call.tag
         switch call.operation {
         case .admit(let admission):

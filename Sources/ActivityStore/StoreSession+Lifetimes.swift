@@ -13,7 +13,7 @@ extension StoreSession {
         timetableKey: Bytes,
         on connection: RedisConnection
     ) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         switch operation {
         case .reportLifetimeEvent(let event, let keptCommand):
             writeLifetimeReport(event, keptCommand, tag, timetableKey, activityKey, on: connection)

@@ -13,7 +13,7 @@ import Numbers
 ///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdrawWaitingCommands(where:)`` when its
 ///   partition is revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receive(membershipChange:now:)`` while ``canReceiveMembershipChange``.
-///   ``takeReturnedMember()`` returns the member to `Delivery`.
+///   ``takeMemberWithEndedChange()`` returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``,
 ///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
 ///   ``release(partition:now:)``, ``progress(_:)``.
@@ -106,7 +106,8 @@ public struct Audiences: ~Copyable {
     var membershipChanges: Slab<MembershipChangeSlot>
     /// The slot in `membershipChanges` of each member's latest change, until the change is finished.
     var membershipChangesByKey: [MemberKey: MembershipChangeIndex] = [:]
-    var returnedMembers: IndexQueue<ChangingMember>
+    /// The members whose change has ended, until the shell returns them to `Delivery` (`takeMemberWithEndedChange`).
+    var membersWithEndedChange: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
     var newestStateRequestsByKey: [AudienceKey: NewestStateRequestIndex] = [:]
     var newestStates: Slab<NewestStateSlot>
@@ -155,7 +156,7 @@ public struct Audiences: ~Copyable {
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
         // Room for the members that the shell has not fetched yet, and for those of all changes under way.
-        returnedMembers = IndexQueue(limit: configuration.membershipChangesMax * 2)
+        membersWithEndedChange = IndexQueue(limit: configuration.membershipChangesMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)
         timers = TimerQueue(

@@ -13,13 +13,13 @@ enum ConfigurationConsistency {
         }
 
         let topics = configuration.kafka.topics
-        var topicKeys: [String: String] = [:]
+        var keysByTopic: [String: String] = [:]
         for (key, topic) in [
             ("commands", topics.commands), ("registrations", topics.registrations), ("results", topics.results),
             ("invalidations", topics.invalidations), ("deadLetters", topics.deadLetters),
             ("deferred", topics.deferred), ("fanout", topics.fanout), ("channels", topics.channels),
         ] {
-            if let other = topicKeys.updateValue(key, forKey: topic) {
+            if let other = keysByTopic.updateValue(key, forKey: topic) {
                 add("kafka.topics.\(key)", "is the same topic as \(other)")
             }
         }

@@ -287,12 +287,12 @@ private struct ConfigurationReader {
     }
 
     private mutating func refuseUnknownVariables(memberKeys: [String]) {
-        let sections = ConfigurationSchema.keys.filter { $0.valueKind == .properties }.map(\.name)
+        let sectionNames = ConfigurationSchema.keys.filter { $0.valueKind == .properties }.map(\.name)
         let keys = ConfigurationSchema.keys.filter { $0.valueKind != .properties }.map(\.name) + memberKeys
         let knownVariables = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
         for (name, value) in environment
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !knownVariables.contains(name) {
-            let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
+            let isProperty = sectionNames.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
             let suggestion = NearestName.find(to: name, among: Array(knownVariables))
             addFault(

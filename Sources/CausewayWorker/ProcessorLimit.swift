@@ -10,8 +10,8 @@ struct ProcessorLimit {
     /// The number of processors, at least 1. A quota is rounded up, for example from one and a half processors to 2,
     /// because one lane would leave half a processor idle.
     var processorCount: Int {
-        let affinity = affinityProcessorCount ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        return max(1, min(affinity, quotaProcessorCount ?? .max))
+        let affinityCount = affinityProcessorCount ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        return max(1, min(affinityCount, quotaProcessorCount ?? .max))
     }
 
     /// The number of processors in the process's affinity, counted as bits of a hexadecimal mask; nil if the

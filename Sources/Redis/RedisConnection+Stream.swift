@@ -70,7 +70,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         if error.endsConnection || isScriptMissing && first.followsScriptReload { disconnect(error) }
     }
 
-    /// The loop calls this method. It does nothing, because ``issueObstacle`` limits the output before each call.
+    /// The loop calls this method. It does nothing, because ``obstacleToIssue`` limits the output before each call.
     public func streamDrained(_ stream: Stream) {}
 
     /// The loop calls this method when the connection's ``Stream`` has ended, or could not connect.

@@ -265,7 +265,7 @@ public final class RedisConnection {
     // MARK: - The session's calls
 
     /// Why no call can be issued now; nil if one can be.
-    public var issueObstacle: IssueOutcome? {
+    public var obstacleToIssue: IssueOutcome? {
         guard state == .ready, let stream else { return .notReady }
         guard outstandingCalls.count < configuration.outstandingCallsMax,
             stream.pendingOutputBytes < Stream.highWaterBytes
@@ -274,7 +274,7 @@ public final class RedisConnection {
     }
 
     /// Adds one call to those that wait for a reply, and schedules ``RedisSession/flush(on:)`` for the end of
-    /// the turn. There must be no ``issueObstacle``.
+    /// the turn. There must be no ``obstacleToIssue``.
     ///
     /// - Parameters:
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later

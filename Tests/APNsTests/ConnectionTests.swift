@@ -21,7 +21,7 @@ import Testing
         }
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { heldRequests.count == 100 })
-        // Pushes use the streams 3, 5 and so on, so `heldRequests[49]` has the fiftieth push.
+        // GOAWAY names the stream of the fiftieth push, so APNs has not processed the 50 pushes after it.
         let connection = heldRequests[0].connection
         connection.goAway(lastStream: heldRequests[49].stream, reason: "Shutdown")
         fixture.turn(until: { fixture.recorder.count(.notProcessed) == 50 })

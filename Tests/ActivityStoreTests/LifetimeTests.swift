@@ -133,8 +133,8 @@ import Testing
         reportEvent(.ended(beganAtMilliseconds: Self.start, restartAtMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
         #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
-        // A late registration does not prove that the next life has begun. The next start shows the state
-        // that came too late for the old life.
+        // The call `alive` comes from a late registration, so it does not prove that the next life has begun. The call
+        // `updatedAfterEnd` brings a state that came after the end of the old life: the next start shows this state.
         reportEvent(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
         reportEvent(.updatedAfterEnd, makeKeptCommand(false, 7))
         #expect(

@@ -158,7 +158,7 @@ final class RoundHarness {
     /// Returns the records of the registrations that the core has returned since the last call.
     func takeReturnedRegistrations() -> [UInt32] {
         var records: [UInt32] = []
-        while let member = core.takeReturnedMember() { records.append(member.record.rawValue) }
+        while let member = core.takeMemberWithEndedChange() { records.append(member.record.rawValue) }
         return records
     }
 

@@ -151,7 +151,8 @@ import Testing
         return sent
     }
 
-    /// The shell read the marks just before the loss. It reports them after the core has noticed the loss.
+    /// The shell read Redis' marks (R24) 3 s before the loss, and sets `membersLastCompleteAtMilliseconds` to that time
+    /// only after the core has noticed the loss.
     @Test func `A check before the loss releases no round`() {
         let (harness, reached) = harnessAfterLoss()
         harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds - 3_000

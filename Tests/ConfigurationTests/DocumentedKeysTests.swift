@@ -44,11 +44,13 @@ struct DocumentedKeysTests {
     }
 
     @Test(arguments: [
-        (ConfigurationPage.yaml, "Config/causeway.yaml"),
-        (.jsonSchema, "Config/\(ConfigurationPage.schemaFile)"),
+        (GeneratedConfigurationText.yaml, "Config/causeway.yaml"),
+        (.jsonSchema, "Config/\(GeneratedConfigurationText.schemaFile)"),
         (.markdown, "Helm/causeway/CONFIG.md"),
     ])
-    func `The repository's files are those that the program prints`(page: ConfigurationPage, path: String) throws {
+    func `The repository's files are those that the program prints`(page: GeneratedConfigurationText, path: String)
+        throws
+    {
         let isSame = try repositoryFile(path) == page.text
         #expect(isSame, "\(path) is not what the program prints: run `make configuration-files`")
     }
@@ -58,7 +60,7 @@ struct DocumentedKeysTests {
         let schema = try object(repositoryFile(path))
         let properties = try #require(schema["properties"] as? [String: Any])
         let config = try #require(properties["config"] as? [String: Any])
-        let isSame = try sorted(config) == sorted(object(ConfigurationPage.chartSchema.text))
+        let isSame = try sorted(config) == sorted(object(GeneratedConfigurationText.chartSchema.text))
         #expect(isSame, "config in \(path) is not what the program prints: run `make configuration-files`")
     }
 

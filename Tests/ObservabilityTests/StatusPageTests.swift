@@ -108,7 +108,7 @@ struct StatusPageTests {
             (counts.audienceChannels, counts.listedChannels) = (12, 8_100)
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
             lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
-            (lastSnapshot.plannedDeletions, lastSnapshot.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
+            (lastSnapshot.plannedDeletions, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
             (lastSnapshot.openCreations, lastSnapshot.unpublishedChannels) = (1, 2)
             counts.lastSnapshot = lastSnapshot
             counts.lastFailure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
@@ -138,7 +138,7 @@ struct StatusPageTests {
             worker.registry.channels.change(0) { counts in
                 counts.isConfigured = true
                 var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
-                (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionMilliseconds) = (moment, moment)
+                (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionAtMilliseconds) = (moment, moment)
                 counts.lastSnapshot = lastSnapshot
             }
             let row = try #require(worker.report(before: nil, at: 60_000).table("channels")?.rows.first)

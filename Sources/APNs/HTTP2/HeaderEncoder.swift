@@ -76,8 +76,8 @@ struct HeaderEncoder: ~Copyable {
     private var priority5FieldsAfterPath: [UInt8] = []
     private var priority10FieldsAfterPath: [UInt8] = []
     private var encodedIdentifierName: [UInt8] = []
-    /// Whether blocks of priority 5 (`canReusePriority5Fields`) and of priority 10 (`canReusePriority10Fields`) may use
-    /// the constant pieces.
+    /// Whether the header block of a push with this priority may be put together from the constant pieces above. If not,
+    /// each of its fields is encoded by itself.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 

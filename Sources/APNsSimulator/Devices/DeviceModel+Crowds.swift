@@ -111,7 +111,7 @@ extension DeviceModel {
     /// Delivers an accepted push to a compact phone.
     ///
     /// - Parameter compactToken: the `token` that `checkCompactToken` returned.
-    mutating func deliverCompact(
+    mutating func deliverToCompactPhone(
         _ body: UnsafeRawBufferPointer,
         compactToken: Int,
         priority: UInt8,

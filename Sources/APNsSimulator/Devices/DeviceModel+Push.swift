@@ -49,7 +49,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         if token >= Self.compactTokenBit {
-            return deliverCompact(
+            return deliverToCompactPhone(
                 body,
                 compactToken: token,
                 priority: priority,

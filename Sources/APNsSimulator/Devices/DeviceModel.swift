@@ -106,6 +106,7 @@ public struct DeviceModel: ~Copyable {
     /// The number of changes of all phones so far. With each request for screens, the web page sends the number up to
     /// which it already has the changes.
     var changeCount = 0
+    /// The pushes that a correct client of the simulator does not send.
     var senderFaults = SenderFaultCounts()
     var lostResponseTimes = LostResponseTimes()
     var stateNameTable = StateNameTable()

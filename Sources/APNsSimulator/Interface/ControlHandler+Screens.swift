@@ -11,9 +11,9 @@ extension ControlHandler {
             }
             focusedPhones.append(number)
         }
-        let numbers = focusedPhones
+        let phoneNumbers = focusedPhones
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            devices.screensJSON(since: since, focus: numbers, nowMilliseconds: now)
+            devices.screensJSON(since: since, focus: phoneNumbers, nowMilliseconds: now)
         }
     }
 

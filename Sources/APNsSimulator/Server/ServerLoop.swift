@@ -72,7 +72,7 @@ enum Service: Sendable {
 /// One thread of the simulator. It serves both services, and owns its connections, their requests in flight and the
 /// delayed responses.
 final class ServerLoop {
-    /// The simulated clock is at most ten years ahead of the real one.
+    /// How far the simulated clock may be ahead of the real one: ten years.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
 
     let loop: EventLoop

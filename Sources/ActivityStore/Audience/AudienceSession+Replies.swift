@@ -195,13 +195,13 @@ extension AudienceSession {
         result.unfinishedPartCount = Int(unfinishedPartCount)
         if unfinishedPartCount == 0 {
             let bytes = reader.element(2).bytes
-            let hasBroadcasts = bytes.count == StoredCounts.byteCount + StoredBroadcast.byteCount
+            let hasBroadcasts = bytes.count == StoredCounts.byteCount + StoredBroadcastCounts.byteCount
             let countBytes = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.byteCount]) : bytes
             guard let (totals, times) = StoredCounts.read(countBytes) else { return nil }
             result.totals = totals
             result.times = times
             if hasBroadcasts {
-                result.broadcasts = StoredBroadcast.readCounts(
+                result.broadcasts = StoredBroadcastCounts.readCounts(
                     UnsafeRawBufferPointer(rebasing: bytes[StoredCounts.byteCount...])
                 )
             }

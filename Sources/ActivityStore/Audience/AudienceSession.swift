@@ -49,7 +49,7 @@ final class AudienceSession: RedisSession {
 
     /// Collects an append's entry for a Redis command that is written at the end of the turn at the latest.
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushCheckpoints(on: connection)
         collectedSlots.initializeElement(at: collectedSlotCount, to: slot)
         collectedSlotCount += 1
@@ -89,7 +89,7 @@ final class AudienceSession: RedisSession {
 
     /// Runs the script `arrange`, which makes or rearranges the page of an append.
     func arrangePage(ofAppend slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let hashTag = entryAppender.appendTable.hashTag(slot)
         let bounds = entryAppender.appendTable[slot].bounds
         let isDevice = entryAppender.appendTable[slot].isDevice
@@ -131,7 +131,7 @@ final class AudienceSession: RedisSession {
         key: Bytes,
         on connection: RedisConnection
     ) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushAppends(on: connection)
         if !checkpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
         checkpoints.append(key, range, claim: claim, text: text)
@@ -161,7 +161,7 @@ final class AudienceSession: RedisSession {
 
     /// Reads a page or a directory.
     func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
             writer.writeArgument(count: 3) { $0.writeVerbatim(Bytes("GET" as StaticString)) }
             writer.writeArgument(key)
@@ -172,7 +172,7 @@ final class AudienceSession: RedisSession {
     /// Writes a Redis command that runs the script `audience` for one call about the audience's record. Checkpoints are
     /// not written here but by `collectCheckpoint`, directories and pages by `get`, and appends by the `EntryAppender`.
     func issueRecordCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
-        if let issueObstacle = connection.issueObstacle { return issueObstacle }
+        if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),

@@ -47,7 +47,7 @@ extension RedisCommandWriter {
                 $0.writeStoredVersion(version)
                 $0.writeNumber(UInt64(part.rangeCount), bytes: 2)
             }
-            writeArgument(number: UInt64(StoredBroadcast.index(of: part.environment)), bytes: 2)
+            writeArgument(number: UInt64(StoredBroadcastCounts.index(of: part.environment)), bytes: 2)
             var counts = OutcomeCounts()
             counts[outcome] = 1
             writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
@@ -126,7 +126,7 @@ extension RedisCommandWriter {
 }
 
 /// How the script `audience` stores finished broadcasts: like ranges, with indexes that no range has.
-enum StoredBroadcast {
+enum StoredBroadcastCounts {
     /// Returns the index of a broadcast. Ranges have lower indexes.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 

@@ -81,7 +81,8 @@ struct ChannelSlot: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
     var phase = Phase.running
-    /// The channel as APNs knows it: the one that a fan-out record or the keeper of channels named last.
+    /// The channel's id at APNs. The last fan-out record that named a channel, or the last reply of `ChannelKeeper`,
+    /// set it.
     var apnsChannel: AudienceChannel
 
     // The ends of the list of the channel's broadcasts, which has the order of arrival; `.null`: the list is empty.

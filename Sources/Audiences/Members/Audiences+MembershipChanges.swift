@@ -6,13 +6,13 @@ import LiveActivity
 extension Audiences {
     /// Whether the shell may call ``receive(membershipChange:now:)`` once more.
     public var canReceiveMembershipChange: Bool {
-        !membershipChanges.isFull && returnedMembers.count < configuration.membershipChangesMax
+        !membershipChanges.isFull && membersWithEndedChange.count < configuration.membershipChangesMax
     }
 
     /// Number of changes that are not finished.
     public var membershipChangesInProgress: Int { membershipChanges.count }
 
-    /// Takes a change of a member's audiences. ``takeReturnedMember()`` returns the member, exactly once.
+    /// Takes a change of a member's audiences. ``takeMemberWithEndedChange()`` returns the member, exactly once.
     public mutating func receive(membershipChange incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
@@ -30,7 +30,7 @@ extension Audiences {
     /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
     /// acknowledged or permanently refused the change. If the change causes a push that shows the member the newest
     /// state, APNs has also responded to this push, or a second has passed (`settlementDelayMillisecondsMax`).
-    public mutating func takeReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
+    public mutating func takeMemberWithEndedChange() -> ChangingMember? { membersWithEndedChange.popFirst() }
 
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].stage = .notifying
@@ -54,7 +54,7 @@ extension Audiences {
     mutating func returnMember(_ change: MembershipChangeIndex) {
         guard !membershipChanges[change].isReturned else { return }
         membershipChanges[change].isReturned = true
-        returnedMembers.append(membershipChanges[change].member)
+        membersWithEndedChange.append(membershipChanges[change].member)
     }
 
     mutating func endMembershipChange(_ change: MembershipChangeIndex) {

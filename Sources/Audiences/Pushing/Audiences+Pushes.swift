@@ -51,7 +51,7 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
-        appQueues[appIndex].pushRequestedAtMilliseconds[environment] = now.monotonicMilliseconds
+        appQueues[appIndex].lastPushRequestAtMilliseconds[environment] = now.monotonicMilliseconds
         guard appQueues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
         if appQueues[appIndex].firstReadyChannel[environment] != .null,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
@@ -197,7 +197,7 @@ extension Audiences {
 
     /// Whether an app's pool has requested no push for more than a second, or has never requested one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        appQueues[appIndex].pushRequestedAtMilliseconds[Int(environment.rawValue)] < milliseconds
+        appQueues[appIndex].lastPushRequestAtMilliseconds[Int(environment.rawValue)] < milliseconds
             - Self.unavailableAfterMilliseconds
     }
 

@@ -1,4 +1,4 @@
-/// A key as the texts of ``ConfigurationPage`` describe it.
+/// A key as the texts of ``GeneratedConfigurationText`` describe it.
 struct KeyDescription: Sendable {
     /// The value that applies if the file does not have the key.
     enum Default: Sendable {

@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// The texts that ``ConfigurationPage`` shows about `apps` and the sections in it.
+    /// The texts that ``GeneratedConfigurationText`` shows about `apps` and the sections in it.
     static let appSectionTexts = [
         "apps": """
         The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters \

@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// The text that ``ConfigurationPage`` shows about `http`.
+    /// The text that ``GeneratedConfigurationText`` shows about `http`.
     static let httpSectionTexts = [
         "http": """
         The worker's pages: metrics (/metrics), health (/livez, /readyz) and the status page for people \

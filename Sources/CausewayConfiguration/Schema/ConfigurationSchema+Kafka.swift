@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// The text that ``ConfigurationPage`` shows about `kafka.topics`.
+    /// The text that ``GeneratedConfigurationText`` shows about `kafka.topics`.
     static let kafkaSectionTexts = [
         "kafka.topics": """
         Names of topics: 1 to 249 letters, digits, dots, underscores and hyphens, no name twice. The topics must \

@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension ConfigurationSchema {
-    /// The texts that ``ConfigurationPage`` shows about `policies` and the sections in it.
+    /// The texts that ``GeneratedConfigurationText`` shows about `policies` and the sections in it.
     static let policySectionTexts = [
         "policies": """
         Pace and budget: how often one activity may get a push, and with which priority. Apple publishes none of \

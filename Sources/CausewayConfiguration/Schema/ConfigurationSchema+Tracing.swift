@@ -1,5 +1,5 @@
 extension ConfigurationSchema {
-    /// The text that ``ConfigurationPage`` shows about `tracing`.
+    /// The text that ``GeneratedConfigurationText`` shows about `tracing`.
     static let tracingSectionTexts = [
         "tracing": """
         Traces. A `traceparent` in a command's Kafka header (W3C Trace Context) is always copied to its result. \

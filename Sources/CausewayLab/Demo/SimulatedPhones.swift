@@ -173,7 +173,8 @@ struct SimulatedPhones {
             let timestampRegressions = response["regressions"] as? Int,
             let effects = response["effects"] as? [String: Any],
             let activities = response["activities"] as? [String: Any], let active = activities["active"] as? Int,
-            let onChannels = activities["onChannels"] as? Int, let reached = activities["reachedByBroadcasts"] as? Int,
+            let onChannels = activities["onChannels"] as? Int,
+            let reachedCount = activities["reachedByBroadcasts"] as? Int,
             let received = response["broadcastsReceived"] as? Int, let registrations = response["registrations"] as? Int
         else { throw LabError("the simulator's summary has an unexpected form") }
         return Summary(
@@ -183,7 +184,7 @@ struct SimulatedPhones {
             undecodablePushes: effects["undecodable"] as? Int ?? 0,
             activitiesActive: active,
             activitiesOnChannels: onChannels,
-            activitiesReachedByBroadcasts: reached,
+            activitiesReachedByBroadcasts: reachedCount,
             broadcastsReceived: received,
             registrations: registrations
         )

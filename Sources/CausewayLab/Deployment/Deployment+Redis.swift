@@ -3,7 +3,7 @@ import Foundation
 
 /// The deployment's redis-server, which the lab can stop and start again.
 extension Deployment {
-    private static let redisName = "redis-server"
+    private static let redisExecutable = "redis-server"
     /// How many ports are tried, because another process may take a free port before redis-server does.
     private static let portAttemptsMax = 5
     /// The maximum number of bytes that are read of a reply. All Redis commands here have a reply of one line.
@@ -23,7 +23,7 @@ extension Deployment {
 
     /// Stops Redis after it has written its data to disk. So after ``restartRedis()`` nothing is lost.
     func stopRedis() throws(LabError) {
-        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
+        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisExecutable }) else { return }
         let redis = parts.remove(at: partIndex)
         _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
         guard redis.wait(milliseconds: Self.startMillisecondsMax) == .exited(0) else {
@@ -49,7 +49,7 @@ extension Deployment {
     /// Kills Redis and starts an empty one on the same port. An earlier ``stopRedis()`` may have left a file with
     /// data, so the file is removed first.
     func replaceRedis() throws(LabError) {
-        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
+        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisExecutable }) else { return }
         parts.remove(at: partIndex).stop(graceMilliseconds: 0)
         unlink(path("dump.rdb"))
         try restartRedis()
@@ -77,11 +77,11 @@ extension Deployment {
     }
 
     private func startRedis(port: UInt16) throws(LabError) -> Bool {
-        guard let program = Self.findProgram(Self.redisName) else {
+        guard let program = Self.findProgram(Self.redisExecutable) else {
             throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         let redis = try ChildProcess(
-            name: Self.redisName,
+            name: Self.redisExecutable,
             command: [
                 program, "--bind", "127.0.0.1", "--port", String(port), "--save", "", "--appendonly", "no",
                 "--dir", directory, "--daemonize", "no",

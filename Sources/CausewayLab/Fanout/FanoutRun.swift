@@ -190,9 +190,9 @@ final class FanoutRun {
                 commandProducer.takeDeliveryReports()
             }
         }
-        let registered = members + singleCommandLoad.crowd.compactCrowd.count
+        let registrationCount = members + singleCommandLoad.crowd.compactCrowd.count
         try wait("other phones to register") { () throws(LabError) in
-            registrationProgress(written: registered) == registered
+            registrationProgress(written: registrationCount) == registrationCount
         }
         let endMilliseconds = Clock.monotonicMilliseconds + SingleCommandLoad.beforeFanoutMilliseconds
         results.singleCommandLoad?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)

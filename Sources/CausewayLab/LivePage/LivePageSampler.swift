@@ -63,7 +63,7 @@ final class LivePageSampler: @unchecked Sendable {
             let isLast = awaitNewViewersOrStop(
                 untilMilliseconds: Clock.monotonicMilliseconds + Self.sampleIntervalMilliseconds
             )
-            performSteps(pageState.takeAPNsSteps(nowMilliseconds: Clock.monotonicMilliseconds))
+            performSteps(pageState.takeStepsAtAPNs(nowMilliseconds: Clock.monotonicMilliseconds))
             viewers.removeAll { $0.stream.hasEnded }
             if !viewers.isEmpty { sendEvents() }
             if isLast { break }

@@ -81,7 +81,7 @@ final class LivePageState: Sendable {
         }
     }
 
-    func takeAPNsSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
+    func takeStepsAtAPNs(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: true, nowMilliseconds: nowMilliseconds)
     }
 

@@ -71,11 +71,11 @@ final class OutageRun {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
         while true {
             try poll()
-            let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
+            let copiedRegistrationCount = try deployment.copyRegistrations(to: commandProducer)
             let registeredTokens =
-                try outage.workers.areStartedBeforeCommands ? deployment.redis.keyCount() : copiedRegistrations
+                try outage.workers.areStartedBeforeCommands ? deployment.redis.keyCount() : copiedRegistrationCount
             let expectedTokens = outage.expectedRegistrations
-            if copiedRegistrations >= expectedTokens, registeredTokens >= expectedTokens { return }
+            if copiedRegistrationCount >= expectedTokens, registeredTokens >= expectedTokens { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
             }

@@ -12,7 +12,7 @@ final class OutageSimulator {
     let endpoints: Deployment.SimulatorEndpoints
     private let client: ControlClient
     private var pushLog: JSONLinesReader
-    private var copiedRegistrations = 0
+    private var copiedRegistrationCount = 0
     /// Whether the process is stopped with SIGSTOP, so that it responds to no request.
     var isFrozen = false
 
@@ -72,15 +72,15 @@ final class OutageSimulator {
     /// Copies new registrations to Kafka, as an app's server does. Returns how many have been copied since
     /// the start.
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
-        guard !isFrozen else { return copiedRegistrations }
+        guard !isFrozen else { return copiedRegistrationCount }
         let page = try SimulatedPhones(client: client)
-            .readRegistrations(since: copiedRegistrations, limit: Self.registrationsPerPage, waitMilliseconds: 0)
+            .readRegistrations(since: copiedRegistrationCount, limit: Self.registrationsPerPage, waitMilliseconds: 0)
         for record in page.records where try !commandProducer.produceRegistration(key: record.key, value: record.value)
         {
             throw LabError("the queue of registrations is full")
         }
-        copiedRegistrations = page.next
-        return copiedRegistrations
+        copiedRegistrationCount = page.next
+        return copiedRegistrationCount
     }
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {

@@ -72,7 +72,7 @@ extension ChannelStatus.Snapshot {
         reconciledAtMilliseconds = content.reconciledAtMilliseconds
         let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfterMilliseconds != nil }
         plannedDeletions = endingEntries.count
-        nextDeletionMilliseconds = endingEntries.map { $0.deleteAfterMilliseconds ?? atMilliseconds }.min()
+        nextDeletionAtMilliseconds = endingEntries.map { $0.deleteAfterMilliseconds ?? atMilliseconds }.min()
         openCreations = content.intents.count
         unpublishedChannels = content.entries.count { $0.state == .active && $0.isPublished != true }
     }

@@ -58,7 +58,7 @@ extension Lane {
             )
             delivery.membershipChangeTaken()
         }
-        while let member = audiences.takeReturnedMember() { delivery.audiencesNotified(member, now: now) }
+        while let member = audiences.takeMemberWithEndedChange() { delivery.audiencesNotified(member, now: now) }
     }
 
     /// Takes back the commands to audiences that still wait for their admission, if their partition is being revoked.

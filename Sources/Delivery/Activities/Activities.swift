@@ -39,8 +39,11 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether the activity's next command may not begin yet.
     @inline(__always) func isBeginDelayed(now: Moment) -> Bool { earliestBeginMilliseconds > now.monotonicMilliseconds }
 
-    /// Whether a command waits and may begin.
-    @inline(__always) func hasCommandToBegin(now: Moment) -> Bool { !waitingList.isEmpty && !isBeginDelayed(now: now) }
+    /// Whether a command waits and the activity's delay is over. The command may have to wait for another reason
+    /// (`awaitsDeferredCommand`).
+    @inline(__always) func hasUndelayedCommand(now: Moment) -> Bool {
+        !waitingList.isEmpty && !isBeginDelayed(now: now)
+    }
 
     /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read first, or a
     /// command that was deferred pauses. This quick test is nearly always false, so the exact tests run rarely.

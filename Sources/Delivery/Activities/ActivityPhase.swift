@@ -33,9 +33,13 @@ enum ActivityPhase: UInt8 {
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
-    /// The activity waits until its next command may begin, until a deferred command is read again, until the pause of
-    /// a command that was read again is over, or until a rider's carrier is read. The timer is set. Next: `idle` when
-    /// the timer fires; `queuedToBegin` when a command arrives that may begin.
+    /// The activity waits for one of these, and the timer is set:
+    /// - the end of the delay of its next command (`earliestBeginMilliseconds`)
+    /// - a deferred command that is read again (`startWait`, `deferralWait`)
+    /// - the end of the pause of a command that was read again (`deferralWait`)
+    /// - a newer command that carries the alert of a rider (`riderAwaitingCarrier`).
+    ///
+    /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead

@@ -58,7 +58,7 @@ extension Delivery {
         guard !activities[activity].waitingList.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
-            guard activities[activity].hasCommandToBegin(now: now), !awaitsDeferredCommand(activity, now: now) else {
+            guard activities[activity].hasUndelayedCommand(now: now), !awaitsDeferredCommand(activity, now: now) else {
                 return pause(activity, now: now)
             }
         }

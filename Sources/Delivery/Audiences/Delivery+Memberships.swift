@@ -55,9 +55,9 @@ extension Delivery {
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member, but one change is enough: Redis names the audiences in each reply
-        // until they are confirmed. The reply to `throttle` begins no change, because the command is admitted again and
-        // that reply names the audiences too.
+        // A record can have two calls for one member, but one change is enough: each reply of Redis names the audiences
+        // that the member left, until the lane confirms that they were notified. The reply to `throttle` begins no
+        // change, because the command is admitted again, and the reply to that admission names the audiences too.
         guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
         else {
             return

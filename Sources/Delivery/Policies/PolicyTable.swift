@@ -23,8 +23,9 @@ package struct PolicyTable: Sendable {
     /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
     /// except for lifetime commands.
     package let limitsLifetimes: Bool
-    /// Whether any policy starts activities again after their lifetime. If so, an end also ends a life that a newer start
-    /// began (`StateAdmission.endsNewerLife`).
+    /// Whether any policy starts activities again after their lifetime. If so, an end ends an activity even if the
+    /// activity's newest start is newer than the end, because Causeway may have made that start
+    /// (`StateAdmission.endsNewerLife`, R13).
     package let restartsActivities: Bool
 
     package init(_ policies: [Policy]) {

@@ -112,8 +112,9 @@ struct ShapeCase: BitwiseCopyable, Equatable, Sendable {
 struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var nameOffset: UInt32
     var nameByteCount: UInt32
-    /// The indexes of the shapes' root nodes in ``Contract/nodes``.
+    /// The index in ``Contract/nodes`` of the root node of the attributes' shape.
     var attributesNode: UInt32 = 0
+    /// The index in ``Contract/nodes`` of the root node of the content state's shape.
     var contentStateNode: UInt32 = 0
 }
 

@@ -150,14 +150,14 @@ public struct MetricDefinition: Sendable {
     /// metrics of their own: ``RecentEvents`` counts the lines that they suppress, and ``MetricRegistry`` adds these
     /// counts.
     public enum Source: Sendable, Equatable {
-        case lanes(Combination)
+        case lanes(Aggregation)
         /// The Kafka thread.
         case kafka
         /// Read when the metrics are requested.
         case readOnRequest
     }
 
-    public enum Combination: Sendable, Equatable {
+    public enum Aggregation: Sendable, Equatable {
         /// The sum over the lanes and the Kafka thread.
         case sum
         /// The highest of the lanes' values; for a flag: whether it is set in any lane.

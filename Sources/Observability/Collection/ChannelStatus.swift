@@ -31,10 +31,10 @@ package final class ChannelStatus: Sendable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the register; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// The number of channels that will be deleted or are being deleted. `nextDeletionMilliseconds` is the time of
+        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time of
         /// the first deletion.
         package var plannedDeletions = 0
-        package var nextDeletionMilliseconds: Int64?
+        package var nextDeletionAtMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.
         package var openCreations = 0
         /// The number of channels that are not on the channels topic yet.

@@ -54,7 +54,7 @@ extension StatusBuilder {
             .count(Int64(lastSnapshot.openCreations)), .count(Int64(lastSnapshot.unpublishedChannels)),
             .count(Int64(lastSnapshot.plannedDeletions)),
             .duration(
-                milliseconds: lastSnapshot.nextDeletionMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
+                milliseconds: lastSnapshot.nextDeletionAtMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
             ),
             .duration(milliseconds: ageMilliseconds(lastSnapshot.atMilliseconds)),
             .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(ageMilliseconds)),

@@ -20,9 +20,9 @@ struct ConfigurationCommand: ParsableCommand {
     )
 
     @Argument(help: "What to print.")
-    var page: ConfigurationPage
+    var page: GeneratedConfigurationText
 
     func run() { print(page.text, terminator: "") }
 }
 
-extension ConfigurationPage: ExpressibleByArgument {}
+extension GeneratedConfigurationText: ExpressibleByArgument {}

@@ -158,7 +158,7 @@ extension Simulation {
     }
 
     func takeReturnedMembers(_ worker: SimulatedWorker) {
-        while let member = worker.core.takeReturnedMember() {
+        while let member = worker.core.takeMemberWithEndedChange() {
             guard workers[commandWorkerIndex] === worker, let index = changes.firstIndex(where: { $0.member == member })
             else { continue }
             let change = changes.remove(at: index)

@@ -38,7 +38,7 @@ struct LivePageTests {
         #expect(!pageState.press(.takeRedisAway))
         #expect(pageState.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
         #expect(pageState.takeSteps(nowMilliseconds: 0) == [])
-        #expect(pageState.takeAPNsSteps(nowMilliseconds: 0) == [.begin(.cutConnections)])
+        #expect(pageState.takeStepsAtAPNs(nowMilliseconds: 0) == [.begin(.cutConnections)])
     }
 
     @Test func `The number of presses is limited`() {
@@ -171,7 +171,8 @@ struct LivePageTests {
         )
         // The result of one range is not the result of a command.
         add(#"{"audience":"a","outcome":"delivered","segments":[0,1],\#(source)}"#)
-        // Nor are those of refused members. Their command has a result over all members.
+        // The result of a refused member is not the result of a command either. The last result below is the one of the
+        // command: it counts all members.
         add(#"{"activity":"x","audience":"a","outcome":"unregistered","attempts":1,\#(source)}"#)
         add(#"{"audience":"a","device":"d","outcome":"failed","attempts":1,\#(source)}"#)
         #expect(tally.commands == 14 && tally.freshness.count == 1)

@@ -45,8 +45,8 @@ extension Simulation {
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
-    /// Whether each start is finished by the record that Redis admitted: the run loses no response, worker or
-    /// partition. A short failure of Redis does not move a start to another record.
+    /// Whether each start is finished by the record that Redis admitted. This holds if the run loses no response, no
+    /// worker and no partition. A short failure of Redis does not move a start to another record.
     private var isEveryStartKnown: Bool {
         // A deferral that is written twice has two records with the same claim. If the second one is read when the
         // first one has been admitted and deferred again, the start is `unknown`.

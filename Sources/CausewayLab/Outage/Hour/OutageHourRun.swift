@@ -75,10 +75,10 @@ final class OutageHourRun {
         try deployment.startWorkers()
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
         while true {
-            let copiedRegistrations = try deployment.copyRegistrations(to: commandProducer)
+            let copiedRegistrationCount = try deployment.copyRegistrations(to: commandProducer)
             try poll()
             let (registeredTokens, expectedTokens) = (try deployment.redis.keyCount(), outage.expectedRegistrations)
-            if copiedRegistrations >= expectedTokens, registeredTokens >= expectedTokens { return }
+            if copiedRegistrationCount >= expectedTokens, registeredTokens >= expectedTokens { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
             }
@@ -102,7 +102,7 @@ final class OutageHourRun {
             beganAtMilliseconds, beganAtMilliseconds + Self.minuteMilliseconds
         )
         while Clock.monotonicMilliseconds - beganAtMilliseconds < schedule.endMilliseconds
-            + OutageHourSchedule.pauseBeforeReturnMilliseconds
+            + OutageHourSchedule.pauseBeforeHostReturnsMilliseconds
         {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
             for index in feeds.indices {

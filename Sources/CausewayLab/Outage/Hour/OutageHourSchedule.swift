@@ -30,26 +30,26 @@ struct OutageHourSchedule {
 
     /// The time between the affected app's last command and the return of its host. With this pause, it is
     /// clear which state of each activity is the newest.
-    static let pauseBeforeReturnMilliseconds: Int64 = 5_000
+    static let pauseBeforeHostReturnsMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {
         let intervalMilliseconds = Int64(activities) * 1_000 / Int64(commandsPerSecondPerApp)
-        let affected = OutageApp(
+        let affectedApp = OutageApp(
             name: Self.affectedAppName,
             environment: .production,
             activities: activities,
             commandIntervalMilliseconds: intervalMilliseconds,
-            durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeReturnMilliseconds,
+            durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeHostReturnsMilliseconds,
             activitiesPerEnd: 0
         )
-        var healthy = affected
-        healthy.name = Self.healthyAppName
-        healthy.environment = .sandbox
-        healthy.durationMilliseconds = endMilliseconds
+        var healthyApp = affectedApp
+        healthyApp.name = Self.healthyAppName
+        healthyApp.environment = .sandbox
+        healthyApp.durationMilliseconds = endMilliseconds
         return OutageCase(
             name: "outage-hour",
             summary: "The host of one app answers nothing, connections neither; a healthy app shares its partitions",
-            apps: [affected, healthy],
+            apps: [affectedApp, healthyApp],
             partitions: 16,
             steps: [
                 OutageStep(at: outageStartMilliseconds, .freeze(.simulator(.production))),

@@ -7,7 +7,7 @@ import Testing
 
 /// What each generated page shows of a key.
 @Suite("Configuration pages", .ownThread)
-struct ConfigurationPageTests {
+struct GeneratedConfigurationTextTests {
     private let keys: [KeyDescription] = {
         let required: SchemaKey<WorkerConfiguration> = .text("one.address", \.kafka.groupId, .host, "A host | name.")
             .required(example: "example.com")

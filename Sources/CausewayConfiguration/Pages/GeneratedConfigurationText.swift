@@ -2,7 +2,7 @@ import Documents
 
 /// A text about all keys, written from `ConfigurationSchema`. The repository contains a copy of each text,
 /// and a test checks that the copy is up to date.
-package enum ConfigurationPage: String, CaseIterable, Sendable {
+package enum GeneratedConfigurationText: String, CaseIterable, Sendable {
     /// `Config/causeway.yaml`, the documented file.
     case yaml
     /// `Config/causeway.schema.json`, for editors.
