@@ -166,7 +166,8 @@ extension Delivery {
     }
 
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
-    /// finished the command, replaced it, put it back, or made it wait for a carrier.
+    /// finished the command, replaced it, put it back, or made it wait for a carrier. If the activity has no other
+    /// command and no wait, its slot is freed, so the caller must not use `activity` afterwards.
     mutating func endCurrentCommand(_ activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)

@@ -21,7 +21,8 @@ extension Delivery {
     /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `mayCarryAlert` and the room allow it,
     /// `newer` carries the alert that `older` has or carries. Then the command that brought this alert is finished
     /// together with `newer`. Any other replaced command is finished or counted now.
-    /// - Returns: false if the older command's slot is freed.
+    /// - Returns: whether the older command's slot is still in use. A caller that does not use the older command
+    ///   afterwards may ignore this.
     @discardableResult
     mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
