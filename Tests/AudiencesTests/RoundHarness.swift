@@ -193,23 +193,37 @@ final class RoundHarness {
         }
         guard nowMilliseconds >= pausedUntilMilliseconds else { return }
         while nextOffset < log.count {
-            let record = log[nextOffset]
-            record.value.withUnsafeBytes { value in
-                core.receive(
-                    IncomingRecord(
-                        partition: partitionIndex,
-                        offset: Int64(nextOffset),
-                        timestampMilliseconds: nowMilliseconds,
-                        key: nil,
-                        value: value
-                    ),
-                    instruction: record.instruction,
-                    now: moment
-                )
-            }
+            read(log[nextOffset], at: Int64(nextOffset), from: partitionIndex)
             nextOffset += 1
         }
     }
+
+    /// Gives the core one record of a partition.
+    func read(_ record: SimulatedFanout, at offset: Int64 = 0, from partition: UInt32) {
+        record.value.withUnsafeBytes { value in
+            core.receive(
+                IncomingRecord(
+                    partition: partition,
+                    offset: offset,
+                    timestampMilliseconds: nowMilliseconds,
+                    key: nil,
+                    value: value
+                ),
+                instruction: record.instruction,
+                now: moment
+            )
+        }
+    }
+
+    /// Assigns the core another partition. Returns its index.
+    func addPartition() -> UInt32 {
+        guard let index = core.assign(number: 1) else { preconditionFailure("there is room for a second partition") }
+        return index
+    }
+
+    func isDrained(_ partition: UInt32) -> Bool { core.isDrained(partition) }
+
+    func rereadRequest(_ partition: UInt32) -> FanoutRereading? { core.rereadRequest(partition, now: moment) }
 
     /// Takes the core's next call; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {

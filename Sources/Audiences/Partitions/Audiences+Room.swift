@@ -171,7 +171,7 @@ extension Audiences {
     mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let end = partition.pointee.ledger.nextOffset
         for missing in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: end)
-        where partition.pointee.passedOverRecords.contains(missing) {
+        where partition.pointee.hasPassedOver(missing) {
             partition.pointee.passedOverRecords.remove(missing)
             partition.pointee.ledger.settle(missing)
         }

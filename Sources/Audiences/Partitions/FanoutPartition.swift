@@ -24,4 +24,10 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
         ledger = PartitionLedger(windowOffsets: windowOffsets)
         passedOverRecords = PassedOverRecords(windowOffsets: windowOffsets)
     }
+
+    /// Whether the record at `offset` was passed over and waits to be read again. Outside the ledger's window, another
+    /// record has the same bit.
+    func hasPassedOver(_ offset: Int64) -> Bool {
+        ledger.committableOffset <= offset && offset < ledger.nextOffset && passedOverRecords.contains(offset)
+    }
 }

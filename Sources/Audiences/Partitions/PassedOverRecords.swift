@@ -31,6 +31,7 @@ struct PassedOverRecords: ~Copyable {
 
     deinit { bits?.deallocate() }
 
+    /// - Parameter offset: must be in the ledger's window: ``FanoutPartition/hasPassedOver(_:)``.
     func contains(_ offset: Int64) -> Bool {
         guard count > 0, let bits else { return false }
         let position = Int(offset) & (windowOffsets - 1)

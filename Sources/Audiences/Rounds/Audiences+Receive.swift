@@ -79,7 +79,7 @@ extension Audiences {
     ) -> Bool {
         if let stopOffset = partition.pointee.passedOverRecords.stopOffset, offset >= stopOffset { return false }
         settleDeletedRecords(below: offset, of: partition)
-        if partition.pointee.passedOverRecords.contains(offset) { return true }
+        if partition.pointee.hasPassedOver(offset) { return true }
         guard partition.pointee.ledger.hasRoom(for: offset) else {
             partition.pointee.passedOverRecords.stop(at: offset)
             return false

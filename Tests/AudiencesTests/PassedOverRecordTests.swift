@@ -1,0 +1,69 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// Records that were passed over leave no trace when they no longer wait. (R30)
+@Suite struct PassedOverRecordTests {
+    private static let names = SimulatedNames.names[0]
+
+    /// The bytes that one record of these tests occupies.
+    private static var recordBytes: Int {
+        let harness = RoundHarness()
+        harness.appendCommand(10, "match-10")
+        return harness.core.recordBytes
+    }
+
+    /// Returns a core that has settled everything up to the record at offset 1, which was passed over. This record waits
+    /// for the app's other audience, whose host is away. The ledger is full: the record at offset 65 does not fit.
+    private func harnessWithFullLedger() -> RoundHarness {
+        let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerWindowOffsets: 64)
+        for number in [10, 11] { harness.join(Self.names[0], "match-\(number)") }
+        harness.join(Self.names[1], appIndex: 1)
+        harness.appendCommand(10, "match-10")
+        harness.performPendingWork()
+        harness.appendCommand(11, "match-11")
+        harness.appendCommand(12, "match-10")
+        harness.performPendingWork()
+        #expect(harness.committableOffset == 1 && harness.passedOverCount == 1)
+        let unreadable = SimulatedFanout(value: [], instruction: harness.log[0].instruction)
+        harness.log += Array(repeating: unreadable, count: 62)
+        harness.appendCommand(200, appIndex: 1)
+        return harness
+    }
+
+    /// In the bits, the first offset that does not fit into the ledger has the same place as the lowest one.
+    @Test func `A record beyond the ledger is not taken for one that was passed over`() {
+        let harness = harnessWithFullLedger()
+        harness.performPendingWork()
+        #expect(harness.send(appIndex: 1) == [])
+        #expect(harness.passedOverCount == 1 && harness.committableOffset == 1)
+        var sent: [Int] = []
+        for _ in 0..<10 where harness.committableOffset != 66 {
+            sent += (harness.sendAndAcceptPushes() + harness.sendAndAcceptPushes(appIndex: 1)).map(\.content)
+            harness.advanceClock(milliseconds: 5_000)
+            harness.readLog()
+        }
+        #expect(sent == [12, 11, 200])
+        #expect(harness.committableOffset == 66 && harness.passedOverCount == 0)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == nil)
+    }
+
+    /// Kafka has deleted the records from offset 65 to 129.
+    @Test func `Deleted records beyond the ledger are not taken for ones that were passed over`() {
+        let harness = harnessWithFullLedger()
+        #expect(harness.rereadRequest(0) == FanoutRereading(offset: 65, pauseMilliseconds: 5_000))
+        harness.core.rereadingBegan(0, from: 65, now: harness.moment)
+        harness.read(harness.log[65], at: 130, from: 0)
+        #expect(harness.passedOverCount == 1 && harness.committableOffset == 1)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
+        harness.advanceClock(milliseconds: 5_000)
+        harness.core.rereadingBegan(0, from: 1, now: harness.moment)
+        harness.read(harness.log[1], at: 1, from: 0)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [11])
+        harness.read(harness.log[65], at: 130, from: 0)
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [200])
+        #expect(harness.committableOffset == 131 && harness.passedOverCount == 0)
+    }
+}
