@@ -15,6 +15,46 @@ import Testing
         return harness.core.recordBytes
     }
 
+    /// While the added partition is being read again from its first record, its second record is dropped with a round of
+    /// the other partition.
+    @Test func `A record that is dropped ahead of the reading is not noted after it was taken`() {
+        let other = RoundHarness()
+        other.appendCommand(11, "match-11", appIndex: 1)
+        other.appendCommand(12, "match-10")
+        other.appendCommand(13, "match-13")
+        let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes)
+        for number in [10, 13] { harness.join(Self.names[0], "match-\(number)") }
+        for number in [10, 11] { harness.join(Self.names[1], "match-\(number)", appIndex: 1) }
+        harness.appendCommand(10, "match-10")
+        harness.appendCommand(10, "match-10", appIndex: 1)
+        harness.performPendingWork()
+        let added = harness.addPartition()
+        harness.read(other.log[0], at: 0, from: added)
+        #expect(harness.core.passedOverCount(added) == 1, "there is no room")
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [10])
+        harness.read(other.log[1], at: 1, from: added)
+        harness.performPendingWork()
+        #expect(harness.core.passedOverCount(added) == 1, "the round is under way")
+        #expect(harness.rereadRequest(added) == FanoutRereading(offset: 0, pauseMilliseconds: 0))
+        harness.core.rereadingBegan(added, from: 0, now: harness.moment)
+        #expect(harness.revoke())
+        harness.core.release(partition: 0, now: harness.moment)
+        #expect(harness.core.passedOverCount(added) == 2)
+        harness.advanceClock(milliseconds: 5_000)
+        // If the partition was now read from the second record on, the first one would never be read.
+        #expect(harness.rereadRequest(added) == nil)
+        harness.read(other.log[0], at: 0, from: added)
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [11])
+        harness.read(other.log[1], at: 1, from: added)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
+        #expect(harness.core.passedOverCount(added) == 0)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == nil)
+        harness.read(other.log[2], at: 2, from: added)
+        #expect(harness.core.passedOverCount(added) == 0)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [13])
+        #expect(harness.core.committableOffset(added) == 3)
+    }
+
     /// Returns a core that has settled everything up to the record at offset 1, which was passed over. This record waits
     /// for the app's other audience, whose host is away. The ledger is full: the record at offset 65 does not fit.
     private func harnessWithFullLedger() -> RoundHarness {

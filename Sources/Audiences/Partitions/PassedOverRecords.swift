@@ -44,17 +44,19 @@ struct PassedOverRecords: ~Copyable {
 
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
     /// is none.
+    ///
+    /// If the partition is being read again, this reading gets to a record that was dropped ahead of it. A reading that
+    /// began there would leave out the records before it.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
-        lowestRecords.filter { hasRoom($0.appIndex) }.map(\.offset).min()
+        lowestRecords.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
     mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtMilliseconds: Int64) {
+        let record = LowestRecord(appIndex: appIndex, offset: offset, admittedAtMilliseconds: admittedAtMilliseconds)
         if let index = lowestRecords.firstIndex(where: { $0.appIndex == appIndex }) {
-            lowestRecords[index].offset = min(lowestRecords[index].offset, offset)
+            if offset < lowestRecords[index].offset { lowestRecords[index] = record }
         } else {
-            lowestRecords.append(
-                LowestRecord(appIndex: appIndex, offset: offset, admittedAtMilliseconds: admittedAtMilliseconds)
-            )
+            lowestRecords.append(record)
         }
         guard !contains(offset) else { return }
         if bits == nil {
@@ -67,8 +69,13 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
+    /// Removes a record, because the core has taken it or the log no longer has it. Reading has come this far, so it
+    /// gets to the app's later records next, and they need no ``LowestRecord``.
+    ///
+    /// - Parameter offset: must be in the ledger's window: ``FanoutPartition/hasPassedOver(_:)``.
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
+        lowestRecords.removeAll { $0.offset == offset }
         let position = Int(offset) & (windowOffsets - 1)
         bits?[position >> 6] &= ~(1 << UInt64(position & 63))
         count -= 1
