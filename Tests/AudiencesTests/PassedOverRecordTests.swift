@@ -106,4 +106,16 @@ import Testing
         #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [200])
         #expect(harness.committableOffset == 131 && harness.passedOverCount == 0)
     }
+
+    /// The partition stopped, because the ledger is full. It is read again from the record that now has room, not only
+    /// from the record that does not fit, because nothing else makes room in the ledger.
+    @Test func `A full ledger does not keep its partition from being read again`() {
+        let harness = harnessWithFullLedger()
+        #expect(harness.rereadRequest(0) == FanoutRereading(offset: 65, pauseMilliseconds: 5_000))
+        harness.core.rereadingBegan(0, from: 65, now: harness.moment)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
+        harness.advanceClock(milliseconds: 5_000)
+        harness.read(harness.log[65], at: 65, from: 0)
+        #expect(harness.rereadRequest(0) == FanoutRereading(offset: 1, pauseMilliseconds: 0))
+    }
 }

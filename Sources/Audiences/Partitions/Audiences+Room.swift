@@ -136,15 +136,17 @@ extension Audiences {
     /// the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
     public func rereadRequest(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
-        if let stopOffset = partition.pointee.passedOverRecords.stopOffset {
-            return FanoutRereading(offset: stopOffset, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)
-        }
         let latestMilliseconds = now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
-        guard partition.pointee.passedOverRecords.count > 0,
+        // The records that now have room come first: in a full ledger, only they may make room.
+        if partition.pointee.passedOverRecords.count > 0,
             partition.pointee.lastRereadAtMilliseconds <= latestMilliseconds,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })
-        else { return nil }
-        return FanoutRereading(offset: offset, pauseMilliseconds: 0)
+        {
+            return FanoutRereading(offset: offset, pauseMilliseconds: 0)
+        }
+        return partition.pointee.passedOverRecords.stopOffset.map {
+            FanoutRereading(offset: $0, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)
+        }
     }
 
     /// Called when the shell has begun to read the partition again. The next record is the first one at this
