@@ -1,3 +1,4 @@
+import ActivityStore
 import Delivery
 import LiveActivity
 import Testing
@@ -7,20 +8,23 @@ import Testing
 /// A round or channel belongs to the partition of its first record. After partitions were added to the fan-out topic,
 /// it may have records of another partition too.
 @Suite struct PartitionAdditionTests {
-    private func read(_ record: SimulatedFanout, from partition: UInt32, by harness: RoundHarness) {
-        record.value.withUnsafeBytes { value in
-            harness.core.receive(
-                IncomingRecord(
-                    partition: partition,
-                    offset: 0,
-                    timestampMilliseconds: harness.nowMilliseconds,
-                    key: nil,
-                    value: value
-                ),
-                instruction: record.instruction,
-                now: harness.moment
-            )
-        }
+    private static func channel() throws -> AudienceChannel {
+        AudienceChannel(
+            environment: .production,
+            storage: .newest,
+            identifier: try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        )
+    }
+
+    /// Returns the record of a command, which the harness's own partition does not have.
+    private func record(
+        _ number: Int,
+        hasAlert: Bool = false,
+        channel: AudienceChannel? = nil
+    ) throws -> SimulatedFanout {
+        let other = RoundHarness()
+        other.appendCommand(number, hasAlert: hasAlert, channel: channel)
+        return try #require(other.log.first)
     }
 
     /// The worker keeps the added partition, so no other worker reads the newest version's record. (R30)
@@ -32,60 +36,76 @@ import Testing
         usesChannel: Bool,
         isDraining: Bool
     ) throws {
-        let channel = AudienceChannel(
-            environment: .production,
-            storage: .newest,
-            identifier: try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
-        )
-        let other = RoundHarness()
-        other.appendCommand(2, channel: usesChannel ? channel : nil)
-        let newest = try #require(other.log.first)
+        let channel = usesChannel ? try Self.channel() : nil
+        let newest = try record(2, channel: channel)
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])
-        harness.appendCommand(1, channel: usesChannel ? channel : nil)
+        harness.appendCommand(1, channel: channel)
         harness.performPendingWork()
-        let assigned = harness.core.assign(number: 1)
-        let added = try #require(assigned)
+        let added = harness.addPartition()
         if isDraining {
             #expect(harness.send().map(\.content) == [1])
             #expect(!harness.revoke())
         }
-        read(newest, from: added, by: harness)
+        harness.read(newest, from: added)
         if isDraining { harness.respondToPushes() }
         #expect(harness.revoke())
         harness.core.release(partition: 0, now: harness.moment)
         #expect(harness.core.passedOverCount(added) == 1 && harness.core.committableOffset(added) == 0)
-        let rereading = harness.core.rereadRequest(added, now: harness.moment)
+        let rereading = harness.rereadRequest(added)
         #expect(rereading == FanoutRereading(offset: 0, pauseMilliseconds: 0))
         harness.core.rereadingBegan(added, from: 0, now: harness.moment)
-        read(newest, from: added, by: harness)
+        harness.read(newest, from: added)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         #expect(harness.core.passedOverCount(added) == 0 && harness.core.committableOffset(added) == 1)
     }
 
-    /// The last owner read the newest version's record from another partition, so the next owner waits for a record that
-    /// does not come. The result of an older version is acknowledged after this wait, but before the round's timer fires.
-    /// Then nothing is left, and the round ends within the acknowledgement.
-    @Test func `A round whose wait is over ends with its last acknowledgement`() throws {
-        var checkpoint = Checkpoint(watermark: 0, newestSettledVersion: Version(timestamp: 0, sequence: 0))
-        let newestVersion = Version(timestamp: 1_790_000_002, sequence: 0)
-        checkpoint.entries = [Checkpoint.Entry(version: newestVersion, startPosition: 0)]
+    /// The newer version is dropped while the older one is in flight. It is read again before the older one has its
+    /// response. In the slot of the channel that drains, it must not be taken for a repeated record.
+    @Test func `A broadcast that is read again while its channel drains is sent later`() throws {
+        let newest = try record(2, channel: try Self.channel())
+        let harness = RoundHarness()
+        harness.appendCommand(1, channel: try Self.channel())
+        harness.performPendingWork()
+        #expect(harness.send().map(\.content) == [1])
+        let added = harness.addPartition()
+        harness.read(newest, from: added)
+        #expect(!harness.revoke())
+        #expect(harness.core.passedOverCount(added) == 1)
+        harness.core.rereadingBegan(added, from: 0, now: harness.moment)
+        harness.read(newest, from: added)
+        harness.performPendingWork()
+        #expect(harness.core.passedOverCount(added) == 1 && harness.core.committableOffset(added) == 0)
+        harness.respondToPushes()
+        #expect(harness.revoke())
+        harness.core.release(partition: 0, now: harness.moment)
+        harness.core.rereadingBegan(added, from: 0, now: harness.moment)
+        harness.read(newest, from: added)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
+        #expect(harness.core.passedOverCount(added) == 0 && harness.core.committableOffset(added) == 1)
+    }
+
+    /// The round is revoked before the store has replied to its claim, so it does not know the last owner's
+    /// checkpoint. A version that joined it would make it record a checkpoint of its own.
+    @Test func `A record that comes while a round drains leaves the last checkpoint as it is`() throws {
+        let lap = UInt64(1) << 40
+        var checkpoint = Checkpoint(watermark: 2 * lap, newestSettledVersion: Version(timestamp: 0, sequence: 0))
+        checkpoint.entries = [
+            Checkpoint.Entry(version: Version(timestamp: 1_790_000_001, sequence: 0), startPosition: lap)
+        ]
+        let text = try #require(checkpoint.encode())
+        let newest = try record(2)
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])
-        harness.storeCheckpoint(try #require(checkpoint.encode()))
+        harness.storeCheckpoint(text)
         harness.appendCommand(1)
-        harness.core.endBatch(now: harness.moment)
-        while let call = harness.nextCall() { harness.reply(to: call) }
-        var results: [OutgoingAudienceRecord] = []
-        while let result = harness.core.nextOutgoingRecord(now: harness.moment) {
-            results.append(result)
-            harness.core.outgoingRecordTaken()
-        }
-        #expect(results.count == 2 && harness.nextCall() == nil && harness.core.roundsInProgress == 1)
-        harness.nowMilliseconds += 60_000
-        for result in results { harness.core.outgoingRecordReported(result, .acknowledged, now: harness.moment) }
+        let added = harness.addPartition()
+        harness.core.beginRevoking(0, now: harness.moment)
+        harness.read(newest, from: added)
         harness.performPendingWork()
-        #expect(harness.core.roundsInProgress == 0 && harness.core.recordsInProgress == 0)
-        #expect(harness.committableOffset == 1)
+        #expect(harness.isDrained(0))
+        harness.core.release(partition: 0, now: harness.moment)
+        let range = try #require(SegmentRange(index: 0, rangeCount: 1))
+        #expect(harness.store.perform(harness.call(.claim(range, claim: 2))).bytes == text)
     }
 }

@@ -30,6 +30,9 @@ import Testing
         // revoked and the round ended. The worker did not read the other partition's record again, so members never
         // got the newest state or start.
         (.partitions, [50_006, 50_129, 61_830, 70_672, 71_195, 71_689]),
+        // A broadcast was dropped with a channel of another partition, and was read again while this channel drained. It
+        // settled there as a repeated record, and was never sent.
+        (.channelPartitions, [1_210]),
     ]
 
     /// A known gap: a worker dies, and the next worker has no room for a newer version's record. At that time

@@ -24,28 +24,31 @@ extension Audiences {
 
     /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
-        let appIndex = Int(key.appIndex)
-        if let round = roundsByKey[key] {
-            // A newer version replaces the older ones of its range. It must wait for older records of its
-            // range that were passed over.
-            return offset <= rounds[round].passedOverOffset && mayAddVersion(appIndex)
-        }
         guard let partition = partitions[index] else { return false }
-        return offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
-            && mayBeginRound(appIndex)
+        let appIndex = Int(key.appIndex)
+        let lowestOffset = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
+        guard let round = roundsByKey[key] else { return offset <= lowestOffset && mayBeginRound(appIndex) }
+        // A round that drains sends nothing more, and its versions are dropped. It may have been stopped before it knew
+        // the last owner's checkpoint, and a new version would make it record another one.
+        guard rounds[round].phase != .draining else { return false }
+        // A newer version replaces the older ones of its range. It must wait for older records of its range that were
+        // passed over.
+        return offset <= rounds[round].passedOverOffset && mayAddVersion(appIndex)
     }
 
     /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
     /// has only a few records at a time.
     ///
     /// If all slots for channels are in use, a new channel gets the slot of an idle one. If none is idle, there is no
-    /// room.
+    /// room. There is none either while the channel drains: its slot sends nothing more, and would take a record that it
+    /// has dropped for a repeated one.
     mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
             mayAddVersion(Int(key.appIndex))
         else { return false }
-        return channelsByKey[key] != nil || !channels.isFull || evictIdleChannel(now: now)
+        if let channel = channelsByKey[key] { return channels[channel].phase == .running }
+        return !channels.isFull || evictIdleChannel(now: now)
     }
 
     /// Whether an app may begin rounds: only while it uses less room than is free. So one app leaves room for

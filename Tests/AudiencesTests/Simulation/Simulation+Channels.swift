@@ -19,7 +19,7 @@ struct SimulatedSubscribers {
 /// The audience's channels.
 extension Simulation {
     func makeChannels() {
-        guard parameters.kind == .channels else { return }
+        guard parameters.kind.hasChannels else { return }
         for environment in APNsEnvironment.allCases where environment == .production || parameters.sandboxPerMille > 0 {
             let text = environment == .production ? "cHJvZHVjdGlvbg==" : "c2FuZGJveA=="
             guard let identifier = ChannelIdentifier(text) else { preconditionFailure("base64 text") }
@@ -30,7 +30,7 @@ extension Simulation {
         }
     }
 
-    /// Checks that a worker broadcasts to a channel at most once a second while it has the partition.
+    /// Checks that a worker broadcasts to a channel at most once a second while its partitions stay the same.
     func checkBroadcastSpacing(_ push: AudiencePush, _ environment: APNsEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
         if let last = worker.lastBroadcastMilliseconds[environment], nowMilliseconds - last < 1_000 {

@@ -94,6 +94,9 @@ extension Simulation {
         guard let entry = worker.assignments[partition], !entry.isRevoking else { return }
         worker.assignments[partition]?.isRevoking = true
         worker.core.beginRevoking(entry.coreIndex, now: worker.moment(nowMilliseconds))
+        // The channels of the partition may lose their slots now, and with them the time of the last broadcast. The
+        // worker may still have another partition with records for the channel.
+        worker.lastBroadcastMilliseconds = [:]
         let isForced = random.chance(parameters.forcedMovePerMille)
         trace?(
             "\(nowMilliseconds % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")"

@@ -23,6 +23,11 @@ struct SimulationParameters {
         case channels
         /// The store loses all data, and the registrations and commands are read again. Workers may die. (R24)
         case wipes
+        /// Workers die and partitions move. The fan-out topic gets more partitions, and the audience has channels.
+        case channelPartitions
+
+        var hasChannels: Bool { self == .channels || self == .channelPartitions }
+        var addsPartitions: Bool { self == .partitions || self == .channelPartitions }
     }
 
     var kind: Kind
@@ -92,12 +97,12 @@ struct SimulationParameters {
         deadTokenPerMille = randomPerMille(60)
         storeLossPerMille = randomPerMille(60)
         produceFailurePerMille = randomPerMille(300)
-        if kind == .crashes || kind == .ranges || kind == .partitions || kind == .channels {
+        if kind == .crashes || kind == .ranges || kind.addsPartitions || kind.hasChannels {
             crashPerMille = randomPerMille(60)
             rebalancePerMille = randomPerMille(100)
             forcedMovePerMille = random.chance(500) ? 500 : 0
         }
-        if kind == .partitions { partitionAdditionPerMille = 40 }
+        if kind.addsPartitions { partitionAdditionPerMille = 40 }
         if kind == .wipes {
             wipes = random.number(1...2)
             returnMillisecondsMax = [200, 3_000, 30_000][random.number(0...2)]
