@@ -108,4 +108,60 @@ import Testing
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         #expect(harness.store.perform(harness.call(.claim(range, claim: 2))).bytes == text)
     }
+
+    /// Version 2 was dropped with a round of the first partition, which this worker then gets again. The next round of
+    /// that partition must not take version 3 before version 2 is read again, because members would miss the alert of
+    /// version 2. (R14, R30)
+    @Test func `A newer version waits for an older one that was dropped`() throws {
+        let older = try record(2, hasAlert: true)
+        let newest = try record(3)
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        let added = harness.addPartition()
+        harness.read(older, from: added)
+        #expect(harness.revoke())
+        harness.core.release(partition: 0, now: harness.moment)
+        #expect(harness.core.passedOverCount(added) == 1)
+        harness.read(harness.log[0], from: harness.addPartition())
+        harness.performPendingWork()
+        harness.read(newest, at: 1, from: added)
+        #expect(harness.core.passedOverCount(added) == 2)
+        harness.core.rereadingBegan(added, from: 0, now: harness.moment)
+        harness.read(older, from: added)
+        harness.read(newest, at: 1, from: added)
+        let sent = harness.sendAndAcceptPushes()
+        #expect(sent.map(\.content) == [3] && sent.map(\.alert) == [2])
+        #expect(harness.core.passedOverCount(added) == 0 && harness.core.committableOffset(added) == 2)
+    }
+
+    /// There is no room for version 2, and then its partition is revoked. So this worker does not get version 2 any
+    /// more, and version 3 must not wait for it.
+    @Test func `A record that was passed over in another partition holds back no version`() throws {
+        let older = try record(2)
+        let measured = RoundHarness()
+        measured.appendCommand(1)
+        let harness = RoundHarness(recordBytesMax: 2 * measured.core.recordBytes)
+        let names = SimulatedNames.names[0]
+        harness.join(names[0])
+        harness.join(names[1], appIndex: 1)
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(harness.send().map(\.content) == [1])
+        harness.respondToPushes(.throttled)
+        harness.appendCommand(1, appIndex: 1)
+        harness.performPendingWork()
+        let added = harness.addPartition()
+        harness.read(older, from: added)
+        #expect(harness.core.passedOverCount(added) == 1, "the other app has the room")
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [1])
+        harness.core.beginRevoking(added, now: harness.moment)
+        #expect(harness.isDrained(added))
+        harness.core.release(partition: added, now: harness.moment)
+        harness.appendCommand(3)
+        #expect(harness.passedOverCount == 0)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [3])
+        #expect(harness.committableOffset == 3)
+    }
 }

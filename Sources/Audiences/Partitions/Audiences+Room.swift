@@ -32,8 +32,9 @@ extension Audiences {
         // the last owner's checkpoint, and a new version would make it record another one.
         guard rounds[round].phase != .draining else { return false }
         // A newer version replaces the older ones of its range. It must wait for older records of its range that were
-        // passed over.
-        return offset <= rounds[round].passedOverOffset && mayAddVersion(appIndex)
+        // passed over or dropped. The round knows them only if they are of its own partition.
+        return offset <= (rounds[round].partition == index ? rounds[round].passedOverOffset : lowestOffset)
+            && mayAddVersion(appIndex)
     }
 
     /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
@@ -82,7 +83,10 @@ extension Audiences {
         partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
+        // Offsets of different partitions cannot be compared, and another partition may be revoked without the round.
+        if rounds[round].partition == record.partition {
+            rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
+        }
         stopAwaitingPassedOver(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
@@ -109,7 +113,7 @@ extension Audiences {
     /// The older versions then end at the position that the last owner had reached. So they settle and make
     /// room.
     mutating func stopAwaitingPassedOver(_ round: RoundIndex, now: Moment) {
-        guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
+        guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersionsEarly(of: round)
         // If the versions whose records arrived have reached all their members, they only settle. The version
         // that was passed over then continues at the last owner's position.

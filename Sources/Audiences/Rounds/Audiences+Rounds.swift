@@ -18,7 +18,7 @@ extension Audiences {
         }
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         admitReceived(of: round, now: now)
-        if rounds.isInUse(round) { stopAwaitingPassedOver(round, now: now) }
+        if rounds.isInUse(round), rounds[round].passedOverOffset < .max { stopAwaitingPassedOver(round, now: now) }
     }
 
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {

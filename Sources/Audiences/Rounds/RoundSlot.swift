@@ -105,8 +105,9 @@ struct RoundSlot: BitwiseCopyable {
     var newestAdmittedVersion = Version(timestamp: 0, sequence: 0)
     var newerVersionMissingSinceMilliseconds: Int64 = .max
 
-    /// The offset of the round's first record that was passed over and is not being read again; `.max`: there is none.
-    /// The round does not wait for this record, because only the end of older versions makes room for it.
+    /// The offset of the round's first record of its own partition that was passed over and is not being read again;
+    /// `.max`: there is none. The round does not wait for this record, because only the end of older versions makes
+    /// room for it.
     var passedOverOffset: Int64 = .max
 
     // Positions of the round.
