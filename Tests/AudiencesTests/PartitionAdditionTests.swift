@@ -164,4 +164,31 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.content) == [3])
         #expect(harness.committableOffset == 3)
     }
+
+    /// A partition is lost, and the lane gets it again while a round or channel of another partition still has its
+    /// record. If the record settled as a repeated one, and then the other partition was revoked, nobody would read the
+    /// record again.
+    @Test(arguments: [false, true])
+    func `A record stays unsettled while a record of an earlier assignment stands for it`(usesChannel: Bool) throws {
+        let channel = usesChannel ? try Self.channel() : nil
+        let newest = try record(2, channel: channel)
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        harness.appendCommand(1, channel: channel)
+        harness.performPendingWork()
+        let added = harness.addPartition()
+        harness.read(newest, from: added)
+        harness.core.release(partition: added, now: harness.moment)
+        let again = harness.addPartition()
+        harness.read(newest, from: again)
+        harness.performPendingWork()
+        #expect(harness.core.committableOffset(again) == 0)
+        #expect(harness.revoke())
+        harness.core.release(partition: 0, now: harness.moment)
+        #expect(harness.core.passedOverCount(again) == 1)
+        harness.core.rereadingBegan(again, from: 0, now: harness.moment)
+        harness.read(newest, from: again)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
+        #expect(harness.core.passedOverCount(again) == 0 && harness.core.committableOffset(again) == 1)
+    }
 }

@@ -69,6 +69,25 @@ extension Audiences {
         _ = removeIfFinished(channel: channel, now: now)
     }
 
+    /// Settles a record whose version the channel has, or had, from another record, without writing a result.
+    ///
+    /// If the other record is of an assignment that has ended, its broadcast takes over this record instead: if the
+    /// channel drops the broadcast, this lane must read this record again.
+    mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, now: Moment) {
+        let channel = broadcasts[broadcast].channel
+        var other = channels[channel].oldestBroadcast
+        while other != broadcast, broadcasts[other].record.version != broadcasts[broadcast].record.version {
+            other = broadcasts[other].nextBroadcast
+        }
+        guard other != broadcast, isOfEndedAssignment(broadcasts[other].record) else {
+            broadcasts[broadcast].stage = .finished
+            return settleFinishedBroadcasts(of: channel, now: now)
+        }
+        broadcasts[other].record.takeOrigin(of: broadcasts[broadcast].record)
+        unlink(broadcast: broadcast)
+        free(broadcast: broadcast)
+    }
+
     /// Drops a broadcast without a result. The broadcast's record is read again, and the record whose alert the
     /// broadcast carried.
     mutating func dropBroadcast(_ broadcast: BroadcastIndex, now: Moment) {

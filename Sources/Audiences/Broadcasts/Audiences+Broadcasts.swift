@@ -110,10 +110,8 @@ extension Audiences {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
                     return finishBroadcast(broadcast, .superseded, now: now)
                 }
-                // A record of the same command came before. That record's broadcast writes the result, so
-                // this one only settles.
-                broadcasts[broadcast].stage = .finished
-                return settleFinishedBroadcasts(of: channel, now: now)
+                // A record of the same command came before. That record's broadcast writes the result.
+                return settleRepeatedBroadcast(broadcast, now: now)
             }
             // Redis must have lost the record of the audience or channel: at the admission it did not know the last
             // timestamp. Phones ignore a timestamp that is not newer, so the core raises it.

@@ -153,9 +153,18 @@ extension Audiences {
         if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .null }
     }
 
-    /// Settles the record of a version without writing a result. The version was settled before, or another record
-    /// brought it first.
+    /// Settles the record of a version that was settled before, without writing a result.
     mutating func settleWithoutResult(_ version: VersionIndex) { settle(version) }
+
+    /// Settles a record whose version the round has already from another record, without writing a result.
+    ///
+    /// If the other record is of an assignment that has ended, the version takes over this record instead: if the round
+    /// drops the version, this lane must read this record again.
+    mutating func settleRepeated(_ version: VersionIndex, of known: VersionIndex) {
+        guard isOfEndedAssignment(versions[known].record) else { return settle(version) }
+        versions[known].record.takeOrigin(of: versions[version].record)
+        freeVersion(version)
+    }
 
     private mutating func settle(_ version: VersionIndex) {
         let slot = versions[version]

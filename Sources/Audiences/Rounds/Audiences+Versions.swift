@@ -29,7 +29,9 @@ extension Audiences {
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].enterRunningOrRestoring()
             }
-        } else if recordVersion <= rounds[round].newestSettledVersion || isKnown(recordVersion, in: round) {
+        } else if let known = knownVersion(recordVersion, in: round) {
+            settleRepeated(version, of: known)
+        } else if recordVersion <= rounds[round].newestSettledVersion {
             settleWithoutResult(version)
         } else if recordVersion < newestKnownVersion(of: round) {
             finishLateVersion(version, of: round)
@@ -42,13 +44,13 @@ extension Audiences {
         rounds[round].enterRunningOrRestoring()
     }
 
-    private func isKnown(_ recordVersion: Version, in round: RoundIndex) -> Bool {
+    private func knownVersion(_ recordVersion: Version, in round: RoundIndex) -> VersionIndex? {
         var version = rounds[round].oldestVersion
         while version != .null {
-            if versions[version].record.version == recordVersion { return true }
+            if versions[version].record.version == recordVersion { return version }
             version = versions[version].nextVersion
         }
-        return false
+        return nil
     }
 
     private func newestKnownVersion(of round: RoundIndex) -> Version {

@@ -41,6 +41,11 @@ struct FanoutRecord: BitwiseCopyable {
         )
     }
 
+    /// Makes this record stand for another record of the same version.
+    mutating func takeOrigin(of other: FanoutRecord) {
+        (partition, assignmentEpoch, offset) = (other.partition, other.assignmentEpoch, other.offset)
+    }
+
     func freeBytes() {
         identifier.free()
         trace.free()
@@ -50,6 +55,12 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
+    /// Whether the partition of the record was released after the record was read. The record may still be in a round or
+    /// channel of another partition.
+    func isOfEndedAssignment(_ record: FanoutRecord) -> Bool {
+        partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) == nil
+    }
+
     func sentExpirationSeconds(of record: FanoutRecord, from seconds: Int64) -> Int64 {
         sentExpirationSeconds(
             event: record.event,
