@@ -197,9 +197,10 @@ extension Simulation {
                     continue
                 }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // While a host does not respond, a newer version may end the older one at the position that the
-                // round has reached.
-                let isPart = parameters.kind == .outages && counted < members
+                // A newer version may end the older one at the position that the round has reached: while a host does
+                // not respond, or if it was under way before a crash and the next owner passes it over.
+                let mayEndEarly = parameters.kind == .outages || hadCrash && rereadingCount > 0
+                let isPart = mayEndEarly && counted < members
                 if counted != members, !(isSuperseded && (counted == 0 || isPart)) {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")
                 }

@@ -322,8 +322,8 @@ extension Simulation {
             }
             // A fan-out record that is in the log twice, or is read again after a crash, may have a second result. If
             // newer commands have another number of ranges, the store has deleted the range's checkpoint with its
-            // counts. The second result may then lack counts, so the first one stays.
-            if parameters.kind == .ranges, rangeResults[command]?[range] != nil { return }
+            // counts. Or the store has lost it. The second result may then lack counts, so the first one stays.
+            if parameters.kind == .ranges || wipe.count > 0, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):
             trace?("\(nowMilliseconds % 1_000_000) \(text)")
