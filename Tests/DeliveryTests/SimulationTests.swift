@@ -57,6 +57,9 @@ import Testing
     /// - 21365, 30787: A push of an earlier assignment carried an alert, and its response settled the alert's
     ///   record of the new assignment.
     ///
+    /// old:
+    /// - 300471: The check was wrong: a start is deferred if its lane is more than half full.
+    ///
     /// connections:
     /// - 56: A held alert rang twice, or after a newer one.
     ///
@@ -80,6 +83,7 @@ import Testing
         (.pace, pace),
         (.longLives, [108, 2122]),
         (.repeats, [138, 755, 4949, 6049, 7212, 7882, 21365, 30787]),
+        (.old, [300471]),
         (.connections, [56]),
         (.deferrals, [1, 81]),
         (.audiences, [2411]),

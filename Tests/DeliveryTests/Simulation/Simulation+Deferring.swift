@@ -46,8 +46,12 @@ extension Simulation {
     /// Appends a command to the deferred topic. From then on, the offset of its record in the commands topic may be
     /// committed.
     func noteDeferral(_ view: RecordView) {
-        guard let deferrals = parameters.deferrals else { return violations.append("deferred, though nothing is") }
         let identifier = identifier(view)
+        guard let deferrals = parameters.deferrals else {
+            return violations.append(
+                "\(identifier) was deferred (\(view.deferralCause)), though nothing is in this kind"
+            )
+        }
         trace?("\(now % 1_000_000) \(identifier) deferred \(view.deferralCause) \(view.deferral.count)")
         deferredActivities.insert(String(decoding: view.activity, as: UTF8.self))
         var writer = JSONWriter()

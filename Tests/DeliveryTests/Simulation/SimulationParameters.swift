@@ -196,6 +196,9 @@ struct SimulationParameters {
             shortLivedPerMille = [0, 200, 600][random.number(0...2)]
         case .old:
             choosePaceParameters(&random)
+            // No command of this kind is deferred. In a lane that is more than half full, a start with a 429 would be,
+            // if all workers had stopped before.
+            recordsMax *= 4
             timeJumpPerMille = [0, 30][random.number(0...1)]
             outagePerMille = [0, 20][random.number(0...1)]
             lateStartTokenPerMille = 900
