@@ -106,7 +106,7 @@ extension Audiences {
         var timestamp = record.instruction.grant.timestamp
         let (version, admitted) = (record.version, record.instruction.admittedAtMilliseconds)
         if timestamp <= slot.newestTimestamp {
-            guard version > slot.newestVersion, admitted > slot.newestAdmittedAtMilliseconds else {
+            guard version > slot.newestVersion, admitted > slot.newestAdmittedAtWallMilliseconds else {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
                     return finishBroadcast(broadcast, .superseded, now: now)
                 }
@@ -123,7 +123,7 @@ extension Audiences {
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
-        channels[channel].newestAdmittedAtMilliseconds = admitted
+        channels[channel].newestAdmittedAtWallMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min

@@ -104,7 +104,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A version that
     /// was admitted later has a higher timestamp. If not, Redis has lost the record of the audience or channel, and the
     /// core raises the timestamp.
-    var newestAdmittedAtMilliseconds: Int64 = .min
+    var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
     var spacingMilliseconds = ChannelPace.spacingMillisecondsMin

@@ -174,7 +174,7 @@ extension Audiences {
     /// read.
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked
-            ? parkedMembers[tag.parkedMember].registeredAtMilliseconds
+            ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds
             : pages[tag.page].member(tag.member)?.changedAtMilliseconds ?? 0
     }
 

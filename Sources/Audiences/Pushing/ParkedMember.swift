@@ -36,7 +36,7 @@ struct ParkedMember: BitwiseCopyable {
     var readAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds. Compared with the time from which APNs calls a token
     /// dead.
-    var registeredAtMilliseconds: Int64
+    var registeredAtWallMilliseconds: Int64
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0
     private var identifierBuffer = InlineArray<256, UInt8>(repeating: 0)
@@ -64,7 +64,7 @@ struct ParkedMember: BitwiseCopyable {
         environment = content.environment
         kind = content.kind
         allowsFrequentUpdates = content.allowsFrequentUpdates
-        registeredAtMilliseconds = content.changedAtMilliseconds
+        registeredAtWallMilliseconds = content.changedAtMilliseconds
         copyTexts(of: content)
     }
 
@@ -82,7 +82,7 @@ struct ParkedMember: BitwiseCopyable {
         self.readAtMilliseconds = readAtMilliseconds
         environment = content.environment
         allowsFrequentUpdates = content.allowsFrequentUpdates
-        registeredAtMilliseconds = content.changedAtMilliseconds
+        registeredAtWallMilliseconds = content.changedAtMilliseconds
         copyTexts(of: content)
     }
 

@@ -29,7 +29,7 @@ final class OutageRun {
     private var areRegistrationsPaused = false
     private var nextCopyMilliseconds: Int64 = 0
     /// When the first command was due, UNIX milliseconds.
-    private var firstCommandMilliseconds: Int64 = 0
+    private var firstCommandAtWallMilliseconds: Int64 = 0
 
     /// - Parameter deployment: a started deployment without running workers.
     init(_ outage: OutageCase, on deployment: OutageDeployment, interruption: Interruption) throws(LabError) {
@@ -86,7 +86,7 @@ final class OutageRun {
 
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds
-        firstCommandMilliseconds = Clock.wallMilliseconds
+        firstCommandAtWallMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
             for index in feeds.indices { try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer) }
@@ -176,7 +176,7 @@ final class OutageRun {
     private var findings: OutageFindings {
         let alertRepeatCauses = outage.alertRepeatCauses.map { cause in
             AlertRepeatCause(
-                milliseconds: firstCommandMilliseconds + cause.milliseconds,
+                milliseconds: firstCommandAtWallMilliseconds + cause.milliseconds,
                 alertRepeatWindowMilliseconds: cause.alertRepeatWindowMilliseconds
             )
         }
@@ -194,7 +194,7 @@ final class OutageRun {
             outcomes: results.outcomesByCommand,
             invalidations: results.invalidations,
             history: history,
-            firstCommandMilliseconds: firstCommandMilliseconds,
+            firstCommandAtWallMilliseconds: firstCommandAtWallMilliseconds,
             longestCommitWaitMilliseconds: commitLag.longestMilliseconds
         )
     }

@@ -25,7 +25,7 @@ extension Intake {
             writtenAtMilliseconds: writtenAtMilliseconds,
             now: now
         )
-        guard dueMilliseconds > now.monotonicMilliseconds, writtenAtMilliseconds > poolRecoveredAtMilliseconds[lane]
+        guard dueMilliseconds > now.monotonicMilliseconds, writtenAtMilliseconds > poolRecoveredAtWallMilliseconds[lane]
         else {
             return message
         }
@@ -48,7 +48,7 @@ extension Intake {
     func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecoveryMilliseconds() else { continue }
-            poolRecoveredAtMilliseconds[lane] = milliseconds
+            poolRecoveredAtWallMilliseconds[lane] = milliseconds
             resume(
                 pausedPartitions.remove { $0.topic.index == Self.deferredTopicIndex && assignments[$0]?.lane == lane }
             )

@@ -78,7 +78,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var pausedPartitions = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. Records that
     /// were deferred before that time are read without waiting until they are due.
-    var poolRecoveredAtMilliseconds: [Int64]
+    var poolRecoveredAtWallMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
@@ -91,7 +91,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         inboxLimiters = setup.mailboxes.map {
             InboxByteLimiter(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
-        poolRecoveredAtMilliseconds = setup.mailboxes.map { _ in 0 }
+        poolRecoveredAtWallMilliseconds = setup.mailboxes.map { _ in 0 }
         wakeup = setup.wakeup
         registry = setup.registry
         metrics = ThreadMetrics(publishingTo: setup.registry.kafka)

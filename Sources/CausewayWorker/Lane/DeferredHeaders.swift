@@ -20,13 +20,13 @@ enum DeferredHeaders {
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
-    static func append(_ view: RecordView, topic: [UInt8], dueMilliseconds: Int64, to headers: inout ProducedHeaders) {
+    static func append(_ view: RecordView, topic: [UInt8], dueWallMilliseconds: Int64, to headers: inout ProducedHeaders) {
         let deferral = view.deferral
         let topic = String(decoding: topic, as: UTF8.self)
         append("source", "\(topic)/\(deferral.partition)/\(deferral.offset)", to: &headers)
         append("cause", "\(view.deferralCause.name)", to: &headers)
         append("attempts", "\(deferral.count)", to: &headers)
-        append("due", "\(dueMilliseconds)", to: &headers)
+        append("due", "\(dueWallMilliseconds)", to: &headers)
         append("state", stateText(of: deferral), to: &headers)
         DroppedFieldsHeader.append(view.droppedFields, to: &headers)
     }

@@ -12,11 +12,11 @@ extension Lane {
     func produceDeferral(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
-        let dueMilliseconds = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
+        let dueWallMilliseconds = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
         DeferredHeaders.append(
             view,
             topic: setup.delivery.name(of: view.topic),
-            dueMilliseconds: dueMilliseconds,
+            dueWallMilliseconds: dueWallMilliseconds,
             to: &headers
         )
         if let trace = RecordTrace(view.trace) { trace.append(to: &headers) }

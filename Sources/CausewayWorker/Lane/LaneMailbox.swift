@@ -159,7 +159,7 @@ final class LaneMailbox: Sendable {
     let wakeup: Wakeup
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
     /// thread last took this time.
-    private let poolRecoveredAtMilliseconds = Atomic<Int64>(0)
+    private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
 
     private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
@@ -172,12 +172,12 @@ final class LaneMailbox: Sendable {
 
     /// Reports that a pool works again. The lane's records that were deferred before are then read at once.
     func notePoolRecovery(wallMilliseconds: Int64) {
-        poolRecoveredAtMilliseconds.store(wallMilliseconds, ordering: .relaxed)
+        poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
     func takePoolRecoveryMilliseconds() -> Int64? {
-        guard poolRecoveredAtMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
-        return poolRecoveredAtMilliseconds.exchange(0, ordering: .relaxed)
+        guard poolRecoveredAtWallMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
+        return poolRecoveredAtWallMilliseconds.exchange(0, ordering: .relaxed)
     }
 
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic

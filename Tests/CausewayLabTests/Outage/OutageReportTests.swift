@@ -93,7 +93,7 @@ struct OutageReportTests {
             outcomes: [:],
             invalidations: 0,
             history: history,
-            firstCommandMilliseconds: 1_000,
+            firstCommandAtWallMilliseconds: 1_000,
             longestCommitWaitMilliseconds: 2_000
         )
         #expect(expectationChecker.violation(of: .noPush(app: "match")) == "match got 3 pushes, expected none")

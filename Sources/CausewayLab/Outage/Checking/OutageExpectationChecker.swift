@@ -11,7 +11,7 @@ struct OutageExpectationChecker {
     var invalidations: Int
     var history = OutageHistory()
     /// When the first command was due, UNIX milliseconds.
-    var firstCommandMilliseconds: Int64 = 0
+    var firstCommandAtWallMilliseconds: Int64 = 0
     var longestCommitWaitMilliseconds: Int64 = 0
 
     /// The number of commands without a result. Every case requires that it is 0.
@@ -56,7 +56,7 @@ struct OutageExpectationChecker {
             return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
         case .atMostOnePushPerActivity(let app, let sinceMilliseconds):
             let late = acceptedPushes(of: app)
-                .filter { $0.arrivedAtMilliseconds >= firstCommandMilliseconds + sinceMilliseconds }
+                .filter { $0.arrivedAtMilliseconds >= firstCommandAtWallMilliseconds + sinceMilliseconds }
             let again = late.count - Set(late.map(\.activity)).count
             return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
         }
