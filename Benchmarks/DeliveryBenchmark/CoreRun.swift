@@ -174,7 +174,7 @@ final class CoreRun {
                 result.commandIdentifier = view.commandIdentifier
                 result.app = app
                 result.activity = view.activity
-                result.status = view.httpStatus
+                result.status = view.httpStatus ?? 0
                 result.reason = view.reason.isEmpty ? nil : view.reason
                 result.isLifetimeCommand = view.isLifetimeCommand
                 if view.attempts > 0 {
@@ -183,15 +183,15 @@ final class CoreRun {
                 }
                 result.priority = view.priority
                 result.isDemoted = view.isDemoted
-                result.budgetLeft = view.budgetLeft
+                result.budgetLeft = view.budgetLeft ?? -1
                 result.droppedFieldNames = view.droppedFields
                 result.policy = view.policyName.isEmpty ? nil : view.policyName
                 result.attempts = Int(view.attempts)
                 result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
                 result.receivedAtMilliseconds = view.receivedAtMilliseconds
-                result.admittedAtMilliseconds = view.admittedAtMilliseconds
-                result.sentAtMilliseconds = view.sentAtMilliseconds
-                result.responseAtMilliseconds = view.responseAtMilliseconds
+                result.admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
+                result.sentAtMilliseconds = view.sentAtMilliseconds ?? -1
+                result.responseAtMilliseconds = view.responseAtMilliseconds ?? -1
                 result.write(to: &writer)
             }
         }

@@ -32,8 +32,10 @@ extension Lane {
     private func observeLatencies(of view: RecordView, appIndex: Int) {
         if view.recordTimestampMilliseconds >= 0 {
             observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtMilliseconds)
-            let freshnessMilliseconds = view.responseAtMilliseconds - view.recordTimestampMilliseconds
-            metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshnessMilliseconds))
+            if let responseAtMilliseconds = view.responseAtMilliseconds {
+                let freshnessMilliseconds = responseAtMilliseconds - view.recordTimestampMilliseconds
+                metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshnessMilliseconds))
+            }
         }
         observeLatency(.admit, from: view.receivedAtMilliseconds, to: view.admittedAtMilliseconds)
         observeLatency(.stream, from: view.admittedAtMilliseconds, to: view.sentAtMilliseconds)
@@ -41,7 +43,10 @@ extension Lane {
         observeLatency(.settle, from: view.responseAtMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64, to endMilliseconds: Int64) {
+    /// Observes a part of the latency, if both steps have happened. A response may come before its push was sent
+    /// completely.
+    private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64?, to endMilliseconds: Int64?) {
+        guard let startMilliseconds, let endMilliseconds else { return }
         metrics.observe(
             .latencyPartTime,
             Int(part.rawValue),

@@ -103,10 +103,10 @@ extension Lane {
         result.audience = view.audience.isEmpty ? nil : view.audience
         if !view.channel.isEmpty { result.channel = (view.channel, view.environment) }
         result.device = view.device.isEmpty ? nil : view.device
-        result.status = view.httpStatus
+        result.status = view.httpStatus ?? 0
         result.reason = view.reason.isEmpty ? nil : view.reason
         // If nothing was sent, for example because no connection was ready, the result describes no push.
-        if view.sentAtMilliseconds >= 0 {
+        if view.sentAtMilliseconds != nil {
             result.apnsIdentifier = view.apnsIdentifier
             result.sentTimestamp = view.sentTimestamp
             result.priority = view.priority
@@ -114,15 +114,15 @@ extension Lane {
         result.isLifetimeCommand = view.isLifetimeCommand
         result.supersededCount = view.supersededCount
         result.isDemoted = view.isDemoted
-        result.budgetLeft = view.budgetLeft
+        result.budgetLeft = view.budgetLeft ?? -1
         result.droppedFieldNames = view.droppedFields
         result.policy = view.policyName.isEmpty ? nil : view.policyName
         result.attempts = Int(view.attempts)
         result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
         result.receivedAtMilliseconds = view.receivedAtMilliseconds
-        result.admittedAtMilliseconds = view.admittedAtMilliseconds
-        result.sentAtMilliseconds = view.sentAtMilliseconds
-        result.responseAtMilliseconds = view.responseAtMilliseconds
+        result.admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
+        result.sentAtMilliseconds = view.sentAtMilliseconds ?? -1
+        result.responseAtMilliseconds = view.responseAtMilliseconds ?? -1
         return result
     }
 

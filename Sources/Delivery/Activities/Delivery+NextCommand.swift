@@ -84,8 +84,8 @@ extension Delivery {
     @inline(__always)
     private mutating func setPoolKindFromToken(of activity: ActivityIndex) {
         let head = activities[activity].waitingList.first
-        guard records[head].hasOwnToken else { return }
-        activities[activity].poolKind = PoolKey.Kind(records[head].environment)
+        guard records[head].token.isOwn else { return }
+        activities[activity].poolKind = PoolKey.Kind(records[head].token.environment)
     }
 
     /// Takes a credit of the activity's pool, or makes the activity wait for a credit.
@@ -131,7 +131,7 @@ extension Delivery {
     }
 
     private mutating func expire(_ record: RecordIndex, now: Moment) {
-        if case .awaitingBudget = records[record].startDraw { records[record].setReason("startBudget") }
+        if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
         finish(record, .expired)
     }
@@ -226,10 +226,7 @@ extension Delivery {
     public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         guard
-            let partition = partitions.partition(
-                slot.pointee.partitionIndex,
-                assignmentEpoch: slot.pointee.assignmentEpoch
-            )
+            let partition = partitions.partition(of: slot.pointee.place)
         else {
             return true
         }
@@ -239,7 +236,7 @@ extension Delivery {
     /// Whether a record's partition is being revoked, and the assignment that the record came with has not ended.
     public func isPartitionBeingRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
-        let partition = partitions.partition(slot.pointee.partitionIndex, assignmentEpoch: slot.pointee.assignmentEpoch)
+        let partition = partitions.partition(of: slot.pointee.place)
         return partition.map { $0.pointee.phase == .revoking } ?? false
     }
 }

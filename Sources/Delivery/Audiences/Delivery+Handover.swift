@@ -15,8 +15,8 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // In the slot of a command to an audience, two fields have another content: `subjectIdentifier` is the audience
-        // or channel, and `device` is the template of the activities' ids.
+        // `fillSlot` writes the texts of a command to an activity. So it gets the audience or channel as the activity, and
+        // the template of the activities' ids as the device. The template then moves to `audienceCommand`.
         var fields = command
         let addressesChannel = !command.channel.isAbsent
         (fields.activity, fields.device) = (
@@ -26,10 +26,14 @@ extension Delivery {
         records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
         if records[record].isReread { removeAlert(ofRereadRecord: record) }
         writeDefaultIdentifierIfMissing(of: record)
-        records[record].requestsChannel = command.requestsChannel
-        records[record].addressesChannel = addressesChannel
-        if addressesChannel { records[record].environment = command.environment ?? .production }
-        records[record].kind = .audienceCommand
+        let slot = records.mutableAddress(of: record)
+        slot.pointee.audienceCommand = RecordAudienceCommand(
+            activityTemplate: slot.pointee.texts.device,
+            requestsChannel: command.requestsChannel,
+            channelEnvironment: addressesChannel ? command.environment ?? .production : nil
+        )
+        slot.pointee.texts.device = BlockRange()
+        slot.pointee.kind = .audienceCommand
         records.enter(.handedOver, record)
         if records[record].isReread { rereadHandovers.append(record) } else { handovers.append(record) }
     }
@@ -69,7 +73,7 @@ extension Delivery {
         switch ending {
         case .outcome(let outcome):
             precondition(outcome != .invalid)
-            records[record].admittedAtMilliseconds = admittedAtMilliseconds
+            records[record].times.admittedAtMilliseconds = admittedAtMilliseconds < 0 ? nil : admittedAtMilliseconds
             records[record].setReason(reason)
             finish(record, outcome)
             records.freeTokenAndBody(of: record)

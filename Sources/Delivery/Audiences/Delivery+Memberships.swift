@@ -24,7 +24,8 @@ extension Delivery {
         let slot = records.address(of: member.record)
         let departures = membershipChanges.departures(of: member)
         let joinedAudiences =
-            change.joinsAudiences ? slot.pointee.bytes(slot.pointee.audiences) : .init(start: nil, count: 0)
+            change.joinsAudiences
+            ? slot.pointee.bytes(slot.pointee.registration.audiences) : .init(start: nil, count: 0)
         return MembershipChange(
             member: member,
             joinedAudiences: AudienceList(joinedAudiences),
@@ -67,7 +68,7 @@ extension Delivery {
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
         let nextStep: PendingMembershipChanges.NextStep =
             isTombstone ? .settleUnregistration : .awaitAcknowledgements
-        records[ticket.record].expectAcknowledgement()
+        records[ticket.record].ending.expectAcknowledgement()
         membershipChanges.begin(
             member,
             .init(departuresBlock: block, departuresByteCount: departures.count, nextStep: nextStep)
@@ -85,21 +86,22 @@ extension Delivery {
         if reply.verdict == .full {
             // The lane makes the registration again later, for one of two reasons: too many audiences do not know yet
             // that the member has left them, or Redis' reply had no room for the held command.
-            records[record].expectAcknowledgement()
+            records[record].ending.expectAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
             return true
         }
         let joinsAudiences =
-            reply.verdict == .registered && !slot.pointee.needsNoMembershipChange && slot.pointee.audiences.count > 0
+            reply.verdict == .registered && !slot.pointee.registration.needsNoMembershipChange
+            && slot.pointee.registration.audiences.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
-        let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
+        let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
         // A reply that names audiences brings no held command, even if there is one. So the registration must
         // be made again to get it.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
         if !membershipChanges.contains(member) {
-            records[record].expectAcknowledgement()
+            records[record].ending.expectAcknowledgement()
             membershipChanges.begin(
                 member,
                 .init(
@@ -136,7 +138,7 @@ extension Delivery {
         case .settleUnregistration: settleUnregistrationIfAcknowledged(record)
         case .settle: settleWithoutResult(record)
         case .register:
-            records[record].needsNoMembershipChange = true
+            records[record].registration.needsNoMembershipChange = true
             queueStoreCall(.registerToken, record)
         case .admit: queueStoreCall(.admit, record)
         }

@@ -89,7 +89,7 @@ extension ChangingMember {
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =
             switch ticket.purpose {
-            case .registerToken, .hold: slot.device.count > 0 ? .device : .activity
+            case .registerToken, .hold: slot.texts.device.count > 0 ? .device : .activity
             case .takeStartToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
             case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity,
                 .confirmActivityDepartures,

@@ -27,15 +27,13 @@ extension Delivery {
         let index = records.allocate(
             RecordSlot(
                 kind: .invalid,
-                topic: deferral.topic,
-                partitionIndex: record.partition,
-                assignmentEpoch: partition.pointee.assignmentEpoch,
-                offset: record.offset,
-                sourcePartition: deferral.partition,
-                sourceOffset: deferral.offset,
-                deferral: DeferralState(count: max(1, deferral.count)),
-                recordTimestampMilliseconds: deferral.recordTimestampMilliseconds,
-                receivedAtMilliseconds: deferral.receivedAtMilliseconds
+                place: RecordPlace(record, partition),
+                source: RecordSource(offset: deferral.offset, partition: deferral.partition, topic: deferral.topic),
+                times: RecordTimes(
+                    receivedAtMilliseconds: deferral.receivedAtMilliseconds,
+                    recordTimestampMilliseconds: deferral.recordTimestampMilliseconds
+                ),
+                deferral: DeferralState(count: max(1, deferral.count))
             )
         )
         guard let value = record.value else {
@@ -53,30 +51,30 @@ extension Delivery {
         // A start after a lifetime is not in the waiting list yet: Redis first checks the lifetime. So newer commands
         // still wait for this start, until it is admitted. If the check ends it, they wait until
         // `StartWait.untilMilliseconds`.
-        if records[record].isStart, !records[record].isLifetimeRestart {
+        if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].startWait.end(records[record].version)
         }
         activities[activity].raiseServiceFaultCount(to: deferral.serviceFaultCount)
         records[record].restore(deferral)
         records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUUID() }
+        if records[record].push.attempts > 0 { records[record].push.apnsIdentifier = randomness.nextUUID() }
     }
 }
 
 extension RecordSlot {
     fileprivate mutating func restore(_ deferral: Deferral) {
-        (attempts, earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
-        supersededCount = SupersededCount(commands: deferral.supersededCount)
+        (push.attempts, ending.earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
+        ending.supersededCount = SupersededCount(commands: deferral.supersededCount)
         isReread = deferral.isReread
-        if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
-        if !layout.alert.isAbsent { sourceAlertVersion = deferral.alertVersion }
+        if token.isOwn { token.registeredAtMilliseconds = deferral.registeredAtMilliseconds }
+        if !layout.alert.isAbsent { alert.sourceVersion = deferral.alertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
-        previousClaim = deferral.claim
+        start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
         // For a held start, the token in the deferred record is the one that released it. The command itself brought
         // no token.
-        if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
+        if deferral.isHeldStart, token.isOwn { (start.isHeld, token.isOwn) = (true, false) }
     }
 }

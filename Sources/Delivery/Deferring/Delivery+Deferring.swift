@@ -132,11 +132,10 @@ extension Delivery {
             defersEarly ? Self.shortDeferAfterMilliseconds : .max
         )
         guard
-            let partition = partitions.partition(
-                slot.pointee.partitionIndex,
-                assignmentEpoch: slot.pointee.assignmentEpoch
-            ),
-            let receivedAtMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(of: slot.pointee.offset)
+            let partition = partitions.partition(of: slot.pointee.place),
+            let receivedAtMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(
+                of: slot.pointee.place.offset
+            )
         else { return false }
         return receivedAtMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
@@ -164,8 +163,11 @@ extension Delivery {
             if activities[activity].phase == .idle { activities.remove(activity) }
             return false
         }
-        records[record].acknowledge()
-        precondition(records[record].isAcknowledged, "a deferred command that is no start has nothing else outstanding")
+        records[record].ending.acknowledge()
+        precondition(
+            records[record].ending.isAcknowledged,
+            "a deferred command that is no start has nothing else outstanding"
+        )
         activities[activity].deferralWait = DeferralWait()
         enqueue(record, of: activity, now: now)
         return true
@@ -188,7 +190,7 @@ extension Delivery {
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
             if records[record].isStart { isBehindStart = true }
-            let awaitsStartBudget = if case .awaitingBudget = records[record].startDraw { true } else { false }
+            let awaitsStartBudget = if case .awaitingBudget = records[record].start.draw { true } else { false }
             deferCommand(record, !isDelayLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
             removeStaleCommands(activity, now: now)
         }
@@ -217,7 +219,9 @@ extension Delivery {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart
-        if !isStart, !records[head].isLifetimeEnd, isStartExpected(before: head, of: activity, now: now) { return true }
+        if !isStart, !records[head].lifetime.isEnd, isStartExpected(before: head, of: activity, now: now) {
+            return true
+        }
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
@@ -345,8 +349,8 @@ extension RecordSlot {
     /// applies to a start whose push was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
-        guard case .drawn(let draw) = startDraw else { return false }
-        startDraw = .refunded(draw)
+        guard case .drawn(let draw) = start.draw else { return false }
+        start.draw = .refunded(draw)
         return true
     }
 }

@@ -8,73 +8,79 @@ public struct RecordView {
     init(_ pointer: UnsafePointer<RecordSlot>) { self.pointer = pointer }
 
     public var event: Event { slot.event }
-    public var environment: APNsEnvironment { slot.environment }
+    /// The environment of the token, or of the channel that the command is for.
+    public var environment: APNsEnvironment { slot.audienceCommand.channelEnvironment ?? slot.token.environment }
     public var appIndex: Int { Int(slot.appIndex) }
     /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
     /// priority that the budget allowed.
-    public var priority: UInt8 { slot.pushAllowance.priority != 0 ? slot.pushAllowance.priority : slot.priority }
+    public var priority: UInt8 { slot.push.allowance?.priority ?? slot.priority }
     /// The index of the record's policy.
     public var policyIndex: Int { Int(slot.policyIndex) }
-    /// The policy that the command names; empty if it names none and its app's policy applies. Not for a registration.
-    public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
-    public var isDemoted: Bool { slot.pushAllowance.isDemoted }
-    /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not used.
-    public var budgetLeft: Int { Int(slot.pushAllowance.budgetLeft) }
-    public var attempts: UInt8 { slot.attempts }
+    /// The policy that the command names; empty if it names none and its app's policy applies.
+    public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.texts.policyName) }
+    public var isDemoted: Bool { slot.push.allowance?.isDemoted ?? false }
+    /// Pushes of priority 10 that the activity's budget allows after this one; nil: the budget was not used.
+    public var budgetLeft: Int? { slot.push.allowance?.budgetLeft.map(Int.init) }
+    public var attempts: UInt8 { slot.push.attempts }
     /// Whether the push that `takeNextPush` has just returned was attempted before, by this lane or in an earlier
     /// reading.
-    public var isRetry: Bool { slot.attempts > 1 }
+    public var isRetry: Bool { slot.push.attempts > 1 }
     public var version: Version { slot.version }
-    /// The `apns-expiration` that is sent to APNs, UNIX seconds; -1 until this lane sends the push.
-    public var sentExpirationSeconds: Int64 { slot.sentExpirationSeconds }
-    public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
+    /// The `apns-expiration` that is sent to APNs, UNIX seconds. It has a meaning from the moment at which this lane sends
+    /// the push.
+    public var sentExpirationSeconds: Int64 { slot.push.expirationSeconds }
+    public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
     /// The connection of this lane's last attempt; 0: there was none. The next attempt avoids this connection.
-    public var avoidedConnection: UInt32 { slot.avoidedConnection }
-    public var outcome: Outcome { slot.outcome }
+    public var avoidedConnection: UInt32 { slot.push.avoidedConnection }
+    public var outcome: Outcome { slot.ending.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
-    public var supersededCount: Int { Int(slot.supersededCount.commands) }
-    public var httpStatus: UInt16 { slot.httpStatus }
-    public var sentTimestamp: Int64 { slot.sentTimestamp }
-    public var topic: RecordTopic { slot.topic }
+    public var supersededCount: Int { Int(slot.ending.supersededCount.commands) }
+    /// The HTTP status of APNs' last response; nil: there is none.
+    public var httpStatus: UInt16? { slot.push.httpStatus }
+    public var sentTimestamp: Int64 { slot.push.timestamp }
+    public var topic: RecordTopic { slot.source.topic }
     /// The number of the partition from which the record was read; for a deferred command, the one from which it was
     /// read before its first deferral.
-    public var sourcePartition: Int32 { slot.sourcePartition }
+    public var sourcePartition: Int32 { slot.source.partition }
     /// The record's offset in ``sourcePartition``.
-    public var sourceOffset: Int64 { slot.sourceOffset }
-    public var registeredAtMilliseconds: Int64 { slot.registeredAtMilliseconds }
-    public var invalidAtMilliseconds: Int64 { slot.invalidAtMilliseconds }
-    public var recordTimestampMilliseconds: Int64 { slot.recordTimestampMilliseconds }
-    public var receivedAtMilliseconds: Int64 { slot.receivedAtMilliseconds }
-    public var admittedAtMilliseconds: Int64 { slot.admittedAtMilliseconds }
-    public var sentAtMilliseconds: Int64 { slot.sentAtMilliseconds }
-    public var responseAtMilliseconds: Int64 { slot.responseAtMilliseconds }
+    public var sourceOffset: Int64 { slot.source.offset }
+    public var registeredAtMilliseconds: Int64 { slot.token.registeredAtMilliseconds }
+    /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
+    public var invalidAtMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtMilliseconds }
+    // The times of the record, UNIX milliseconds; nil: the step has not happened. Kafka's timestamp and the receipt: -1 if
+    // they are not known.
+    public var recordTimestampMilliseconds: Int64 { slot.times.recordTimestampMilliseconds }
+    public var receivedAtMilliseconds: Int64 { slot.times.receivedAtMilliseconds }
+    public var admittedAtMilliseconds: Int64? { slot.times.admittedAtMilliseconds }
+    public var sentAtMilliseconds: Int64? { slot.times.sentAtMilliseconds }
+    public var responseAtMilliseconds: Int64? { slot.times.responseAtMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
     /// The number of results that the record has had already. A record that brings a token may have one for
     /// its own command, if it is a command, and one for each held command that the token releases.
-    public var earlierResultCount: Int { Int(slot.earlierResultCount) }
+    public var earlierResultCount: Int { Int(slot.ending.earlierResultCount) }
 
     /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the
     /// record's key, which may also be the id of a device.
     public var activity: UnsafeRawBufferPointer {
-        slot.bytes(isAudienceCommand ? BlockRange() : slot.subjectIdentifier)
+        slot.bytes(isAudienceCommand ? BlockRange() : slot.texts.subject)
     }
     /// The command's id. If the command brought none, this is empty until the core makes one: when the command is
     /// held, deferred, handed over to the core of audiences or finished.
-    public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
-    public var device: UnsafeRawBufferPointer { slot.bytes(isAudienceCommand ? BlockRange() : slot.device) }
-    public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
-    public var token: UnsafeRawBufferPointer { slot.tokenBytes }
+    public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.texts.commandIdentifier) }
+    public var device: UnsafeRawBufferPointer { slot.bytes(slot.texts.device) }
+    public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.texts.attributesType) }
+    public var token: UnsafeRawBufferPointer { slot.token.bytes }
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; empty if there is none.
-    public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
+    public var reason: UnsafeRawBufferPointer { slot.bytes(slot.texts.reason) }
     /// The fault of an invalid record, in words. Only for a dead letter.
-    public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
+    public var detail: UnsafeRawBufferPointer { slot.bytes(slot.deadLetter.detail) }
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
-    public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.droppedFields) }
+    public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.texts.droppedFields) }
     /// A command's request body. Its address does not change while the push is in flight. The body may be freed when
     /// the record has its outcome.
     public var body: UnsafeRawBufferPointer { slot.body.bytes }
@@ -91,13 +97,13 @@ public struct RecordView {
     /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record =
-            slot.addressesChannel
+            addressesChannel
             ? CommandRecord(app: app, channel: channel, environment: environment, aps: aps)
             : isAudienceCommand
                 ? CommandRecord(app: app, audience: audience, aps: aps)
                 : CommandRecord(app: app, activity: activity, aps: aps)
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
-        record.requestsChannel = slot.requestsChannel
+        record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
         // The topic's name may be so long that the default id is longer than an id may be. Then this record has no id.
         // The next reader makes a default id: for a held command, from the registration that releases it.
@@ -106,7 +112,7 @@ public struct RecordView {
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
         record.expirationSeconds = slot.ownExpirationSeconds
-        if !slot.layout.alert.isAbsent { record.alertVersion = slot.sourceAlertVersion }
+        if !slot.layout.alert.isAbsent { record.alertVersion = slot.alert.sourceVersion }
         return record
     }
 
@@ -114,19 +120,20 @@ public struct RecordView {
 
     /// Whether the command is for an audience or for a channel. The core of audiences decides about such a command.
     public var isAudienceCommand: Bool { slot.kind == .audienceCommand }
+    private var addressesChannel: Bool { slot.audienceCommand.channelEnvironment != nil }
     /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
-        slot.bytes(isAudienceCommand && !slot.addressesChannel ? slot.subjectIdentifier : BlockRange())
+        slot.bytes(isAudienceCommand && !addressesChannel ? slot.texts.subject : BlockRange())
     }
     /// The channel's id, in ``environment``, if the command is for a channel; empty if it is for an audience or
     /// activity.
     public var channel: UnsafeRawBufferPointer {
-        slot.bytes(slot.addressesChannel ? slot.subjectIdentifier : BlockRange())
+        slot.bytes(addressesChannel ? slot.texts.subject : BlockRange())
     }
     /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
-    public var requestsChannel: Bool { slot.requestsChannel }
+    public var requestsChannel: Bool { slot.audienceCommand.requestsChannel }
     /// The ``ActivityIdentifierTemplate`` of a start to an audience; otherwise empty.
-    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isAudienceCommand ? slot.device : BlockRange()) }
+    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
     /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
@@ -137,40 +144,40 @@ public struct RecordView {
     public var hasAlert: Bool { slot.hasAlert }
     /// Whether the user has switched on Apple's frequent updates for the app (`frequentPushesEnabled`), as the
     /// registration says; nil: it does not say.
-    public var allowsFrequentUpdates: Bool? { slot.allowsFrequentUpdates }
+    public var allowsFrequentUpdates: Bool? { slot.registration.allowsFrequentUpdates }
     /// Whether a device's activities may begin on a broadcast channel, as its registration says.
-    public var supportsChannels: Bool { slot.supportsChannels }
+    public var supportsChannels: Bool { slot.registration.supportsChannels }
     /// The version that the app already displays, as the registration says; nil: it does not say.
-    public var shownVersion: Version? { slot.shownVersion }
+    public var shownVersion: Version? { slot.registration.shownVersion }
     /// Returns the id of the activity or device whose audiences change.
     /// - Parameter kind: which of the two the change is about, because a record may name both.
     public func memberIdentifier(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
-        slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subjectIdentifier)
+        slot.bytes(kind == .device && slot.texts.device.count > 0 ? slot.texts.device : slot.texts.subject)
     }
 
     var deferralState: DeferralState { slot.deferral }
     /// The claim under which Redis may have admitted the start: the earlier reading's claim, until this
     /// reading's claim has replaced it.
-    var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }
-    var sourceAlertVersion: Version? { slot.sourceAlertVersion }
-    var isHeldStart: Bool { slot.isHeldStart }
+    var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
+    var sourceAlertVersion: Version? { slot.alert.sourceVersion }
+    var isHeldStart: Bool { slot.start.isHeld }
     /// Whether the record had been settled before and is read again because Redis lost data.
     public var isReread: Bool { slot.isReread }
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
-    var isAlertExpired: Bool { slot.isAlertExpired }
+    var isAlertExpired: Bool { slot.alert.isExpired }
     /// Whether the record brings a token: its own, or the token that released a held start.
-    var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenByteCount > 0 }
+    var bringsToken: Bool { (slot.token.isOwn || slot.start.isHeld) && slot.token.byteCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.
-    public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
+    public var trace: UnsafeRawBufferPointer { slot.bytes(slot.texts.trace) }
 
     /// For a dead letter: the record's key as received; nil if the record had none.
-    public var deadLetterKey: UnsafeRawBufferPointer? { slot.recordKey.map(slot.bytes) }
+    public var deadLetterKey: UnsafeRawBufferPointer? { slot.deadLetter.key.map(slot.bytes) }
     /// For a dead letter: the record's value as received; nil if the record had none, or if Kafka refused the dead
     /// letter with the value because of its size.
     public var deadLetterValue: UnsafeRawBufferPointer? {
-        slot.deadLetterValue == .asReceived ? slot.body.bytes : nil
+        slot.deadLetter.value == .asReceived ? slot.body.bytes : nil
     }
 }
 

@@ -26,15 +26,15 @@ extension Delivery {
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
         }
-        if slot.pointee.isLifetimeEnd || isRestartNotRepeated(slot) {
+        if slot.pointee.lifetime.isEnd || isRestartNotRepeated(slot) {
             // The life leaves the timetable only after this record's result is acknowledged. If the worker
             // dies earlier, the record is read again and must still find the life.
-            if removesLife(slot) { records[record].followUps.insert(.endLife) }
+            if removesLife(slot) { records[record].ending.followUps.insert(.endLife) }
             return
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policyIndex)
         guard showsLifeOrEnd(slot, outcome, restarts: restarts) else { return }
-        records[record].mustBeKeptInTimetable = restarts && slot.pointee.event != .end
+        records[record].lifetime.mustBeKeptInTimetable = restarts && slot.pointee.event != .end
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
@@ -46,7 +46,7 @@ extension Delivery {
         case .accepted: true
         // If this end was not admitted, it repeats another record in the lane. Redis has then not yet said whether this
         // end ends the newest life.
-        case .duplicate: event != .end || slot.pointee.admittedAtMilliseconds >= 0
+        case .duplicate: event != .end || slot.pointee.times.admittedAtMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start
         case .held: event == .end
@@ -58,12 +58,12 @@ extension Delivery {
     /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not, the keeper
     /// produces the command again while the timetable has the life.
     private func removesLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        guard slot.pointee.isLifetimeEnd else { return true }
-        return switch slot.pointee.outcome {
+        guard slot.pointee.lifetime.isEnd else { return true }
+        return switch slot.pointee.ending.outcome {
         case .accepted, .ended, .failed, .expired: true
         // If APNs refused an earlier attempt of this end and the worker then died, the life stays, because the phone
         // has not shown the end.
-        case .duplicate: !slot.pointee.wasNotShown
+        case .duplicate: !slot.pointee.lifetime.wasNotShown
         case .unregistered: wasEndedByEarlierAttempt(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
@@ -72,8 +72,8 @@ extension Delivery {
     /// Whether this is a start after a lifetime that the keeper must not produce again: it has expired, was refused or
     /// is invalid, or Redis holds it until a token registers.
     private func isRestartNotRepeated(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        guard slot.pointee.isLifetimeRestart, !slot.pointee.isReread else { return false }
-        return switch slot.pointee.outcome {
+        guard slot.pointee.lifetime.isRestart, !slot.pointee.isReread else { return false }
+        return switch slot.pointee.ending.outcome {
         case .failed, .expired, .held, .unregistered, .invalid: true
         case .accepted, .unchanged, .duplicate, .superseded, .ended, .unknown: false
         }
@@ -83,8 +83,10 @@ extension Delivery {
     /// earlier attempt of this command ended the activity, and that its response was lost. If the user had dismissed
     /// the activity earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        slot.pointee.tokenRetirementRule == .unlessRegisteredSince
-            && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
+        guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
+            return false
+        }
+        return milliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
     /// Whether the timetable may have the command's activity: because of the command's policy, or because of the
@@ -103,14 +105,14 @@ extension Delivery {
     func lifetimeEvent(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         if slot.pointee.kind == .registration {
             return aliveEvent(
-                atMilliseconds: slot.pointee.registeredAtMilliseconds,
+                atMilliseconds: slot.pointee.token.registeredAtMilliseconds,
                 defaultLifetimeMilliseconds(slot.pointee.appIndex),
                 now: now
             )
         }
         if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
         guard slot.pointee.kind == .command else { return .removed }
-        if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .updatedAfterEnd }
+        if slot.pointee.event == .update, slot.pointee.ending.outcome == .ended { return .updatedAfterEnd }
         guard slot.pointee.event != .end else { return .removed }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
@@ -119,16 +121,15 @@ extension Delivery {
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
-        let responseAtMilliseconds = slot.pointee.responseAtMilliseconds
         return .began(
-            atMilliseconds: responseAtMilliseconds > 0 ? responseAtMilliseconds : aliveMilliseconds,
+            atMilliseconds: slot.pointee.times.responseAtMilliseconds ?? aliveMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
         )
     }
 
     private func lifetimeEvent(ofLifetimeCommand slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let beganAtMilliseconds = lifetimeIdentifier(of: slot)?.beganAtMilliseconds else { return .removed }
-        if slot.pointee.isLifetimeRestart {
+        if slot.pointee.lifetime.isRestart {
             // The timetable's entry for this start has the time at which the new life begins. All records of
             // this start name that time, and Redis finds the entry by it.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
@@ -137,12 +138,12 @@ extension Delivery {
                 : .began(atMilliseconds: beganAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
         var restartAtMilliseconds: Int64 = 0
-        switch slot.pointee.outcome {
+        switch slot.pointee.ending.outcome {
         case .ended: return .endedByAnother(beganAtMilliseconds: beganAtMilliseconds)
         case .accepted, .duplicate, .unregistered:
             // The timetable keeps no states that came through an audience. So if a member of an audience was started
             // again, it would show an older state.
-            guard !slot.pointee.hasLeftAudiences else { break }
+            guard !slot.pointee.lifetime.hasLeftAudiences else { break }
             // Redis supersedes a start that is not newer than the end, and the timestamp of a version is in seconds. So
             // the restart is at least one second after the end.
             restartAtMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
@@ -152,7 +153,7 @@ extension Delivery {
     }
 
     private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeCommandIdentifier? {
-        LifetimeCommandIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
+        LifetimeCommandIdentifier(slot.pointee.bytes(slot.pointee.texts.commandIdentifier))
     }
 
     /// How long a command may be on its way in the commands topic and the deferred topic, without the delay
@@ -174,7 +175,7 @@ extension Delivery {
             // If the timetable keeps a newer state than the one that this start shows, Redis refuses the start, and
             // the keeper makes another. A start whose push was attempted names no state, so that Redis does not refuse
             // it: the attempt may have begun an activity, and another start could begin a second one.
-            stateVersion: slot.pointee.attempts == 0 ? identifier?.stateVersion : nil,
+            stateVersion: slot.pointee.push.attempts == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: leaseMilliseconds
         )
     }
@@ -203,10 +204,10 @@ extension Delivery {
     /// default policy of its app limits the lifetime.
     func mustReportLife(ofRegistration record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
-        return policies.limitsLifetimes && slot.pointee.device.count == 0
+        return policies.limitsLifetimes && slot.pointee.texts.device.count == 0
             && defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
             && !AgeRules.isRegistrationExpired(
-                registeredAtMilliseconds: slot.pointee.registeredAtMilliseconds,
+                registeredAtMilliseconds: slot.pointee.token.registeredAtMilliseconds,
                 isPushToStart: false,
                 nowMilliseconds: now.wallMilliseconds
             )
@@ -235,10 +236,10 @@ extension Delivery {
             policies.limitsLifetimes && policies.lifetimeMilliseconds(records[record].policyIndex) > 0
         guard isRecorded || isLifetimeLimited else { return settleWithoutAction(record) }
         fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
-        records[record].hasOwnToken = false
+        records[record].token.isOwn = false
         if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
             records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
-            records[record].mustBeKeptInTimetable = true
+            records[record].lifetime.mustBeKeptInTimetable = true
         }
         records.enter(.finished, record)
         if isRecorded { queueStoreCall(.recordStart, record) }
@@ -273,7 +274,7 @@ extension Delivery {
                 // or refused the call. Or a start or an end of the producer waits or is under way, and may change the
                 // life. If the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
-            } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
+            } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
             } else {
                 enqueue(record, of: activity, now: now)
@@ -314,7 +315,7 @@ extension Delivery {
     )
         -> Bool
     {
-        guard records[tail].isLifetimeEnd else {
+        guard records[tail].lifetime.isEnd else {
             // A start or an end of the producer replaces this end of a lifetime. It may have come while this end was on
             // its way to the deferred topic, which then refused the end.
             if hasProducerStartOrEnd(activity) {
@@ -324,7 +325,7 @@ extension Delivery {
             }
             return true
         }
-        if records[record].isLifetimeEnd {
+        if records[record].lifetime.isEnd {
             // One end is enough. The older one stays, because Redis may have admitted it. The newer one gets
             // the outcome `superseded`, which does not remove the life from the timetable.
             if records.isNewer(tail, than: record) {
@@ -354,7 +355,7 @@ extension Delivery {
 
     /// Puts the current command, which is the end of a lifetime, behind all waiting commands.
     mutating func putBackLifetimeEnd(_ end: RecordIndex, of activity: ActivityIndex, now: Moment) {
-        guard let tail = activities[activity].waitingList.tail, records[tail].isLifetimeEnd else {
+        guard let tail = activities[activity].waitingList.tail, records[tail].lifetime.isEnd else {
             return activities[activity].waitingList.append(end, in: &records)
         }
         _ = mergeInvolvingLifetimeEnd(end, with: tail, of: activity, now: now)

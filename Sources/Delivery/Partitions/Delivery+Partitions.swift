@@ -79,8 +79,8 @@ extension Delivery {
             let record = RecordIndex(rawValue: rawIndex)
             guard records.isInUse(record) else { continue }
             let slot = records.address(of: record)
-            guard slot.pointee.partitionIndex == index,
-                slot.pointee.assignmentEpoch == partition.pointee.assignmentEpoch
+            guard slot.pointee.place.partitionIndex == index,
+                slot.pointee.place.assignmentEpoch == partition.pointee.assignmentEpoch
             else { continue }
             dropUnlessUnderWay(record, now: now)
         }

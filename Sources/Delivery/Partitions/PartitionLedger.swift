@@ -171,7 +171,7 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameter isNamedInMetadata: whether the commit's metadata may name the record. If so, the next owner skips it
     ///   even if a lower record is unsettled. False if what the record brought now exists only in this worker's memory
-    ///   (`RecordSlot.isLeftOutOfMetadata`).
+    ///   (`RecordEnding.isLeftOutOfMetadata`).
     package mutating func settle(_ offset: Int64, isNamedInMetadata: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")

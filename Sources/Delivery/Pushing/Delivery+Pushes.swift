@@ -18,7 +18,7 @@ extension Delivery {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
-            } else if records[record].attempts > 0, !permitsRetry {
+            } else if records[record].push.attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
             } else {
                 removeAlertIfOld(of: record, now: now)
@@ -46,7 +46,10 @@ extension Delivery {
     func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isBeginDelayed(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
-        return records[record].admittedAtMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
+        guard let admittedAtMilliseconds = records[record].times.admittedAtMilliseconds else {
+            preconditionFailure("a push was not admitted")
+        }
+        return admittedAtMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
     /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the earliest

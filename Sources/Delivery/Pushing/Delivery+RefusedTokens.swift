@@ -19,11 +19,11 @@ extension Delivery {
         }
         activities[activity].resetServiceFaultCount()
         produce(.invalidation, record)
-        if records[record].isStart || records[record].isLifetimeEnd {
+        if records[record].isStart || records[record].lifetime.isEnd {
             // The activity may show the end of its lifetime already, if an earlier attempt ended it. The settlement
             // tells Redis so: after a crash the end is read again, and the next owner needs to know it.
             let slot = records.address(of: record)
-            let isShown = slot.pointee.isLifetimeEnd && wasEndedByEarlierAttempt(slot)
+            let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
         activities.enter(.retiringToken, activity)
@@ -36,8 +36,8 @@ extension Delivery {
     /// it.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activity(ofCurrent: record, in: .retiringToken)
-        records[record].tokenRetirementRule = .none
-        records[record].hasOwnToken = false
+        records[record].push.tokenRetirementRule = .none
+        records[record].token.isOwn = false
         hold(record, of: activity)
     }
 }

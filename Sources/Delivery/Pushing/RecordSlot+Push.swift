@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Stores the attempts of a push and APNs' responses in its record.
 extension RecordSlot {
-    @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: environment) }
+    @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: token.environment) }
 
     /// Whether an admitted push expired while it waited for a stream or for a retry. If the command has no expiration
     /// of its own, `expirationSeconds` computes one, here from the time of the command's receipt. The expiration that
@@ -12,12 +12,13 @@ extension RecordSlot {
         guard ownExpirationSeconds < 0 else { return ownExpirationSeconds < now.wallSeconds }
         // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
         // time.
-        guard now.wallMilliseconds - receivedAtMilliseconds > 1_000 else { return false }
-        return expirationSeconds(by: policies[policyIndex], from: receivedAtMilliseconds / 1_000) < now.wallSeconds
+        guard now.wallMilliseconds - times.receivedAtMilliseconds > 1_000 else { return false }
+        return expirationSeconds(by: policies[policyIndex], from: times.receivedAtMilliseconds / 1_000)
+            < now.wallSeconds
     }
 
     mutating func setSentExpiration(by policy: PolicyTable.Values, now: Moment) {
-        sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
+        push.expirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
     /// Returns the command's own expiration. Without one, the policy allows a number of seconds after `seconds`. An
@@ -34,24 +35,24 @@ extension RecordSlot {
     }
 
     /// Counts an attempt. A push may have any number of attempts, but the counter stops at its maximum.
-    mutating func countAttempt() { if attempts < .max { attempts += 1 } }
+    mutating func countAttempt() { if push.attempts < .max { push.attempts += 1 } }
 
     /// Takes an attempt back, because no stream took the push.
-    mutating func uncountAttempt() { attempts -= 1 }
+    mutating func uncountAttempt() { push.attempts -= 1 }
 
     mutating func noteResponse(_ result: PushResult) {
-        httpStatus = result.status
-        avoidedConnection = result.connection
+        push.httpStatus = result.status == 0 ? nil : result.status
+        push.avoidedConnection = result.connection
         setReason(result.reason)
         if result.reason.isEmpty { setReason(causewayReason(result)) }
-        if result.sentAtMilliseconds >= 0 { sentAtMilliseconds = result.sentAtMilliseconds }
-        responseAtMilliseconds = result.responseAtMilliseconds
+        if result.sentAtMilliseconds >= 0 { times.sentAtMilliseconds = result.sentAtMilliseconds }
+        times.responseAtMilliseconds = result.responseAtMilliseconds
     }
 
     /// Returns Causeway's own reason for the result, if APNs named none.
     private func causewayReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
-        case .accepted: isAlertExpired ? "alertExpired" : heldAlertStatus == .doesNotFit ? "alertDidNotFit" : ""
+        case .accepted: alert.isExpired ? "alertExpired" : alert.heldStatus == .doesNotFit ? "alertDidNotFit" : ""
         case .ambiguous: "noAnswer"
         case .retryNow where result.status == 0: "notProcessed"
         case .rejected where result.status == 0: "malformedPush"
@@ -63,10 +64,12 @@ extension RecordSlot {
     /// - Returns: false if the token was registered at or after the time from which APNs calls it dead: APNs may not
     ///   know the registration yet.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
-        let hasInvalidTime = result.invalidAtMilliseconds >= 0
-        guard !hasInvalidTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }
-        invalidAtMilliseconds = hasInvalidTime ? result.invalidAtMilliseconds : now.wallMilliseconds
-        tokenRetirementRule = hasInvalidTime ? .unlessRegisteredSince : .unconditional
+        guard result.invalidAtMilliseconds >= 0 else {
+            push.tokenRetirementRule = .unconditional(handledAtMilliseconds: now.wallMilliseconds)
+            return true
+        }
+        guard token.registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }
+        push.tokenRetirementRule = .unlessRegisteredSince(milliseconds: result.invalidAtMilliseconds)
         return true
     }
 }

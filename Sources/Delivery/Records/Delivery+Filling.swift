@@ -16,11 +16,11 @@ extension Delivery {
         slot.pointee.kind = .command
         slot.pointee.event = command.event
         let isLifetimeCommand = command.isLifetimeCommand(in: value)
-        slot.pointee.isLifetimeEnd = isLifetimeCommand && command.event == .end
-        slot.pointee.isLifetimeRestart = isLifetimeCommand && command.event == .start
+        slot.pointee.lifetime.isEnd = isLifetimeCommand && command.event == .end
+        slot.pointee.lifetime.isRestart = isLifetimeCommand && command.event == .start
         slot.pointee.version = command.version
         slot.pointee.digest = nil
-        if command.event == .start { slot.pointee.claim = randomness.next() }
+        if command.event == .start { slot.pointee.start.claim = randomness.next() }
         slot.pointee.staleDateSeconds = command.staleDateSeconds
         slot.pointee.priorityWithoutAlert = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.defaultPriority(of: command)
@@ -35,24 +35,24 @@ extension Delivery {
             + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
             + RecordBlockWriter.reasonBytesMax
         var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
-        slot.pointee.textBlock = writer.block
-        slot.pointee.subjectIdentifier = writer.append(command.activity, from: value)
-        slot.pointee.device = writer.append(command.device, from: value)
-        slot.pointee.attributesType = writer.append(command.attributesType, from: value)
-        slot.pointee.policyName = writer.append(command.policy, from: value)
-        slot.pointee.trace = writer.append(trace)
-        slot.pointee.droppedFields = writer.append(droppedFields)
-        slot.pointee.commandIdentifier =
+        slot.pointee.texts.block = writer.block
+        slot.pointee.texts.subject = writer.append(command.activity, from: value)
+        slot.pointee.texts.device = writer.append(command.device, from: value)
+        slot.pointee.texts.attributesType = writer.append(command.attributesType, from: value)
+        slot.pointee.texts.policyName = writer.append(command.policy, from: value)
+        slot.pointee.texts.trace = writer.append(trace)
+        slot.pointee.texts.droppedFields = writer.append(droppedFields)
+        slot.pointee.texts.commandIdentifier =
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
-        slot.pointee.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
+        slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
         // Clear the token. If a registration released this command, the slot still has the token of the
         // registration.
-        slot.pointee.tokenBlock = .none
-        slot.pointee.tokenByteCount = 0
+        slot.pointee.token.block = .none
+        slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
-            slot.pointee.environment = environment
-            slot.pointee.hasOwnToken = true
+            slot.pointee.token.environment = environment
+            slot.pointee.token.isOwn = true
             slot.pointee.setRegistrationTimeFromRecord()
             records.setToken(of: index, registering: command.token, from: value)
         }
@@ -62,14 +62,14 @@ extension Delivery {
     /// first needed, because most commands are replaced earlier.
     mutating func writeDefaultIdentifierIfMissing(of record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
-        guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
+        guard slot.pointee.kind == .command, slot.pointee.texts.commandIdentifier.count == 0 else { return }
         let writtenByteCount = DefaultCommandIdentifier.write(
-            topic: configuration.name(of: slot.pointee.topic),
-            partition: slot.pointee.sourcePartition,
-            offset: slot.pointee.sourceOffset,
-            into: slot.pointee.textBlock.base + Int(slot.pointee.commandIdentifier.offset)
+            topic: configuration.name(of: slot.pointee.source.topic),
+            partition: slot.pointee.source.partition,
+            offset: slot.pointee.source.offset,
+            into: slot.pointee.texts.block.base + Int(slot.pointee.texts.commandIdentifier.offset)
         )
-        slot.pointee.commandIdentifier.count = UInt32(writtenByteCount)
+        slot.pointee.texts.commandIdentifier.count = UInt32(writtenByteCount)
     }
 
     mutating func fillSlot(
@@ -80,37 +80,41 @@ extension Delivery {
     ) {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .registration
-        slot.pointee.environment = registration.environment
-        slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
+        slot.pointee.token.environment = registration.environment
+        slot.pointee.token.registeredAtMilliseconds = registration.registeredAtMilliseconds
         let otherBytes = trace.count + RecordBlockWriter.reasonBytesMax
         var writer: RecordBlockWriter
         switch registration.kind {
         case .activity(let activity):
             let textBytes = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
             writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
-            slot.pointee.subjectIdentifier = writer.append(activity.activity, from: value)
-            slot.pointee.audiences = writer.appendDigests(
+            slot.pointee.texts.subject = writer.append(activity.activity, from: value)
+            slot.pointee.registration.audiences = writer.appendDigests(
                 of: activity.audiences,
                 count: activity.audienceCount,
                 from: value
             )
             records.setToken(of: index, registering: activity.token, from: value)
-            slot.pointee.allowsFrequentUpdates = activity.allowsFrequentUpdates
-            slot.pointee.shownVersion = activity.shownVersion
+            slot.pointee.registration.allowsFrequentUpdates = activity.allowsFrequentUpdates
+            slot.pointee.registration.shownVersion = activity.shownVersion
         case .pushToStart(let start):
             let textBytes =
                 Int(start.device.range.count) + Int(start.attributesType.range.count)
                 + start.audienceCount * AudienceList.digestBytes
             writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
-            slot.pointee.device = writer.append(start.device, from: value)
-            slot.pointee.attributesType = writer.append(start.attributesType, from: value)
-            slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)
+            slot.pointee.texts.device = writer.append(start.device, from: value)
+            slot.pointee.texts.attributesType = writer.append(start.attributesType, from: value)
+            slot.pointee.registration.audiences = writer.appendDigests(
+                of: start.audiences,
+                count: start.audienceCount,
+                from: value
+            )
             records.setToken(of: index, registering: start.token, from: value)
-            slot.pointee.supportsChannels = start.supportsChannels
+            slot.pointee.registration.supportsChannels = start.supportsChannels
         }
-        slot.pointee.textBlock = writer.block
-        slot.pointee.trace = writer.append(trace)
-        slot.pointee.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
+        slot.pointee.texts.block = writer.block
+        slot.pointee.texts.trace = writer.append(trace)
+        slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
     }
 
     /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or at its own

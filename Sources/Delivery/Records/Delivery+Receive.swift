@@ -48,6 +48,8 @@ extension Delivery {
         partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
 
+    /// Inlined, so that Swift builds the slot in place and does not copy it.
+    @inline(__always)
     private static func makeSlot(
         of record: IncomingRecord,
         partition: UnsafeMutablePointer<Partition>,
@@ -55,15 +57,17 @@ extension Delivery {
     ) -> RecordSlot {
         RecordSlot(
             kind: .invalid,
-            topic: partition.pointee.topic,
-            partitionIndex: record.partition,
-            assignmentEpoch: partition.pointee.assignmentEpoch,
-            offset: record.offset,
             isReread: partition.pointee.rereadOffsets.contains(record.offset),
-            sourcePartition: partition.pointee.number,
-            sourceOffset: record.offset,
-            recordTimestampMilliseconds: record.timestampMilliseconds,
-            receivedAtMilliseconds: now.wallMilliseconds
+            place: RecordPlace(record, partition),
+            source: RecordSource(
+                offset: record.offset,
+                partition: partition.pointee.number,
+                topic: partition.pointee.topic
+            ),
+            times: RecordTimes(
+                receivedAtMilliseconds: now.wallMilliseconds,
+                recordTimestampMilliseconds: record.timestampMilliseconds
+            )
         )
     }
 
@@ -187,8 +191,8 @@ extension Delivery {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .unregistration
         records.enter(.unregistering, index)
-        slot.pointee.textBlock = writer.block
-        slot.pointee.subjectIdentifier = writer.append(key)
+        slot.pointee.texts.block = writer.block
+        slot.pointee.texts.subject = writer.append(key)
         slot.pointee.setRegistrationTimeFromRecord()
         recordsAwaitingStore += 1
         for appIndex in 0..<UInt16(configuration.apps.count) {

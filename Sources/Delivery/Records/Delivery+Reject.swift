@@ -30,7 +30,7 @@ extension Delivery {
         guard command.event == .start, let value = record.value, command.isLifetimeCommand(in: value) else {
             return reject(record, index, command.identifier, code: code, detail: detail)
         }
-        records[index].isLifetimeRestart = true
+        records[index].lifetime.isRestart = true
         let address = (command.activity, command.device)
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
@@ -39,8 +39,8 @@ extension Delivery {
     /// its first deferral. Not for the hot path: it makes a `String`.
     public func source(of record: RecordIndex) -> String {
         let slot = records.address(of: record)
-        let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
-        return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
+        let topic = String(decoding: configuration.name(of: slot.pointee.source.topic), as: UTF8.self)
+        return "\(topic)/\(slot.pointee.source.partition)/\(slot.pointee.source.offset)"
     }
 
     /// Rejects a record with a code and a detail. Not for the hot path: it copies the record, whose bytes are valid
@@ -60,13 +60,13 @@ extension Delivery {
         detail: String
     ) {
         var slot = records[index]
-        let topic = configuration.name(of: slot.topic)
+        let topic = configuration.name(of: slot.source.topic)
         let code = code.bytes
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let text = text ?? value
-        slot.deadLetterValue = record.value == nil ? .absent : .asReceived
+        slot.deadLetter.value = record.value == nil ? .absent : .asReceived
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
@@ -76,25 +76,25 @@ extension Delivery {
             let blockByteCount =
                 key.count + record.trace.count + code.count + detail.count + identifierByteCount + addressByteCount
             var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
-            slot.textBlock = writer.block
+            slot.texts.block = writer.block
             let recordKey = writer.append(key)
-            slot.recordKey = record.key == nil ? nil : recordKey
-            slot.trace = writer.append(record.trace)
-            slot.reason = writer.append(code)
-            slot.detail = writer.append(detail)
-            slot.subjectIdentifier = writer.append(address.activity, from: text)
-            slot.device = writer.append(address.device, from: text)
+            slot.deadLetter.key = record.key == nil ? nil : recordKey
+            slot.texts.trace = writer.append(record.trace)
+            slot.texts.reason = writer.append(code)
+            slot.deadLetter.detail = writer.append(detail)
+            slot.texts.subject = writer.append(address.activity, from: text)
+            slot.texts.device = writer.append(address.device, from: text)
             guard identifier.isAbsent else {
-                slot.commandIdentifier = writer.append(identifier, from: text)
+                slot.texts.commandIdentifier = writer.append(identifier, from: text)
                 return
             }
             let writtenByteCount = DefaultCommandIdentifier.write(
                 topic: topic,
-                partition: slot.sourcePartition,
-                offset: slot.sourceOffset,
+                partition: slot.source.partition,
+                offset: slot.source.offset,
                 into: writer.writePointer
             )
-            slot.commandIdentifier = writer.advance(writtenByteCount)
+            slot.texts.commandIdentifier = writer.advance(writtenByteCount)
         }
         records[index] = slot
         finish(index, .invalid)

@@ -50,21 +50,19 @@ struct RecordBlockWriter {
 
 extension RecordSlot {
     func bytes(_ range: BlockRange) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: textBlock.base + Int(range.offset), count: Int(range.count))
+        UnsafeRawBufferPointer(start: texts.block.base + Int(range.offset), count: Int(range.count))
     }
 
-    var tokenBytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: tokenBlock.base, count: tokenByteCount) }
-
     /// The value of the alert in the body; empty if there is none.
-    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
+    var alertBytes: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
     /// Sets the reason. Keeps only its first `RecordBlockWriter.reasonBytesMax` bytes.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
         let count = min(bytes.count, RecordBlockWriter.reasonBytesMax)
         if let base = bytes.baseAddress {
-            (textBlock.base + Int(reason.offset)).copyMemory(from: base, byteCount: count)
+            (texts.block.base + Int(texts.reason.offset)).copyMemory(from: base, byteCount: count)
         }
-        reason.count = UInt32(count)
+        texts.reason.count = UInt32(count)
     }
 
     mutating func setReason(_ text: StaticString) { setReason(text.bytes) }

@@ -66,15 +66,15 @@ struct Records: ~Copyable {
     @inline(__always)
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         enter(.finished, record)
-        self[record].outcome = outcome
+        self[record].ending.outcome = outcome
     }
 
     /// Frees a record's slot and its blocks. No call, push or outgoing record may name the record any more.
     mutating func free(_ record: RecordIndex) {
         let slot = slots.address(of: record)
         precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)
-        arena.free(slot.pointee.textBlock)
-        arena.free(slot.pointee.tokenBlock)
+        arena.free(slot.pointee.texts.block)
+        arena.free(slot.pointee.token.block)
         slot.pointee.body.release(to: &arena)
         slots.free(record)
     }
@@ -89,30 +89,32 @@ struct Records: ~Copyable {
 
     /// Frees the blocks of a slot whose content was replaced.
     mutating func free(contentOf slot: RecordSlot) {
-        arena.free(slot.textBlock)
-        arena.free(slot.tokenBlock)
+        arena.free(slot.texts.block)
+        arena.free(slot.token.block)
         slot.body.release(to: &arena)
     }
 
     /// Returns the block for a record's token. It is allocated only when the token is set, because most
     /// commands are replaced before Redis names a token.
     private mutating func findOrAllocateTokenBlock(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
-        if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMax) }
-        return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
+        if slots[record].token.block.isNone { slots[record].token.block = arena.allocate(Limits.tokenDigitsMax) }
+        return UnsafeMutableRawBufferPointer(start: slots[record].token.block.base, count: Limits.tokenDigitsMax)
     }
 
     /// Bytes beyond the maximum length of a token are cut.
     mutating func setToken(of record: RecordIndex, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
         findOrAllocateTokenBlock(of: record).copyMemory(from: token)
-        slots[record].tokenByteCount = token.count
+        slots[record].token.byteCount = UInt32(token.count)
     }
 
     /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared
     /// and sent in lower case.
     mutating func setToken(of record: RecordIndex, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let buffer = findOrAllocateTokenBlock(of: record)
-        slots[record].tokenByteCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
+        slots[record].token.byteCount = UInt32(
+            DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
+        )
     }
 
     /// Gives the token of a replaced command to the command that replaces it, because Redis may not know this token
@@ -123,45 +125,45 @@ struct Records: ~Copyable {
     /// in memory only. If the worker dies, the token can be lost until the next command or registration
     /// brings it.
     mutating func passToken(from replaced: RecordIndex, to replacement: RecordIndex) {
-        guard self[replaced].hasOwnToken else { return }
+        guard self[replaced].token.isOwn else { return }
         let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])
         guard (replacedSlot.event == .start) == (replacementSlot.event == .start),
-            isEqual(replacedSlot.bytes(replacedSlot.device), replacementSlot.bytes(replacementSlot.device)),
+            isEqual(replacedSlot.bytes(replacedSlot.texts.device), replacementSlot.bytes(replacementSlot.texts.device)),
             isEqual(
-                replacedSlot.bytes(replacedSlot.attributesType),
-                replacementSlot.bytes(replacementSlot.attributesType)
+                replacedSlot.bytes(replacedSlot.texts.attributesType),
+                replacementSlot.bytes(replacementSlot.texts.attributesType)
             )
         else { return }
-        self[replaced].hasOwnToken = false
-        self[replaced].isLeftOutOfMetadata = true
-        if replacementSlot.hasOwnToken, replacedSlot.environment == replacementSlot.environment,
-            isEqual(replacedSlot.tokenBytes, replacementSlot.tokenBytes)
+        self[replaced].token.isOwn = false
+        self[replaced].ending.isLeftOutOfMetadata = true
+        if replacementSlot.token.isOwn, replacedSlot.token.environment == replacementSlot.token.environment,
+            isEqual(replacedSlot.token.bytes, replacementSlot.token.bytes)
         {
             // If both commands bring the same token, the token counts as registered at the earlier time.
-            self[replacement].registeredAtMilliseconds = min(
-                replacedSlot.registeredAtMilliseconds,
-                replacementSlot.registeredAtMilliseconds
+            self[replacement].token.registeredAtMilliseconds = min(
+                replacedSlot.token.registeredAtMilliseconds,
+                replacementSlot.token.registeredAtMilliseconds
             )
             return
         }
-        if replacementSlot.hasOwnToken,
-            replacementSlot.registeredAtMilliseconds >= replacedSlot.registeredAtMilliseconds
+        if replacementSlot.token.isOwn,
+            replacementSlot.token.registeredAtMilliseconds >= replacedSlot.token.registeredAtMilliseconds
         {
             return
         }
-        self[replacement].hasOwnToken = true
-        setToken(of: replacement, replacedSlot.tokenBytes)
-        self[replacement].environment = replacedSlot.environment
-        self[replacement].registeredAtMilliseconds = replacedSlot.registeredAtMilliseconds
+        self[replacement].token.isOwn = true
+        setToken(of: replacement, replacedSlot.token.bytes)
+        self[replacement].token.environment = replacedSlot.token.environment
+        self[replacement].token.registeredAtMilliseconds = replacedSlot.token.registeredAtMilliseconds
     }
 
     /// Frees a record's token and body early. The next command then gets the same memory, which is still in
     /// the processor's cache.
     mutating func freeTokenAndBody(of record: RecordIndex) {
         let slot = slots.mutableAddress(of: record)
-        arena.free(slot.pointee.tokenBlock)
-        slot.pointee.tokenBlock = .none
-        slot.pointee.tokenByteCount = 0
+        arena.free(slot.pointee.token.block)
+        slot.pointee.token.block = .none
+        slot.pointee.token.byteCount = 0
         slot.pointee.body.release(to: &arena)
         slot.pointee.body = .none
     }
@@ -216,7 +218,7 @@ struct Records: ~Copyable {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.byteCount(oldBody.bytes, layout, carryingAlertBytes: alert.count), in: &arena)
         slots[record].layout = Body.write(oldBody.bytes, layout, carrying: alert, into: body.mutableBytes)
-        slots[record].sourceAlertVersion = version
+        slots[record].alert.sourceVersion = version
         slots[record].body = body
         oldBody.release(to: &arena)
     }
@@ -225,7 +227,7 @@ struct Records: ~Copyable {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, layout), in: &arena)
         slots[record].layout = Body.writeWithoutAlert(oldBody.bytes, layout, into: body.mutableBytes)
-        slots[record].sourceAlertVersion = nil
+        slots[record].alert.sourceVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
         if slots[record].digest != nil { slots[record].setDigest() }

@@ -29,17 +29,17 @@ extension Delivery {
             finish(older, .superseded)
             return true
         }
-        records[newer].supersededCount.add(commandWith: records[older].supersededCount)
+        records[newer].ending.supersededCount.add(commandWith: records[older].ending.supersededCount)
         endSupersededRider(of: older, by: newer)
         return finishSupersededWithoutResult(older)
     }
 
     private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> Bool {
-        precondition(records[record].settlement == nil)
+        precondition(records[record].ending.settlement == nil)
         records.finish(record, .superseded)
         countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
-        guard records[record].trace.count == 0 else {
+        guard records[record].texts.trace.count == 0 else {
             produce(.endWithoutResult, record)
             return true
         }

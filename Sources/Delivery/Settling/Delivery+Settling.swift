@@ -25,28 +25,28 @@ extension Delivery {
         writeDefaultIdentifierIfMissing(of: record)
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
-        if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { planTokenRegistration(of: record, outcome) }
-        if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.supersededCount.commands == 0 {
+        if slot.pointee.token.isOwn || slot.pointee.start.isHeld { planTokenRegistration(of: record, outcome) }
+        if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.ending.supersededCount.commands == 0 {
             produce(.endWithoutResult, record)
         } else {
             produce(.result, record)
             if outcome == .invalid { produce(.deadLetter, record) }
         }
-        let needsSettlement = slot.pointee.settlement != nil
+        let needsSettlement = slot.pointee.ending.settlement != nil
         if needsSettlement { queueStoreCall(.settle, record) }
         if slot.pointee.kind == .command, slot.pointee.isStart {
             refundUnsentStart(record)
-            if slot.pointee.isHeldStart, outcome != .held {
-                slot.pointee.followUps.insert(.settleHeldStart)
+            if slot.pointee.start.isHeld, outcome != .held {
+                slot.pointee.ending.followUps.insert(.settleHeldStart)
             } else if needsSettlement {
                 queueStoreCall(.settleStart, record)
             }
         }
         if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
         finishRider(of: record)
-        if slot.pointee.kind == .command, slot.pointee.tokenRetirementRule == .none,
-            !slot.pointee.mustBeKeptInTimetable,
-            !slot.pointee.followUps.contains(.registerToken)
+        if slot.pointee.kind == .command, slot.pointee.push.tokenRetirementRule.isNone,
+            !slot.pointee.lifetime.mustBeKeptInTimetable,
+            !slot.pointee.ending.followUps.contains(.registerToken)
         {
             records.freeTokenAndBody(of: record)
         }
@@ -59,14 +59,14 @@ extension Delivery {
     }
 
     mutating func produce(_ kind: OutgoingRecord.Kind, _ record: RecordIndex) {
-        records[record].expectAcknowledgement()
+        records[record].ending.expectAcknowledgement()
         outgoingRecords.append(OutgoingRecord(kind: kind, record: record))
     }
 
     /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results are
     /// written even if the deferred topic accepts nothing.
     mutating func produceDeferral(_ record: RecordIndex) {
-        records[record].expectAcknowledgement()
+        records[record].ending.expectAcknowledgement()
         deferrals.append(OutgoingRecord(kind: .deferral, record: record))
     }
 
@@ -102,8 +102,8 @@ extension Delivery {
             // It is written again without the value. A dead letter that has no value any more, and any other record, is
             // given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
-            let canShrink = outgoingRecord.kind == .deadLetter && slot.pointee.deadLetterValue != .leftOutAsTooLarge
-            slot.pointee.deadLetterValue = .leftOutAsTooLarge
+            let canShrink = outgoingRecord.kind == .deadLetter && slot.pointee.deadLetter.value != .leftOutAsTooLarge
+            slot.pointee.deadLetter.value = .leftOutAsTooLarge
             if canShrink { outgoingRecords.append(outgoingRecord) } else { acknowledge(outgoingRecord.record) }
         }
     }
@@ -111,11 +111,11 @@ extension Delivery {
     /// Notes that one call, produced record or change of audiences is acknowledged. (R9)
     mutating func acknowledge(_ record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
-        slot.pointee.acknowledge()
-        guard slot.pointee.isAcknowledged else { return }
+        slot.pointee.ending.acknowledge()
+        guard slot.pointee.ending.isAcknowledged else { return }
         if slot.pointee.stage.awaitsAcknowledgements {
             continueAfterAcknowledgements(record)
-        } else if slot.pointee.tokenRetirementRule != .none {
+        } else if !slot.pointee.push.tokenRetirementRule.isNone {
             holdForNextToken(record)
         }
     }
@@ -123,12 +123,12 @@ extension Delivery {
     /// Called when a record that waits only for acknowledgements (`RecordStage.awaitsAcknowledgements`) has got the
     /// last one. Begins the record's next follow-up, or ends the record.
     mutating func continueAfterAcknowledgements(_ record: RecordIndex) {
-        let (stage, followUps) = (records[record].stage, records[record].followUps)
+        let (stage, followUps) = (records[record].stage, records[record].ending.followUps)
         if stage == .refunding {
             records.enter(.dropped, record)
             records.free(record)
         } else if stage == .finished, followUps.contains(.endLife) {
-            records[record].followUps.remove(.endLife)
+            records[record].ending.followUps.remove(.endLife)
             queueStoreCall(.reportLifetimeEvent, record)
         } else if stage == .finished, followUps.contains(.settleHeldStart) {
             records.enter(.settlingHeldStart, record)
@@ -147,13 +147,13 @@ extension Delivery {
     /// Settles a record's offset and frees its slot. (R8)
     private mutating func settle(_ record: RecordIndex) {
         let slot = records.address(of: record)
-        precondition(slot.pointee.isAcknowledged)
+        precondition(slot.pointee.ending.isAcknowledged)
         records.enter(.settled, record)
-        if let partition = partitions.partition(
-            slot.pointee.partitionIndex,
-            assignmentEpoch: slot.pointee.assignmentEpoch
-        ) {
-            partition.pointee.ledger.settle(slot.pointee.offset, isNamedInMetadata: !slot.pointee.isLeftOutOfMetadata)
+        if let partition = partitions.partition(of: slot.pointee.place) {
+            partition.pointee.ledger.settle(
+                slot.pointee.place.offset,
+                isNamedInMetadata: !slot.pointee.ending.isLeftOutOfMetadata
+            )
             partition.pointee.unsettledCount -= 1
         }
         records.free(record)
@@ -162,12 +162,12 @@ extension Delivery {
     /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again.
     mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
-        precondition(slot.pointee.isAcknowledged)
+        precondition(slot.pointee.ending.isAcknowledged)
         requeueRider(of: record, now: now)
-        partitions.partition(slot.pointee.partitionIndex, assignmentEpoch: slot.pointee.assignmentEpoch)?.pointee
+        partitions.partition(of: slot.pointee.place)?.pointee
             .unsettledCount -= 1
         refundUnsentStart(record)
-        guard slot.pointee.isAcknowledged else { return records.enter(.refunding, record) }
+        guard slot.pointee.ending.isAcknowledged else { return records.enter(.refunding, record) }
         records.enter(.dropped, record)
         records.free(record)
     }

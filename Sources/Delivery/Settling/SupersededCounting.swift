@@ -39,14 +39,16 @@ extension RecordSlot {
     ///   token
     @inline(__always)
     var mayEndWithoutResult: Bool {
-        admittedAtMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
-            && earlierResultCount == 0 && !isReread
+        times.admittedAtMilliseconds == nil && source.topic == .commands && event != .start && texts.reason.count == 0
+            && !token.isOwn
+            && ending.earlierResultCount == 0 && !isReread
     }
 
     /// Whether the body has an alert that is certainly the command's own. An alert that Redis held may belong
     /// to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
-        !layout.alert.isAbsent && sourceAlertVersion == nil && topic == .commands && earlierResultCount == 0
+        !layout.alert.isAbsent && alert.sourceVersion == nil && source.topic == .commands
+            && ending.earlierResultCount == 0
     }
 }

@@ -11,7 +11,7 @@ extension Delivery {
         switch reply.verdict {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
-            records[record].startDraw = .drawn(reply.drawIdentifier)
+            records[record].start.draw = .drawn(reply.drawIdentifier)
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
@@ -26,7 +26,7 @@ extension Delivery {
     /// Whether an older start, which opens the activity for this command, waits or is expected from the deferred topic.
     /// It may have come while Redis decided.
     private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        guard !records[record].isLifetimeEnd else { return false }
+        guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
@@ -55,7 +55,9 @@ extension Delivery {
         let activity = activity(ofCurrent: record, in: .admitting)
         // A result must not show an admission that is later than APNs' response. So if APNs has responded to an earlier
         // push of this command, the time of the earlier admission stays.
-        if records[record].responseAtMilliseconds < 0 { records[record].admittedAtMilliseconds = now.wallMilliseconds }
+        if records[record].times.responseAtMilliseconds == nil {
+            records[record].times.admittedAtMilliseconds = now.wallMilliseconds
+        }
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:
@@ -66,14 +68,14 @@ extension Delivery {
                 )
             putBackCurrentCommand(of: activity, now: now)
             endCurrentCommand(activity, now: now)
-        case .noToken where records[record].isLifetimeEnd:
+        case .noToken where records[record].lifetime.isEnd:
             // The end of a lifetime is not held: the token of a later life would release this end, and the end would
             // end that later life.
             finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
-        case .alertHeld where records[record].heldAlertStatus == .notReported:
+        case .alertHeld where records[record].alert.heldStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
             queueStoreCall(.admit, record)
         case .alertAlreadyAccepted where records[record].carriedAlertVersion != nil:
@@ -83,7 +85,7 @@ extension Delivery {
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
             // this older command releases the newer one.
-            if records[record].hasOwnToken {
+            if records[record].token.isOwn {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
             }
@@ -99,12 +101,12 @@ extension Delivery {
         case .activityOver: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
         case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .duplicate:
-            records[record].wasNotShown = reply.wasNotShown
+            records[record].lifetime.wasNotShown = reply.wasNotShown
             finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
             // A start that backed off had been admitted. Since then, the activity has ended, or it lives without this
             // start. The start is settled, so that Redis calls other records of the start duplicates.
-            let isAttemptedStart = records[record].isStart && records[record].attempts > 0
+            let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
             // Redis admitted another record of this start, and the start was never settled. This record settles it,
@@ -131,7 +133,7 @@ extension Delivery {
             preconditionFailure("no waiting command replaces the current one")
         }
         let current = activities[activity].currentCommand
-        if let settlement { records[current].settlement = settlement }
+        if let settlement { records[current].ending.settlement = settlement }
         records.passToken(from: current, to: newer)
         supersede(current, by: newer, now: now)
         if let head = activities[activity].waitingList.head, head != newer, records[head].event == .end {
@@ -153,8 +155,8 @@ extension Delivery {
         let isStart = slot.pointee.isStart
         if isStart {
             activities[activity].startWait.end(slot.pointee.version)
-            slot.pointee.previousClaim = 0
-            slot.pointee.pushAllowance.priority = slot.pointee.priority
+            slot.pointee.start.previousClaim = nil
+            slot.pointee.push.allowance = PushAllowance(priority: slot.pointee.priority)
         } else {
             records.setRegistration(of: record, to: reply.registration)
             slot.pointee.setAllowance(from: reply)
@@ -171,15 +173,15 @@ extension Delivery {
         }
         activities[activity].delayBegin(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
-        guard hasPool, slot.pointee.tokenByteCount > 0, isTimestampValid else {
+        guard hasPool, slot.pointee.token.byteCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReplyReason : "no key for this environment"
             return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
-        slot.pointee.sentTimestamp = reply.timestamp
+        slot.pointee.push.timestamp = reply.timestamp
         slot.pointee.deferral.wasOffered = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
-        if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUUID() }
+        if !isStart || slot.pointee.push.attempts == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
         activities.enter(.ready, activity)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
@@ -226,7 +228,7 @@ extension Delivery {
     ) {
         let activity = records[record].activity
         precondition(activities[activity].currentCommand == record)
-        if let settlement { records[record].settlement = settlement }
+        if let settlement { records[record].ending.settlement = settlement }
         if let reason { records[record].setReason(reason) }
         finish(record, outcome)
         endCurrentCommand(activity, now: now)

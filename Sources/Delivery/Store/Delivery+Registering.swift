@@ -24,12 +24,12 @@ extension Delivery {
     /// hold commands for the token.
     mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
-        guard slot.pointee.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
+        guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
         switch outcome {
         // A start's token belongs to its device, and Redis may hold starts of other activities for it.
         case .accepted, .unchanged, .failed, .unknown:
-            if slot.pointee.isStart { slot.pointee.followUps.insert(.registerToken) }
-        case .superseded, .duplicate, .ended, .expired: slot.pointee.followUps.insert(.registerToken)
+            if slot.pointee.isStart { slot.pointee.ending.followUps.insert(.registerToken) }
+        case .superseded, .duplicate, .ended, .expired: slot.pointee.ending.followUps.insert(.registerToken)
         // The record has no usable token: the token is dead or missing, or the record is faulty.
         case .held, .invalid, .unregistered: return
         }
@@ -71,20 +71,23 @@ extension Delivery {
             // the app applies.
             records[record].policyIndex =
                 policyIndex(of: command, of: slot.appIndex, in: heldCommand) ?? defaultPolicyIndex(of: slot.appIndex)
-            fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
+            fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.texts.trace))
             records.setBody(of: record, to: command, from: heldCommand)
-            if command.alertVersion.timestamp > 0 { records[record].sourceAlertVersion = command.alertVersion }
+            if command.alertVersion.timestamp > 0 { records[record].alert.sourceVersion = command.alertVersion }
             copyAlert(of: slot, to: record, now: now)
             if command.event == .start {
                 // Mark the start: when it is finished, its record registers the token again, to release the
                 // device's other held starts.
-                records[record].isHeldStart = true
-                records.setRegistration(of: record, to: slot.registration)
+                records[record].start.isHeld = true
+                records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
+            // The record is a command now. If it must register a token itself, it repeats the registration without these.
+            records[record].registration.audiences = BlockRange()
+            records[record].registration.followsHeldStart = false
             // The token is registered in Redis, and the reply to the admission names it. So the command
             // brings no token.
-            records[record].hasOwnToken = false
+            records[record].token.isOwn = false
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
@@ -105,7 +108,7 @@ extension Delivery {
             finish(record, .superseded)
             return endCurrentCommand(activity, now: now)
         }
-        records[record].hasOwnToken = false
+        records[record].token.isOwn = false
         awaitCarrier(of: activity, now: now)
     }
 
@@ -119,7 +122,7 @@ extension Delivery {
             !slot.pointee.hasAlert, older.version < slot.pointee.version,
             slot.pointee.hasRoom(forAlertBytes: Int(older.layout.alert.count))
         else { return }
-        records.write(older.alert, of: older.sourceAlertVersion ?? older.version, intoBodyOf: record)
+        records.write(older.alertBytes, of: older.alert.sourceVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
         countCarriedAlert()
     }
@@ -131,38 +134,35 @@ extension RecordSlot {
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
-            topic: slot.topic,
             stage: slot.stage,
             appIndex: slot.appIndex,
-            partitionIndex: slot.partitionIndex,
-            assignmentEpoch: slot.assignmentEpoch,
-            offset: slot.offset,
+            ending: RecordEnding(earlierResultCount: slot.ending.earlierResultCount &+ 1),
+            place: slot.place,
             version: slot.version,
-            needsNoMembershipChange: true,
-            earlierResultCount: slot.earlierResultCount &+ 1,
-            textBlock: slot.textBlock,
-            tokenBlock: slot.tokenBlock,
-            tokenByteCount: slot.tokenByteCount,
-            subjectIdentifier: slot.subjectIdentifier,
-            reason: slot.reason,
-            trace: slot.trace,
-            device: slot.device,
-            attributesType: slot.attributesType,
-            sourcePartition: slot.sourcePartition,
-            sourceOffset: slot.sourceOffset,
-            recordTimestampMilliseconds: slot.recordTimestampMilliseconds,
-            receivedAtMilliseconds: slot.receivedAtMilliseconds,
-            environment: slot.environment,
-            isOrFollowsHeldStart: slot.isOrFollowsHeldStart,
-            registeredAtMilliseconds: slot.registeredAtMilliseconds
+            token: slot.token,
+            texts: RecordTexts(
+                block: slot.texts.block,
+                subject: slot.texts.subject,
+                device: slot.texts.device,
+                attributesType: slot.texts.attributesType,
+                trace: slot.texts.trace,
+                reason: slot.texts.reason
+            ),
+            source: slot.source,
+            times: RecordTimes(
+                receivedAtMilliseconds: slot.times.receivedAtMilliseconds,
+                recordTimestampMilliseconds: slot.times.recordTimestampMilliseconds
+            ),
+            registration: RecordRegistration(needsNoMembershipChange: true, followsHeldStart: slot.start.isHeld)
         )
+        token.isOwn = false
     }
 
     /// Takes over the body of a superseded command. If the body has an alert, the alert was not sent and may still be
     /// carried.
     /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
-        guard slot.event != .start, slot.outcome == .superseded else { return false }
+        guard slot.event != .start, slot.ending.outcome == .superseded else { return false }
         (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
         (body, layout) = (slot.body, slot.layout)
         return true

@@ -111,7 +111,7 @@ extension Delivery {
         guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
         recordsAwaitingStore -= 1
         acknowledge(record)
-        let isAttemptedStart = records[record].isStart && records[record].attempts > 0
+        let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
         replaceCurrentCommand(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
         return true
     }
@@ -165,7 +165,7 @@ extension Delivery {
         storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
-            records[record].hasLeftAudiences = true
+            records[record].lifetime.hasLeftAudiences = true
             beginDepartureChange(ticket, departures)
         }
         acknowledge(record)
@@ -184,11 +184,11 @@ extension Delivery {
 
     /// Settles a tombstone if all its calls have replies, and if all audiences that the replies named are notified.
     mutating func settleUnregistrationIfAcknowledged(_ record: RecordIndex) {
-        if records[record].isAcknowledged { settleWithoutResult(record) }
+        if records[record].ending.isAcknowledged { settleWithoutResult(record) }
     }
 
     mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: RecordIndex, appIndex: UInt16? = nil) {
-        records[record].expectAcknowledgement()
+        records[record].ending.expectAcknowledgement()
         if purpose.isAwaited { recordsAwaitingStore += 1 }
         storeQueue.append(StoreTicket(purpose, appIndex: appIndex ?? records[record].appIndex, record: record))
     }

@@ -34,24 +34,24 @@ extension Delivery {
     private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
         let app = bundleIdentifiers[ticket.appIndex]
         func activity() -> Subject {
-            Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subjectIdentifier))
+            Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.texts.subject))
         }
         func device() -> Subject {
-            Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
+            Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.texts.device))
         }
         switch ticket.purpose {
         case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity, .confirmActivityDepartures,
             .reportLifetimeEvent,
             .checkLifetime:
             return activity()
-        case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
+        case .confirmDeviceDepartures where slot.pointee.texts.device.count > 0: return device()
         case .takeStartToken, .settleStart, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
-        case .registerToken: return slot.pointee.device.count > 0 ? device() : activity()
+        case .registerToken: return slot.pointee.texts.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
-            // In a tombstone's slot, the device's id is in `subjectIdentifier`, because a tombstone's key may be the id
+            // In a tombstone's slot, the device's id is in `texts.subject`, because a tombstone's key may be the id
             // of an activity or of a device.
-            return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subjectIdentifier))
+            return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.texts.subject))
         }
     }
 
@@ -65,16 +65,15 @@ extension Delivery {
         switch ticket.purpose {
         case .takeStartToken:
             return .takeStartToken(
-                attributesType: slot.pointee.bytes(slot.pointee.attributesType),
+                attributesType: slot.pointee.bytes(slot.pointee.texts.attributesType),
                 startBudget: policies[slot.pointee.policyIndex].startBudget,
                 registration: slot.pointee.ownTokenRegistration
             )
         case .admit where isStart:
-            let previousClaim = slot.pointee.previousClaim
             return .admitStart(
                 version: slot.pointee.version,
-                claim: slot.pointee.claim,
-                previousClaim: previousClaim == 0 ? nil : previousClaim
+                claim: slot.pointee.start.claim,
+                previousClaim: slot.pointee.start.previousClaim
             )
         case .recordStart: return .recordStart(version: slot.pointee.version)
         case .admit: return .admit(admission(of: slot, now: now))
@@ -85,9 +84,9 @@ extension Delivery {
             return .hold(version: slot.pointee.version, command: command, carriesAlert: carriesAlert)
         case .registerToken: return registration(of: slot)
         case .unregisterActivity, .unregisterDevice:
-            return .unregister(atMilliseconds: slot.pointee.registeredAtMilliseconds)
+            return .unregister(atMilliseconds: slot.pointee.token.registeredAtMilliseconds)
         case .settle:
-            guard let settlement = slot.pointee.settlement else { preconditionFailure("nothing to settle") }
+            guard let settlement = slot.pointee.ending.settlement else { preconditionFailure("nothing to settle") }
             return .settle(
                 version: slot.pointee.version,
                 settlement,
@@ -98,14 +97,14 @@ extension Delivery {
         case .settleStart:
             // A start that Redis never admitted has no settlement. If Redis holds the start, it must be settled too,
             // because Redis keeps a held start until then.
-            let settlement = slot.pointee.settlement ?? .notShown
+            let settlement = slot.pointee.ending.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retireToken:
             guard let retirement = slot.pointee.retirement else { preconditionFailure("nothing to retire") }
             return .retire(version: slot.pointee.version, retirement)
         case .throttle: return .throttle(version: slot.pointee.version, pace: policies[slot.pointee.policyIndex].pace)
         case .refundStart:
-            guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
+            guard case .refunded(let draw) = slot.pointee.start.draw else { preconditionFailure("nothing to refund") }
             return .refundStart(
                 startBudget: policies[slot.pointee.policyIndex].startBudget,
                 drawIdentifier: draw
@@ -139,7 +138,7 @@ extension Delivery {
                 nowSeconds: now.wallSeconds
             ),
             isReread: slot.pointee.isReread,
-            endsNewerLife: isEnd && (slot.pointee.isLifetimeEnd || policies.restartsActivities),
+            endsNewerLife: isEnd && (slot.pointee.lifetime.isEnd || policies.restartsActivities),
             registration: slot.pointee.ownTokenRegistration
         )
     }
@@ -148,10 +147,12 @@ extension Delivery {
     /// that brought the token.
     @inline(__always)
     private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
-        let registration = slot.pointee.registration
-        let isFromCommand = slot.pointee.topic == .commands
-        guard slot.pointee.device.count > 0 else {
-            let (allowsFrequentUpdates, shownVersion) = (slot.pointee.allowsFrequentUpdates, slot.pointee.shownVersion)
+        let registration = slot.pointee.tokenRegistration
+        let isFromCommand = slot.pointee.source.topic == .commands
+        guard slot.pointee.texts.device.count > 0 else {
+            let (allowsFrequentUpdates, shownVersion) = (
+                slot.pointee.registration.allowsFrequentUpdates, slot.pointee.registration.shownVersion
+            )
             let source: RegistrationSource = isFromCommand ? .command : slot.pointee.isReread ? .reread : .record
             return .register(
                 registration,
@@ -162,9 +163,9 @@ extension Delivery {
             )
         }
         return .registerDevice(
-            attributesType: slot.pointee.bytes(slot.pointee.attributesType),
+            attributesType: slot.pointee.bytes(slot.pointee.texts.attributesType),
             registration,
-            slot.pointee.followsHeldStart
+            slot.pointee.registration.followsHeldStart
                 ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
             isFromCommand: isFromCommand
         )
@@ -172,7 +173,7 @@ extension Delivery {
 
     /// Returns the command that the timetable of lifetimes must store; nil: none.
     private mutating func keptCommand(of slot: UnsafePointer<RecordSlot>) -> KeptCommand<UnsafeRawBufferPointer>? {
-        guard slot.pointee.mustBeKeptInTimetable else { return nil }
+        guard slot.pointee.lifetime.mustBeKeptInTimetable else { return nil }
         return KeptCommand(
             isStart: slot.pointee.isStart,
             version: slot.pointee.version,
@@ -193,36 +194,41 @@ extension Delivery {
 extension RecordSlot {
     /// Whether Redis may admit the command although it holds a command with an alert: the command has an alert of
     /// its own, or the lane has already examined the held alert. Otherwise Redis first returns the held alert.
-    @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || heldAlertStatus != .notReported }
+    @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || alert.heldStatus != .notReported }
 
     @inline(__always)
-    var registration: TokenRegistration<UnsafeRawBufferPointer> {
+    var tokenRegistration: TokenRegistration<UnsafeRawBufferPointer> {
         TokenRegistration(
-            token: tokenBytes,
-            environment: environment,
-            registeredAtMilliseconds: registeredAtMilliseconds
+            token: token.bytes,
+            environment: token.environment,
+            registeredAtMilliseconds: token.registeredAtMilliseconds
         )
     }
 
     @inline(__always)
     fileprivate var ownTokenRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
-        hasOwnToken ? registration : nil
+        token.isOwn ? tokenRegistration : nil
     }
 
     /// How Redis must retire the token; nil: Redis must not retire it. If APNs gave no time, the token is retired no
     /// matter when it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
-        guard tokenRetirementRule != .none else { return nil }
+        let invalidAtMilliseconds: Int64?
+        switch push.tokenRetirementRule {
+        case .none: return nil
+        case .unlessRegisteredSince(let milliseconds): invalidAtMilliseconds = milliseconds
+        case .unconditional: invalidAtMilliseconds = nil
+        }
         return TokenRetirement(
-            token: tokenBytes,
-            environment: environment,
-            invalidAtMilliseconds: tokenRetirementRule == .unconditional ? nil : invalidAtMilliseconds
+            token: token.bytes,
+            environment: token.environment,
+            invalidAtMilliseconds: invalidAtMilliseconds
         )
     }
 
     @inline(__always)
     fileprivate var heldStart: HeldStart<UnsafeRawBufferPointer> {
-        HeldStart(attributesType: bytes(attributesType), activity: bytes(subjectIdentifier), version: version)
+        HeldStart(attributesType: bytes(texts.attributesType), activity: bytes(texts.subject), version: version)
     }
 }

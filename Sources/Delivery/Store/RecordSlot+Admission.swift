@@ -6,14 +6,14 @@ extension RecordSlot {
     /// device's budget keeps the draw and the token that came with the draw, so it need not ask again.
     @inline(__always)
     var needsStartToken: Bool {
-        if case .drawn = startDraw { return false }
+        if case .drawn = start.draw { return false }
         return isStart
     }
 
     /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
     mutating func pauseForStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
-        startDraw = .awaitingBudget
+        start.draw = .awaitingBudget
         let untilExpirationMilliseconds = (ownExpirationSeconds + 1) * 1_000 - now.wallMilliseconds
         return max(1, min(milliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
@@ -23,18 +23,18 @@ extension RecordSlot {
     /// stream keeps its draw, whatever its outcome is (a deferral refunds it: `refundDrawForDeferral`).
     /// - Returns: false if there is nothing to refund.
     mutating func refundUnsentDraw() -> Bool {
-        guard case .drawn(let draw) = startDraw, attempts == 0 else { return false }
-        startDraw = .refunded(draw)
+        guard case .drawn(let draw) = start.draw, push.attempts == 0 else { return false }
+        start.draw = .refunded(draw)
         return true
     }
 
     /// Stores the priority that the activity's budget allows for this push, and what is left of the budget.
     mutating func setAllowance(from reply: StoreReply<UnsafeRawBufferPointer>) {
         let isKnown = reply.priority == 5 || reply.priority == 10
-        pushAllowance = PushAllowance(
+        push.allowance = PushAllowance(
+            budgetLeft: reply.budgetLeft < 0 ? nil : Int32(clamping: reply.budgetLeft),
             priority: isKnown ? reply.priority : priority,
-            isDemoted: reply.isDemoted,
-            budgetLeft: Int32(clamping: reply.budgetLeft)
+            isDemoted: reply.isDemoted
         )
     }
 }
@@ -44,7 +44,7 @@ extension Records {
     mutating func setRegistration(of record: RecordIndex, to registration: TokenRegistration<UnsafeRawBufferPointer>?) {
         guard let registration else { return setToken(of: record, .init(start: nil, count: 0)) }
         setToken(of: record, registration.token)
-        self[record].environment = registration.environment
-        self[record].registeredAtMilliseconds = registration.registeredAtMilliseconds
+        self[record].token.environment = registration.environment
+        self[record].token.registeredAtMilliseconds = registration.registeredAtMilliseconds
     }
 }

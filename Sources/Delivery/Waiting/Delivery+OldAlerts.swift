@@ -40,7 +40,7 @@ extension Delivery {
 
 extension RecordSlot {
     mutating func setAlertExpired() {
-        isAlertExpired = true
+        alert.isExpired = true
         setReason("alertExpired")
     }
 }

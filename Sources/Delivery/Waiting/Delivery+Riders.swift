@@ -38,7 +38,7 @@ extension Delivery {
         // Redis must not settle the older command now, because Redis would then count the command's alert as sent or
         // replaced. If the newer command is dropped, the older record may be read again, and its alert may still ring
         // (simulation `pace`, seeds 7411 and 16144).
-        if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
+        if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
         return endSupersededCommand(older, by: newer)
     }
 
@@ -54,7 +54,7 @@ extension Delivery {
     /// Whether the newer command may carry the alert of `source`. If the newer command already has or carries
     /// an alert, only a newer alert replaces it.
     private func mayCarryAlert(_ source: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
-        guard let alert = records.alertVersion(of: source), !records[newer].isStart, !records[source].isLifetimeEnd,
+        guard let alert = records.alertVersion(of: source), !records[newer].isStart, !records[source].lifetime.isEnd,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
             !isOlderThanAlertUnderWay(alert, of: source)
         else { return false }
@@ -126,7 +126,7 @@ extension Delivery {
     /// held alert fits and is not too old. Redis keeps the held command until the current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
-        slot.pointee.heldAlertStatus = .examined
+        slot.pointee.alert.heldStatus = .examined
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
@@ -135,7 +135,7 @@ extension Delivery {
             guard !isAlertTooOld(version, on: record, now: now) else { return slot.pointee.setAlertExpired() }
             let alert = command.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
-                slot.pointee.heldAlertStatus = .doesNotFit
+                slot.pointee.alert.heldStatus = .doesNotFit
                 return
             }
             records.write(alert, of: version, intoBodyOf: record)
@@ -172,7 +172,7 @@ extension Delivery {
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }
-        records[rider].settlement = nil
+        records[rider].ending.settlement = nil
         requeue(rider: rider, now: now)
     }
 

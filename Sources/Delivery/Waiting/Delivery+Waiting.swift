@@ -17,7 +17,7 @@ extension Delivery {
         let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
-        if rider != .null, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
+        if rider != .null, !records[record].lifetime.isEnd, records.areSameVersion(rider, record) {
             countCoalescedCommand(of: record)
             records.passToken(from: record, to: rider)
             leaveRegistrationOutOfMetadata(record)
@@ -31,7 +31,7 @@ extension Delivery {
 
     mutating func findOrAddActivity(of record: RecordIndex) -> ActivityIndex {
         let slot = records.address(of: record)
-        return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.subjectIdentifier))
+        return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.texts.subject))
     }
 
     /// Finds the activity of a command that is decoded but not yet written to its slot. Prefetches the slots
@@ -57,7 +57,7 @@ extension Delivery {
             activities[activity].waitingList.append(record, in: &records)
             return true
         }
-        if records[record].isLifetimeEnd || records[tail].isLifetimeEnd {
+        if records[record].lifetime.isEnd || records[tail].lifetime.isEnd {
             return mergeInvolvingLifetimeEnd(record, with: tail, of: activity, now: now)
         }
         if records.areSameVersion(record, tail), records[record].event == records[tail].event {
@@ -130,13 +130,13 @@ extension Delivery {
         return true
     }
 
-    /// Replaces the waiting starts after a lifetime (`isLifetimeRestart`) by an end of the producer, which takes
+    /// Replaces the waiting starts after a lifetime (`RecordLifetime.isRestart`) by an end of the producer, which takes
     /// precedence whatever the versions are. (R35)
     private mutating func replaceRestarts(by end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         var waiting = activities[activity].waitingList.head
         while let candidate = waiting {
             waiting = activities[activity].waitingList.successor(of: candidate, in: records)
-            guard records[candidate].isLifetimeRestart else { continue }
+            guard records[candidate].lifetime.isRestart else { continue }
             countCoalescedCommand(of: candidate)
             activities[activity].waitingList.remove(candidate, in: &records)
             supersede(candidate, by: end, now: now)
@@ -149,7 +149,7 @@ extension Delivery {
     private func firstWaiting(notOlderThan record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
-        while let candidate = waiting, !records[candidate].isLifetimeEnd, isOlder(candidate, than: record) {
+        while let candidate = waiting, !records[candidate].lifetime.isEnd, isOlder(candidate, than: record) {
             waiting = list.successor(of: candidate, in: records)
         }
         return waiting
@@ -222,14 +222,14 @@ extension Delivery {
         records.passToken(from: record, to: waiting)
         leaveRegistrationOutOfMetadata(record)
         finish(record, .duplicate)
-        records[record].followUps.remove(.settleHeldStart)
+        records[record].ending.followUps.remove(.settleHeldStart)
     }
 
     /// Called when another record that waits brought the same command. If a registration released the command for this
     /// record, the next owner must read this record too. From an earlier registration alone, which Redis could call
     /// stale, the next owner might not get the held command (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: RecordIndex) {
-        if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
+        if records[record].source.topic == .registrations { records[record].ending.isLeftOutOfMetadata = true }
     }
 
     /// Returns the waiting command that replaces the activity's current command; nil if there is none. Older ends may
@@ -260,7 +260,7 @@ extension Delivery {
             countCoalescedCommand(of: current)
             return supersedeCurrentCommand(of: activity, now: now)
         }
-        guard !records[current].isLifetimeEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
+        guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
         insertReplacingOlder(current, before: firstWaiting(notOlderThan: current, of: activity), of: activity, now: now)
         if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }

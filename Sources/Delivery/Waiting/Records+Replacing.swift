@@ -8,8 +8,8 @@ extension Records {
     @inline(__always)
     func mayReplace(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
-        case (.update, .end), (.start, .end): !address(of: newer).pointee.isLifetimeEnd
-        case (.end, .end): !address(of: newer).pointee.isLifetimeEnd || address(of: older).pointee.isLifetimeEnd
+        case (.update, .end), (.start, .end): !address(of: newer).pointee.lifetime.isEnd
+        case (.end, .end): !address(of: newer).pointee.lifetime.isEnd || address(of: older).pointee.lifetime.isEnd
         case (.update, .update), (.start, .start): true
         case (.update, .start), (.start, .update), (.end, _): false
         }
@@ -31,8 +31,8 @@ extension Records {
     @inline(__always)
     func isSuperseded(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard older != .null, newer != .null else { return false }
-        if address(of: older).pointee.isLifetimeEnd, address(of: newer).pointee.event != .update { return true }
-        if address(of: older).pointee.isLifetimeRestart, address(of: newer).pointee.isEndFromProducer { return true }
+        if address(of: older).pointee.lifetime.isEnd, address(of: newer).pointee.event != .update { return true }
+        if address(of: older).pointee.lifetime.isRestart, address(of: newer).pointee.isEndFromProducer { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)
     }
 }

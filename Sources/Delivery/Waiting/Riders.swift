@@ -50,7 +50,7 @@ extension Records {
         guard self[record].digest == nil else { return }
         let rider = self[record].rider
         if rider != .null, let version = alertVersion(of: rider) {
-            write(self[rider].alert, of: version, intoBodyOf: record)
+            write(self[rider].alertBytes, of: version, intoBodyOf: record)
             self[record].priority = max(self[record].priority, self[rider].priority)
         }
         self[record].setDigest()
@@ -68,7 +68,7 @@ extension RecordSlot {
 
     /// Whether the command carries an alert of another command that is not in this lane any more, or never was: for
     /// example, Redis held that command.
-    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && sourceAlertVersion != nil }
+    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && alert.sourceVersion != nil }
 }
 
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when

@@ -61,11 +61,11 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         recordOutcome = .outcome(view.outcome)
         priority = view.priority
         attempts = view.attempts
-        status = view.httpStatus
+        status = view.httpStatus ?? 0
         receivedAtMilliseconds = view.receivedAtMilliseconds
-        admittedAtMilliseconds = view.admittedAtMilliseconds
-        sentAtMilliseconds = view.sentAtMilliseconds
-        responseAtMilliseconds = view.responseAtMilliseconds
+        admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
+        sentAtMilliseconds = view.sentAtMilliseconds ?? -1
+        responseAtMilliseconds = view.responseAtMilliseconds ?? -1
         self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 

@@ -47,7 +47,7 @@ import Testing
         core.reply(.unchanged)
         core.reply(.tokenFound)
         core.admitAndRespond()
-        #expect(core.results.map(\.budgetLeft) == [-1, -1])
+        #expect(core.results.map(\.budgetLeft) == [nil, nil])
     }
 
     @Test(arguments: [(0, 10), (7, 10), (255, 10)] as [(UInt8, UInt8)])

@@ -9,13 +9,13 @@ struct SeenResult {
     var audience: String
     var device: String
     var supersededCount: Int
-    var status: UInt16
+    var status: UInt16?
     var reason: String
     var isLifetimeCommand: Bool
     var attempts: UInt8
     var priority: UInt8
     var isDemoted: Bool
-    var budgetLeft: Int
+    var budgetLeft: Int?
     var droppedFields: String
     var policy: String
     var sentTimestamp: Int64
@@ -47,9 +47,9 @@ struct SeenResult {
         offset = view.sourceOffset
         trace = text(view.trace)
         timesMilliseconds = [
-            view.recordTimestampMilliseconds, view.receivedAtMilliseconds, view.admittedAtMilliseconds,
-            view.sentAtMilliseconds,
-            view.responseAtMilliseconds,
+            view.recordTimestampMilliseconds, view.receivedAtMilliseconds, view.admittedAtMilliseconds ?? -1,
+            view.sentAtMilliseconds ?? -1,
+            view.responseAtMilliseconds ?? -1,
         ]
     }
 }

@@ -99,14 +99,9 @@ extension Records {
         allocate(
             RecordSlot(
                 kind: .command,
-                topic: .commands,
-                partitionIndex: 0,
-                assignmentEpoch: 1,
-                offset: 0,
-                sourcePartition: 0,
-                sourceOffset: 0,
-                recordTimestampMilliseconds: 0,
-                receivedAtMilliseconds: 0
+                place: RecordPlace(partitionIndex: 0, assignmentEpoch: 1, offset: 0),
+                source: RecordSource(offset: 0, partition: 0, topic: .commands),
+                times: RecordTimes(receivedAtMilliseconds: 0, recordTimestampMilliseconds: 0)
             )
         )
     }

@@ -1,0 +1,24 @@
+import LiveActivity
+
+/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.layout`). It has no
+/// meaning for a start, whose alert is neither carried nor removed.
+struct RecordAlert: BitwiseCopyable {
+    /// The version of the command whose alert is in the body, if the alert came from another record: from an older
+    /// command, or from a command that Redis held. Nil: the body has no alert, or its own.
+    var sourceVersion: Version?
+    /// It has a meaning from the admission on.
+    var heldStatus = HeldAlertStatus.notReported
+    /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
+    /// have carried.
+    var isExpired = false
+}
+
+/// What a lane did about the alert of an older command that Redis holds and that this command replaces.
+enum HeldAlertStatus: UInt8 {
+    /// Redis has reported no held alert.
+    case notReported
+    /// The lane has examined the held command. Its alert is in this command's body, or there is no alert to take over:
+    /// the held command has none or is not valid, its alert is too old, or this command has an alert.
+    case examined
+    case doesNotFit
+}

@@ -1,0 +1,18 @@
+/// What only the dead letter of an invalid record needs (`RecordKind.invalid`). It has a meaning from the rejection on.
+/// The record's value is in `RecordSlot.body`, and the code of its fault in `RecordTexts.reason`.
+struct RecordDeadLetter: BitwiseCopyable {
+    /// The fault in words.
+    var detail = BlockRange()
+    /// The key of the record; nil if it had none.
+    var key: BlockRange?
+    var value = DeadLetterValue.asReceived
+}
+
+/// What a dead letter contains of the record's value.
+enum DeadLetterValue: UInt8 {
+    case asReceived
+    /// The record had no value.
+    case absent
+    /// Kafka refused the dead letter because of its size, so it is written without the value.
+    case leftOutAsTooLarge
+}

@@ -1,0 +1,51 @@
+import LiveActivity
+
+/// How a record ends, and what must happen before its offset is settled. All records use it; registrations and
+/// tombstones have no outcome, unless a held command continues in the record.
+struct RecordEnding: BitwiseCopyable {
+    /// The number of superseded commands that this command's result must count.
+    var supersededCount = SupersededCount()
+    private(set) var acknowledgementsOutstanding: UInt16 = 0
+    /// It has a meaning from the stage `finished` on.
+    var outcome: Outcome = .failed
+    /// How Redis must settle the command; nil: Redis settles nothing, usually because it did not admit the
+    /// command.
+    var settlement: Settlement?
+    var followUps: FollowUps = []
+    /// The number of results that the record has had already: one for its own command, and one for each held
+    /// command that its token released.
+    var earlierResultCount: UInt8 = 0
+    /// Whether another record now has, in memory only, what this record brought: its token, or the held command that
+    /// its token released. If the worker dies before that other record is settled, the next owner must read both
+    /// records. So the commit's metadata must not name this record as settled. (R10)
+    var isLeftOutOfMetadata = false
+
+    /// Counts one more call, produced record or change of audiences that must be confirmed.
+    mutating func expectAcknowledgement() { acknowledgementsOutstanding += 1 }
+
+    /// Notes that one of the counted steps is confirmed. The slot may be freed after the last one. (R8)
+    mutating func acknowledge() {
+        precondition(acknowledgementsOutstanding > 0)
+        acknowledgementsOutstanding -= 1
+    }
+
+    @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
+}
+
+/// What the lane still does for a record after its result and its calls are acknowledged: first `endLife`, then
+/// `settleHeldStart`, then `registerToken`. Then the record settles. `registerToken` is last, because it makes the slot
+/// a registration, which has no command any more.
+struct FollowUps: OptionSet, BitwiseCopyable {
+    let rawValue: UInt8
+
+    /// Removes a finished held start from Redis, after its result is acknowledged. If Redis removed the start first,
+    /// a crash before the result would lose the result: Redis would not release the start to the next reader of the
+    /// registration (simulation `repeats`, seed 4949).
+    static let settleHeldStart = FollowUps(rawValue: 1)
+    /// Registers the record's token, because Redis may hold commands for it.
+    static let registerToken = FollowUps(rawValue: 2)
+    /// Removes the life from the timetable of lifetimes, after the result is acknowledged. If the life were removed
+    /// first, a crash before the result would falsify the result: the command, read again, would find no life, and
+    /// its result would say that it ended nothing.
+    static let endLife = FollowUps(rawValue: 4)
+}

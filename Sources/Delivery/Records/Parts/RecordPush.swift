@@ -1,0 +1,54 @@
+import LiveActivity
+
+/// The push of a command to an activity, and APNs' response. Each field says from when on it has a meaning.
+struct RecordPush: BitwiseCopyable {
+    /// What Redis has allowed; nil until the admission.
+    var allowance: PushAllowance?
+    /// How often a push of the command was attempted, over all readings of the command.
+    var attempts: UInt8 = 0
+    /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
+    var httpStatus: UInt16?
+    /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No connection has
+    /// the number 0, so the pool compares the number without another test.
+    var avoidedConnection: UInt32 = 0
+    /// The `aps.timestamp` that Redis chose. It has a meaning from the moment at which Redis has allowed the push.
+    var timestamp: Int64 = 0
+    /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. It has a
+    /// meaning from the moment at which this lane sends the push.
+    var expirationSeconds: Int64 = 0
+    /// It has a meaning from the moment at which Redis has allowed the push.
+    var apnsIdentifier: (UInt64, UInt64) = (0, 0)
+    /// How Redis must retire the token; `none` until APNs refuses the token.
+    var tokenRetirementRule = TokenRetirementRule.none
+}
+
+/// What Redis' reply to the admission allowed for a push.
+struct PushAllowance: BitwiseCopyable {
+    /// Pushes of priority 10 that the budget allows after this one; nil: the budget was not used.
+    var budgetLeft: Int32?
+    /// The priority with which the push is sent: 5 or 10.
+    var priority: UInt8
+    /// Whether the command asked for priority 10 and the activity's budget allowed only 5.
+    var isDemoted = false
+}
+
+/// When Redis must remove the token of the activity or device, because APNs calls it dead or does not know it.
+enum TokenRetirementRule: BitwiseCopyable {
+    case none
+    /// Redis removes the token, unless the token was registered at or after this time, UNIX milliseconds, from which
+    /// APNs calls it dead.
+    case unlessRegisteredSince(milliseconds: Int64)
+    /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the token
+    /// counts as dead from the time at which the lane handled the response, UNIX milliseconds.
+    case unconditional(handledAtMilliseconds: Int64)
+
+    @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }
+
+    /// From when on the token counts as dead, UNIX milliseconds. Only if APNs has refused the token.
+    var invalidAtMilliseconds: Int64 {
+        switch self {
+        case .none: preconditionFailure("the token is not refused")
+        case .unlessRegisteredSince(let milliseconds), .unconditional(let milliseconds): milliseconds
+        }
+    }
+}

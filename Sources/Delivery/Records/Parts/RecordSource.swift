@@ -1,0 +1,18 @@
+/// The place from which the record was first read. For a deferred command, this is where it was read before its first
+/// deferral; for any other record, where this lane read it. All records have it from their receipt on, and it does not
+/// change. Results and default ids name this place, so that a deferral does not change them.
+struct RecordSource: BitwiseCopyable {
+    let offset: Int64
+    /// The number of the partition in `topic`.
+    let partition: Int32
+    /// `deferred` only if the topic before the deferral is not known.
+    let topic: RecordTopic
+}
+
+/// A topic whose records this core processes.
+public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
+    case commands
+    case registrations
+    /// Commands that could not be sent soon. Each was first read from the commands or registrations topic.
+    case deferred
+}

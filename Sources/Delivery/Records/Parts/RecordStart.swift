@@ -1,0 +1,24 @@
+/// What only a start has (`RecordSlot.isStart`), from its receipt on.
+struct RecordStart: BitwiseCopyable {
+    /// A random number that no other record of the same start has, in any worker. If the reply to the admission is
+    /// lost, Redis admits this record again, because it names the same claim. Redis admits no other record of the
+    /// start, because this one may have been sent (simulation `plain`, seed 892). After a deferral, the deferred record
+    /// has a new claim and names this one as its `previousClaim`, so Redis admits it too. (R16)
+    var claim: UInt64 = 0
+    /// The claim that the start had when it was deferred; nil: it was not deferred, or Redis has admitted it
+    /// since.
+    var previousClaim: UInt64?
+    /// Whether Redis held the start, and keeps it until the lane settles it.
+    var isHeld = false
+    var draw = StartDraw.none
+}
+
+/// A start's draw on its device's budget. The number identifies the draw.
+enum StartDraw: BitwiseCopyable {
+    case none
+    /// The budget was empty, and the start waits until it may draw.
+    case awaitingBudget
+    case drawn(Int64)
+    /// The draw was given back to the budget, or the call that gives it back is under way.
+    case refunded(Int64)
+}

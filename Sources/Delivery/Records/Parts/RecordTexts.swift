@@ -1,0 +1,30 @@
+/// The texts of a record. All records have them from the moment at which their content is copied into the slot; until
+/// then, and if the record has no such text, a text is empty. They stay until the slot is freed.
+struct RecordTexts: BitwiseCopyable {
+    /// The bytes of all texts, also those of `RecordRegistration`, `RecordAudienceCommand` and `RecordDeadLetter`.
+    var block = Arena.Block.none
+    /// The id of what the record is about: an activity, or for a command to an audience or channel, the audience or
+    /// channel. For a tombstone: the record's key, which may also be the id of a device.
+    var subject = BlockRange()
+    /// The device that a start or a registration names.
+    var device = BlockRange()
+    var attributesType = BlockRange()
+    /// The policy that a command names.
+    var policyName = BlockRange()
+    /// The trace header of the record. Its result continues this trace. A held command continues in the trace of the
+    /// registration that released it, because Redis keeps no traces.
+    var trace = BlockRange()
+    /// The names of the fields that were dropped because the command's body was too large, separated by commas.
+    var droppedFields = BlockRange()
+    /// The command's id. If the command brought none, this is empty until the id is needed
+    /// (`Delivery.writeDefaultIdentifierIfMissing`).
+    var commandIdentifier = BlockRange()
+    /// A reason of APNs, of Redis or of Causeway, or the code of an invalid record's fault (`RecordSlot.setReason`).
+    var reason = BlockRange()
+}
+
+/// Where a text is in the record's block.
+struct BlockRange: BitwiseCopyable {
+    var offset: UInt32 = 0
+    var count: UInt32 = 0
+}

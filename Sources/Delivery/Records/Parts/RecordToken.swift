@@ -1,0 +1,19 @@
+import LiveActivity
+
+/// The token of a record. A registration has it, and a command if it brought a token or if Redis has named one; for a
+/// tombstone, only the time has a meaning. A command's token is freed when the command has its outcome, unless a later
+/// step needs it: retiring a dead token, registering the token again, or reporting to the timetable.
+struct RecordToken: BitwiseCopyable {
+    /// The token's digits; none until the token is known.
+    var block = Arena.Block.none
+    /// Whether Redis must register the token with the command: the command brought it, or a replaced command brought
+    /// it.
+    var isOwn = false
+    var environment: APNsEnvironment = .production
+    var byteCount: UInt32 = 0
+    /// When the token was registered, or unregistered by a tombstone, UNIX milliseconds.
+    var registeredAtMilliseconds: Int64 = 0
+
+    @inline(__always)
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: block.base, count: Int(byteCount)) }
+}
