@@ -123,10 +123,10 @@ extension Delivery {
     /// whose partition is revoked.
     mutating func removeStaleCommands(_ activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
-            let isPartitionRevoked = isPartitionRevoked(record)
-            guard isPartitionRevoked || records[record].isExpired(now: now) else { return }
+            let isPartitionRevokedOrRevoking = isPartitionRevokedOrRevoking(record)
+            guard isPartitionRevokedOrRevoking || records[record].isExpired(now: now) else { return }
             _ = activities[activity].waitingList.popFirst(in: &records)
-            if isPartitionRevoked { drop(record, now: now) } else { expire(record, now: now) }
+            if isPartitionRevokedOrRevoking { drop(record, now: now) } else { expire(record, now: now) }
         }
     }
 
@@ -223,7 +223,7 @@ extension Delivery {
     }
 
     /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
-    public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
+    public func isPartitionRevokedOrRevoking(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         guard
             let partition = partitions.partition(of: slot.pointee.place)

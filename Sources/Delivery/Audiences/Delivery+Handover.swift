@@ -82,7 +82,7 @@ extension Delivery {
             records.enter(.finished, record)
             continueAfterAcknowledgements(record)
         case .withdrawn:
-            precondition(isPartitionRevoked(record), "a command was withdrawn whose partition is not revoked")
+            precondition(isPartitionRevokedOrRevoking(record), "a command was withdrawn whose partition is not revoked")
             drop(record, now: now)
         }
     }
@@ -92,11 +92,11 @@ extension Delivery {
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
             guard let record = handovers.popFirst() else { break }
-            if isPartitionRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
+            if isPartitionRevokedOrRevoking(record) { drop(record, now: now) } else { handovers.append(record) }
         }
         for _ in 0..<rereadHandovers.count {
             guard let record = rereadHandovers.popFirst() else { break }
-            if isPartitionRevoked(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
+            if isPartitionRevokedOrRevoking(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
         }
     }
 }

@@ -123,7 +123,7 @@ extension Delivery {
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
-        guard !isPartitionRevoked(record) else { return false }
+        guard !isPartitionRevokedOrRevoking(record) else { return false }
         let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
@@ -133,18 +133,19 @@ extension Delivery {
         )
         guard
             let partition = partitions.partition(of: slot.pointee.place),
-            let receivedAtMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(
+            let receiptMonotonicMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(
                 of: slot.pointee.place.offset
             )
         else { return false }
-        return receivedAtMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
+        return receiptMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
     /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
     /// it: the partition is revoked, and the start's pool is blocked. This lane may lose the partition before
     /// the pool works again.
     func isDeferredToNextOwner(_ record: RecordIndex) -> Bool {
-        records[record].isStart && isPartitionRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
+        records[record].isStart && isPartitionRevokedOrRevoking(record)
+            && pools.isBlocked(PoolKey(records[record].pool))
     }
 
     /// Queues a command for its activity again after the deferred topic did not accept it, if its pool sends again and
@@ -154,7 +155,7 @@ extension Delivery {
     /// reading of its deferred record draws again.
     /// - Returns: false if the deferral must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
-        guard !records[record].isStart, !isPartitionRevoked(record),
+        guard !records[record].isStart, !isPartitionRevokedOrRevoking(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
         else { return false }
         let activity = findOrAddActivity(of: record)

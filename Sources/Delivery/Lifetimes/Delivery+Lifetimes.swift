@@ -265,7 +265,7 @@ extension Delivery {
 
     mutating func handleLifetimeCheck(_ record: RecordIndex, hasEnded: Bool, now: Moment) {
         let activity = findOrAddActivity(of: record)
-        if isPartitionRevoked(record) {
+        if isPartitionRevokedOrRevoking(record) {
             drop(record, now: now)
         } else {
             records.enter(.received, record)

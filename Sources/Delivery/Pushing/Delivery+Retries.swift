@@ -114,5 +114,7 @@ extension Delivery {
     /// start: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although the
     /// start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
     /// (`isDeferredToNextOwner`).
-    func isLeftToNextOwner(_ record: RecordIndex) -> Bool { !records[record].isStart && isPartitionRevoked(record) }
+    func isLeftToNextOwner(_ record: RecordIndex) -> Bool {
+        !records[record].isStart && isPartitionRevokedOrRevoking(record)
+    }
 }

@@ -59,7 +59,7 @@ extension Delivery {
         // Drop the record if its partition is revoked. The partition's next owner registers the token again and gets
         // the held command. The next owner may be this lane, which would then have the command twice (simulation
         // `plain`, seed 5889).
-        if isPartitionRevoked(record) { return drop(record, now: now) }
+        if isPartitionRevokedOrRevoking(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]

@@ -29,7 +29,11 @@ extension Delivery {
     /// credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
+        if mayWaitForRedisServer(ticket) {
+            putBackUntilRedisServerRecovers(ticket, now: now)
+        } else {
+            storeQueue.append(ticket)
+        }
     }
 
     /// Called when a Redis server has refused a command's call for a temporary reason. If another command waits for a
@@ -40,11 +44,11 @@ extension Delivery {
         let activity = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.creditedPoolKind)
         guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
-        waitForRedisServer(ticket, now: now)
+        putBackUntilRedisServerRecovers(ticket, now: now)
         return true
     }
 
-    private mutating func waitForRedisServer(_ ticket: StoreTicket, now: Moment) {
+    private mutating func putBackUntilRedisServerRecovers(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
         recordsAwaitingStore -= 1
         acknowledge(ticket.record)

@@ -171,7 +171,7 @@ extension Delivery {
     /// the rider is dropped.
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        if isPartitionRevoked(rider) { return drop(rider, now: now) }
+        if isPartitionRevokedOrRevoking(rider) { return drop(rider, now: now) }
         records[rider].ending.settlement = nil
         requeue(rider: rider, now: now)
     }
@@ -193,7 +193,7 @@ extension Delivery {
             finish(record, .superseded)
             return endCurrentCommand(activity, now: now)
         }
-        if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
+        if isPartitionRevokedOrRevoking(record) { return dropCurrentCommand(of: activity, now: now) }
         let waitingRider = activities[activity].riderAwaitingCarrier.record
         if waitingRider != .null, !records.isNewer(record, than: waitingRider) {
             finish(record, records.areSameVersion(record, waitingRider) ? .duplicate : .superseded)

@@ -159,7 +159,7 @@ import Testing
         let record = try #require(core.takeHandover())
         core.release(core.commandsPartition)
         _ = core.assign(.commands)
-        #expect(core.delivery.isPartitionRevoked(record) && !core.delivery.isPartitionBeingRevoked(record))
+        #expect(core.delivery.isPartitionRevokedOrRevoking(record) && !core.delivery.isPartitionBeingRevoked(record))
         core.endHandover(record, .fannedOut)
         #expect(core.recordsInProgress == 0)
         #expect(core.committableOffset == nil)

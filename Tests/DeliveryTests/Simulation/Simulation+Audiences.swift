@@ -108,7 +108,7 @@ extension Simulation {
         for (_, record) in due {
             let view = worker.delivery.view(record)
             let ending: HandoverResult
-            if worker.delivery.isPartitionRevoked(record), random.chance(500) {
+            if worker.delivery.isPartitionRevokedOrRevoking(record), random.chance(500) {
                 ending = .withdrawn
             } else if random.chance(500) {
                 let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.sourcePartition))
