@@ -21,10 +21,12 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     private let directory: TemporaryDirectory
     private let broker: EmbeddedBroker
     private let configuration: WorkerConfiguration
+    private let admitter: AudienceAdmitter
 
     private init(_ simulator: Simulator, directory: TemporaryDirectory, caFile: String, keyFile: String) throws {
         (self.simulator, self.directory) = (simulator, directory)
         server = try RedisServer()
+        admitter = try AudienceAdmitter(server)
         broker = try EmbeddedBroker()
         try broker.createTopic("causeway.channels", partitions: 1)
         let (port, managementPort) = (simulator.port, simulator.managementPort)
@@ -109,15 +111,9 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try await simulator.setFaults(faults, ofManagement: true)
     }
 
-    enum NewestCommand: CaseIterable { case start, end }
-
-    /// Writes the newest command of an audience into its record, as its admission does.
-    func admit(_ command: NewestCommand, to audience: String) throws {
-        let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
-        // All numbers of the field are 0, except for the flags. (audience.lua: ADMITTED)
-        var value = [UInt8](repeating: 0, count: 45)
-        value[21] = command == .end ? 1 : 2
-        server.command(bytes: [Array("HSET".utf8), keys.recordKey, Array("a".utf8), value])
+    /// Admits a command to an audience in Redis, as a lane does.
+    func admit(_ command: AudienceAdmitter.Command, to audience: String) throws {
+        try admitter.admit(command, app: Self.appEnvironment.app, audience: audience)
     }
 
     func entry(of audience: String, by keeper: ChannelKeeper) async throws -> ChannelEntry {

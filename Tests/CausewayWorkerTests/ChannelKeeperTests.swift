@@ -119,8 +119,8 @@ import Testing
     // MARK: - Planning
 
     /// The request to plan the deletion may come after the request of a newer start. That one found no plan to cancel.
-    @Test(arguments: ChannelKeeperFixture.NewestCommand.allCases)
-    func `A deletion is planned only if no newer start was admitted`(command: ChannelKeeperFixture.NewestCommand)
+    @Test(arguments: AudienceAdmitter.Command.allCases)
+    func `A deletion is planned only if no newer start was admitted`(command: AudienceAdmitter.Command)
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
@@ -138,9 +138,9 @@ import Testing
     }
 
     /// A start's request may have found the new channel before its deletion was planned.
-    @Test(arguments: ChannelKeeperFixture.NewestCommand.allCases)
+    @Test(arguments: AudienceAdmitter.Command.allCases)
     func `A new channel takes over a planned deletion only if no newer start was admitted`(
-        command: ChannelKeeperFixture.NewestCommand
+        command: AudienceAdmitter.Command
     ) async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
