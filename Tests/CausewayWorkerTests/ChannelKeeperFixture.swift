@@ -120,10 +120,11 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try #require(try await keeper.readEntries(Self.appEnvironment).first { $0.audience == audience })
     }
 
-    /// The channel that admission reads, in the audience's record.
+    /// The channel that admission reads, in the audience's record; nil if there is none.
     func announcedChannel(of audience: String) throws -> [UInt8]? {
         let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
-        return server.command(bytes: [Array("HGET".utf8), keys.recordKey, Array("hp".utf8)]).first
+        return server.command(bytes: [Array("HGET".utf8), keys.recordKey, Array("hp".utf8)])
+            .first { !$0.isEmpty }
     }
 
     func publishedEntry(of audience: String) throws -> ChannelEntry? {
@@ -133,6 +134,14 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
 
 extension ChannelKeeper {
     var managedEnvironment: ManagedEnvironment { managedEnvironments[0] }
+
+    func notePublishedIfUnchanged(_ entry: ChannelEntry) throws {
+        var publishedEntry = entry
+        publishedEntry.isPublished = true
+        try register.replaceIfUnchanged(entry, with: publishedEntry)
+    }
+
+    func withdrawAnnouncement(_ entry: ChannelEntry) throws { try register.withdrawAnnouncement(entry) }
 
     /// Changes an entry of the register, as another worker would.
     @discardableResult

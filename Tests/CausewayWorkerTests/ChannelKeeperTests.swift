@@ -38,19 +38,86 @@ import Testing
         }
     }
 
-    @Test func `An entry that is published after another worker's newer one is published again, and not announced`()
+    /// The record of the older entry reaches the topic after another worker has published the newer entry, and before or
+    /// after that worker notes so in the register.
+    @Test(arguments: [true, nil])
+    func `An entry that reaches the topic after a newer one of another worker is replaced there, and not announced`(
+        isPublished: Bool?
+    ) async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let presentEntry = isPublished == true ? entry : try await worker.change(entry) { $0.isPublished = nil }
+            let olderEntry = Self.makeOlderEntry(of: entry, isPublished: nil)
+            #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
+            // Now the other worker makes its note.
+            try await worker.notePublishedIfUnchanged(presentEntry)
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
+            #expect(try await fixture.entry(of: Self.audience, by: worker).isPublished == true)
+        }
+    }
+
+    @Test func `An entry that reaches the topic after its channel was deleted is removed there, and not announced`()
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            var oldEntry = entry
-            (oldEntry.channel, oldEntry.isPublished) = ("b2xkLWNoYW5uZWw=", nil)
-            _ = try await worker.publishAndAnnounce(oldEntry)
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
-            try await worker.maintain(worker.managedEnvironment)
-            #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
+            _ = try await worker.delete(Self.audience, Self.appEnvironment)
+            #expect(try await worker.publishAndAnnounce(Self.makeOlderEntry(of: entry, isPublished: nil)) == nil)
+            #expect(try fixture.publishedEntry(of: Self.audience) == nil)
+            #expect(try fixture.announcedChannel(of: Self.audience) == nil)
         }
+    }
+
+    /// Only the topic knows the channel then.
+    @Test func `An entry that is published when Redis has lost the register stays in the topic`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            fixture.server.command("FLUSHALL")
+            #expect(try await worker.publishAndAnnounce(Self.makeOlderEntry(of: entry, isPublished: nil)) == nil)
+            #expect(try fixture.publishedEntry(of: Self.audience) != nil)
+        }
+    }
+
+    // MARK: - Announcing
+
+    /// Another worker has replaced or deleted the channel since this worker read the entry.
+    @Test(arguments: [true, false])
+    func `An entry that is announced late leaves the present channel in the audience's record`(isDeleted: Bool)
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            if isDeleted { _ = try await worker.delete(Self.audience, Self.appEnvironment) }
+            let olderEntry = Self.makeOlderEntry(of: entry, isPublished: true)
+            #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
+            let announcedChannel = try fixture.announcedChannel(of: Self.audience)
+            #expect(announcedChannel == (isDeleted ? nil : entry.audienceRecordValue))
+        }
+    }
+
+    @Test func `The announcement of a newer channel stays when a former one is withdrawn late`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let olderEntry = Self.makeOlderEntry(of: entry, isPublished: true)
+            try await worker.withdrawAnnouncement(olderEntry)
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            try await worker.withdrawAnnouncement(entry)
+            #expect(try fixture.announcedChannel(of: Self.audience) == nil)
+        }
+    }
+
+    /// The entry of a channel that the audience had before.
+    private static func makeOlderEntry(of entry: ChannelEntry, isPublished: Bool?) -> ChannelEntry {
+        var olderEntry = entry
+        (olderEntry.channel, olderEntry.isPublished) = ("b2xkLWNoYW5uZWw=", isPublished)
+        olderEntry.createdAtMilliseconds -= 1
+        return olderEntry
     }
 
     // MARK: - Deleting
@@ -67,11 +134,10 @@ import Testing
             try await eventuallyInTask("a deletion at APNs") { try await fixture.channelsAtAPNs().isEmpty }
             let newEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
             #expect(newEntry.channel != entry.channel)
+            // The first worker's record about the former channel reaches the topic only now.
+            try fixture.topic.publish(deletingEntry)
             _ = try await deletion
             #expect(try await fixture.entry(of: Self.audience, by: worker).channel == newEntry.channel)
-            // The first worker's record about the former channel may be the newest in the topic, so the present entry is
-            // published again.
-            try await worker.maintain(worker.managedEnvironment)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == newEntry.channel)
             #expect(try await fixture.channelsAtAPNs() == [newEntry.channel])
         }

@@ -286,10 +286,7 @@ package actor ChannelKeeper {
             let isRemoved = try convertRedisErrors { () throws(RedisError) in try register.removeIfUnchanged(entry) }
             if isRemoved { return entry }
         }
-        throw ChannelRefusal(
-            text: "the entry of \(audience) in the register of channels changes while it is removed",
-            untilMilliseconds: nowMilliseconds
-        )
+        throw makeChangingEntryRefusal(audience, "removed")
     }
 
     /// Deletes a channel at APNs, in the topic and in the register. First marks the entry as `deleting`. So after a
@@ -312,7 +309,7 @@ package actor ChannelKeeper {
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
             // channel. A tombstone would then remove that channel's record.
             guard try register.readPresentEntry(like: entry) == entry else {
-                try markPresentEntryUnpublished(like: entry)
+                try repairTopic(after: entry, like: entry)
                 return true
             }
             try topic.unpublish(entry)
@@ -320,19 +317,12 @@ package actor ChannelKeeper {
             if try register.removeIfUnchanged(entry) {
                 report(.deleted(entry))
             } else {
-                try markPresentEntryUnpublished(like: entry)
+                try repairTopic(after: nil, like: entry)
             }
             return true
         } catch {
             throw makeRefusal(error)
         }
-    }
-
-    /// Has the audience's present entry published again, because a record about its former channel may have reached the
-    /// topic after the present one.
-    private func markPresentEntryUnpublished(like entry: ChannelEntry) throws(RedisError) {
-        guard let presentEntry = try register.readPresentEntry(like: entry) else { return }
-        try register.markUnpublished(presentEntry)
     }
 
     func convertRedisErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {

@@ -64,6 +64,9 @@ final class ChannelRegister {
         var isUnreadable: Bool
         /// Whether the register is complete. If not, a missing entry does not mean that there is no channel.
         var isComplete: Bool
+
+        /// Whether the audience has no channel.
+        var isKnownToBeMissing: Bool { entry == nil && !isUnreadable && isComplete }
     }
 
     func lookUp(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> Lookup {
@@ -74,6 +77,11 @@ final class ChannelRegister {
             isUnreadable: values[0] != nil && entry == nil,
             isComplete: Self.isComplete(values[1])
         )
+    }
+
+    /// Looks up the audience of an entry that was read earlier.
+    func lookUp(like entry: ChannelEntry) throws(RedisError) -> Lookup {
+        try lookUp(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
 
     func readEntry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {
@@ -114,16 +122,15 @@ final class ChannelRegister {
         return (key, field, value)
     }
 
-    /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Does nothing if the
-    /// entry counts as unpublished already, or if another process changes the entry meanwhile.
+    /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Changes nothing if the
+    /// entry counts as unpublished already, or if it is being deleted.
     ///
-    /// A known gap: the worker that is just publishing the entry may then note that it is published, although an older
-    /// record reached the topic after it.
-    func markUnpublished(_ entry: ChannelEntry) throws(RedisError) {
-        guard entry.isPublished == true, entry.state == .active else { return }
+    /// - Returns: the present entry; nil if another process has changed the entry since it was read.
+    func markUnpublished(_ entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
+        guard entry.isPublished == true, entry.state == .active else { return entry }
         var unpublishedEntry = entry
         unpublishedEntry.isPublished = nil
-        try replaceIfUnchanged(entry, with: unpublishedEntry)
+        return try replaceIfUnchanged(entry, with: unpublishedEntry) ? unpublishedEntry : nil
     }
 
     /// Removes an entry, unless another process has changed it.
@@ -204,8 +211,7 @@ final class ChannelRegister {
             }
         }
         // Admission must know the channels before the register counts as complete.
-        try announce(readContent(appEnvironment).entries.filter { $0.state == .active })
-        guard areComplete else { return false }
+        guard try announceActiveChannels(appEnvironment), areComplete else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         return try hashes.addMissingFields(
             key(appEnvironment),
@@ -213,6 +219,33 @@ final class ChannelRegister {
             if: .init(Self.completenessField, token, newValue: completeSinceText)
         )
             != nil
+    }
+
+    /// How often ``announceActiveChannels(_:)`` reads the register, because it changes meanwhile (R4).
+    private static let announcingReadsMax = 8
+
+    /// Announces all active channels of the register. Then reads the register again: if another process has replaced or
+    /// deleted a channel meanwhile, this call may have written the former one after that process wrote the change.
+    ///
+    /// - Returns: false if the register changes all the time.
+    private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+        var announcedEntries: [String: ChannelEntry] = [:]
+        for _ in 0..<Self.announcingReadsMax {
+            var formerEntries = announcedEntries
+            var newEntries: [ChannelEntry] = []
+            for entry in try readContent(appEnvironment).entries where entry.state == .active {
+                let announcedEntry = formerEntries.removeValue(forKey: entry.audience)
+                if announcedEntry?.audienceRecordValue != entry.audienceRecordValue { newEntries.append(entry) }
+                announcedEntries[entry.audience] = entry
+            }
+            guard !formerEntries.isEmpty || !newEntries.isEmpty else { return true }
+            for entry in formerEntries.values {
+                try withdrawAnnouncement(entry)
+                announcedEntries[entry.audience] = nil
+            }
+            try announce(newEntries)
+        }
+        return false
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
@@ -297,9 +330,11 @@ final class ChannelRegister {
         }
     }
 
+    /// Removes the channel of an entry from the audience's record, unless the record has another channel.
     func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) {
         guard let key = audienceRecordKey(entry.app, entry.audience) else { return }
-        try hashes.removeFields(key, [Self.channelField(entry.environment)])
+        let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.audienceRecordValue)
+        _ = try hashes.removeField(key, if: condition)
     }
 
     private func audienceRecordKey(_ app: String, _ audience: String) -> [UInt8]? {
