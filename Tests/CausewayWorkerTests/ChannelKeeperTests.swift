@@ -191,15 +191,34 @@ import Testing
     {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
-            _ = try await worker.create(Self.audience, Self.appEnvironment)
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try fixture.admit(command, to: Self.audience)
             try await worker.planDeletionAfterEnd(
                 of: Self.audience,
                 at: worker.managedEnvironment,
                 storedUntilWallMilliseconds: 0
             )
-            let isPlanned = try await fixture.entry(of: Self.audience, by: worker).deleteAfterMilliseconds != nil
-            #expect(isPlanned == (command == .end))
+            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect((presentEntry.deleteAfterMilliseconds != nil) == (command == .end))
+            // A plan that is cancelled at once would stay if the worker died in between.
+            if command == .start { #expect(presentEntry == entry) }
+        }
+    }
+
+    /// The worker that planned the deletion may have died before it noticed the start.
+    @Test(arguments: AudienceAdmitter.Command.allCases)
+    func `A channel whose deletion is due is deleted only if no newer start was admitted`(
+        command: AudienceAdmitter.Command
+    ) async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.isPublished) = (1, nil) }
+            try fixture.admit(command, to: Self.audience)
+            try await worker.maintain(worker.managedEnvironment)
+            let entries = try await worker.readEntries(Self.appEnvironment)
+            #expect(entries == (command == .start ? [entry] : []))
+            #expect(try await fixture.channelsAtAPNs() == entries.map(\.channel))
         }
     }
 
@@ -215,8 +234,11 @@ import Testing
             try fixture.admit(command, to: Self.audience)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel)
-            let isPlanned = try await fixture.entry(of: Self.audience, by: worker).deleteAfterMilliseconds == .max
-            #expect(isPlanned == (command == .end))
+            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(presentEntry.deleteAfterMilliseconds == (command == .end ? .max : nil))
+            // The channel has the plan from the beginning. A plan that is written later would be missing if the worker
+            // died in between.
+            #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == presentEntry.topicValue)
         }
     }
 }

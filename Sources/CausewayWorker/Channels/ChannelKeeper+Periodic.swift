@@ -28,7 +28,7 @@ extension ChannelKeeper {
         guard lease != nil else { return }
         let refusal = try await actOnEach(content.entries) { keeper, entry throws(ChannelRefusal) in
             if entry.state == .deleting || entry.deleteAfterMilliseconds.map({ $0 <= keeper.nowMilliseconds }) == true {
-                try await keeper.delete(entry, at: managedEnvironment)
+                try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             } else if entry.isPublished != true {
                 try keeper.publishAndAnnounceIfUnchanged(entry)
             }
@@ -223,7 +223,7 @@ extension ChannelKeeper {
         let refusals = [
             orphanRefusal,
             try await actOnEach(reconciliation.entriesToDelete) { keeper, entry throws(ChannelRefusal) in
-                try await keeper.delete(entry, at: managedEnvironment)
+                try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
             try await actOnEach(reconciliation.unpublishedEntries) { keeper, entry throws(ChannelRefusal) in
                 try keeper.publishAndAnnounceIfUnchanged(entry)

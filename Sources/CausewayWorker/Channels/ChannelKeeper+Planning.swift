@@ -45,16 +45,39 @@ extension ChannelKeeper {
         }
     }
 
-    /// Plans the deletion of a channel, unless the audience has been started again.
+    /// Plans the deletion of a channel. Cancels the planned deletion instead if the audience has been started again.
     ///
     /// - Returns: false if another worker has changed the entry meanwhile.
     private func planDeletionUnlessStarted(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool
     {
-        guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else { return false }
-        // A newer start may have been admitted since the end. Its request may have found no planned deletion to
-        // cancel, so this call cancels the deletion.
-        guard try register.isAudienceStarted(of: entry) else { return true }
-        return try register.replaceIfUnchanged(plannedEntry, with: Self.makeUnplanned(plannedEntry))
+        var presentEntry = entry
+        if try !register.isAudienceStarted(of: entry) {
+            guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else {
+                return false
+            }
+            // A start may have been admitted since the check. Its request may have found no planned deletion to cancel,
+            // so this call cancels the deletion. If this process dies before, `deleteUnlessStarted` cancels it.
+            guard try register.isAudienceStarted(of: entry) else { return true }
+            presentEntry = plannedEntry
+        }
+        guard presentEntry.deleteAfterMilliseconds != nil else { return true }
+        return try register.replaceIfUnchanged(presentEntry, with: Self.makeUnplanned(presentEntry))
+    }
+
+    /// Deletes a channel whose deletion is due or has begun. Cancels a planned deletion instead if the audience has been
+    /// started again.
+    func deleteUnlessStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
+        async throws(ChannelRefusal)
+    {
+        let isStarted = try convertRedisErrors { () throws(RedisError) in
+            guard entry.state == .active else { return false }
+            return try register.isAudienceStarted(of: entry)
+        }
+        guard isStarted else {
+            try await delete(entry, at: managedEnvironment)
+            return
+        }
+        if let activeEntry = try cancelDeletion(of: entry) { try publishAndAnnounce(activeEntry) }
     }
 
     private static func makeUnplanned(_ entry: ChannelEntry) -> ChannelEntry {
@@ -80,6 +103,7 @@ extension ChannelKeeper {
     ///
     /// - Returns: the changed entry; nil if another worker has changed the entry since it was read.
     func planDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
+        guard entry.deleteAfterMilliseconds != afterMilliseconds else { return entry }
         var plannedEntry = entry
         (plannedEntry.deleteAfterMilliseconds, plannedEntry.isPublished) = (afterMilliseconds, nil)
         return try register.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil

@@ -100,20 +100,24 @@ package actor ChannelKeeper {
 
     // MARK: - Requests
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion.
+    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion,
+    /// unless the new channel would have a planned deletion too.
     ///
-    /// - Parameter storage: the storage policy of a new channel; nil: the configured one.
+    /// - Parameters:
+    ///   - storage: the storage policy of a new channel; nil: the configured one.
+    ///   - deleteAfterMilliseconds: when to delete a new channel; nil: its deletion is not planned.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storage: ChannelEntry.Storage? = nil
+        storage: ChannelEntry.Storage? = nil,
+        deleteAfterMilliseconds: Int64? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
             if let entry = try readEntry(of: audience, at: managedEnvironment) {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
-                } else if let activeEntry = try cancelDeletion(of: entry),
+                } else if let activeEntry = try deleteAfterMilliseconds == nil ? cancelDeletion(of: entry) : entry,
                     let presentEntry = try publishAndAnnounce(activeEntry)
                 {
                     return presentEntry
@@ -140,7 +144,8 @@ package actor ChannelKeeper {
                 let entry = try await createIfMissing(
                     audience,
                     at: managedEnvironment,
-                    storage: storage ?? managedEnvironment.storage
+                    storage: storage ?? managedEnvironment.storage,
+                    deleteAfterMilliseconds: deleteAfterMilliseconds
                 )
                 if let entry { return entry }
             }
@@ -159,11 +164,17 @@ package actor ChannelKeeper {
     private func createIfMissing(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storage: ChannelEntry.Storage
+        storage: ChannelEntry.Storage,
+        deleteAfterMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry == nil, lookup.isComplete else { return nil }
-        return try await create(audience, at: managedEnvironment, storage: storage)
+        return try await create(
+            audience,
+            at: managedEnvironment,
+            storage: storage,
+            deleteAfterMilliseconds: deleteAfterMilliseconds
+        )
     }
 
     /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
@@ -174,7 +185,8 @@ package actor ChannelKeeper {
     private func create(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storage: ChannelEntry.Storage
+        storage: ChannelEntry.Storage,
+        deleteAfterMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
@@ -190,7 +202,7 @@ package actor ChannelKeeper {
             try register.write(intent, appEnvironment)
             hasIntent = true
             let channel = try await managedEnvironment.management.create(storesNewestMessage: storage == .newest)
-            let entry = ChannelEntry(
+            var entry = ChannelEntry(
                 app: appEnvironment.app,
                 environment: appEnvironment.environment,
                 audience: audience,
@@ -198,6 +210,7 @@ package actor ChannelKeeper {
                 storage: storage,
                 createdAtMilliseconds: nowMilliseconds
             )
+            entry.deleteAfterMilliseconds = deleteAfterMilliseconds
             guard try register.addIfAbsent(entry) else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
@@ -259,10 +272,19 @@ package actor ChannelKeeper {
         let entry = try removeEntry(of: channel, audience, at: managedEnvironment)
         guard let entry else { return try await ensureChannel(of: audience, at: managedEnvironment) }
         report(.lost(entry))
-        let successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
-        if let deleteAfterMilliseconds = entry.deleteAfterMilliseconds {
-            // The deletion of the lost channel was planned, because the audience has ended. So plan the deletion
-            // of the new channel too. The daily comparison does not plan it, because the channel is newer than the end.
+        // If the deletion of the lost channel was planned, because the audience has ended, plan the deletion of the new
+        // channel too. The daily comparison does not plan it, because the channel is newer than the end.
+        let isStarted = try convertRedisErrors { () throws(RedisError) in try register.isAudienceStarted(of: entry) }
+        let deleteAfterMilliseconds = isStarted ? nil : entry.deleteAfterMilliseconds
+        let successor = try await ensureChannel(
+            of: audience,
+            at: managedEnvironment,
+            storage: entry.storage,
+            deleteAfterMilliseconds: deleteAfterMilliseconds
+        )
+        if let deleteAfterMilliseconds {
+            // Another worker may have created the channel without the plan. Or a start may have been admitted since the
+            // check; its request may have found no channel.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
