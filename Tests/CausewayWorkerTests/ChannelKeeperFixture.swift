@@ -104,6 +104,21 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         }
     }
 
+    /// Writes a value into the register as an audience's entry. This release cannot read `?`.
+    func setEntry(of audience: String, to value: String) {
+        server.command("HSET", Self.registerKey, "a:\(audience)", value)
+    }
+
+    /// Writes a record that this release cannot read, as the newest one of an audience's key.
+    func publishUnreadable(_ value: String, for audience: String) throws {
+        let producer = SynchronousProducer(
+            topicName: topic.name,
+            properties: [("bootstrap.servers", broker.bootstrapServers)]
+        )
+        let key = "\(Self.appEnvironment.app)/\(Self.appEnvironment.environment)/\(audience)"
+        try producer.produce([(Array(key.utf8), Array(value.utf8))])
+    }
+
     /// Lets APNs carry out the next request at once, but respond only after the given time.
     func delayNextResponse(milliseconds: Int) async throws {
         var faults = Faults()
@@ -134,6 +149,10 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
 
 extension ChannelKeeper {
     var managedEnvironment: ManagedEnvironment { managedEnvironments[0] }
+
+    func readEntries(_ appEnvironment: AppEnvironment) throws -> [ChannelEntry] {
+        try readRegister(appEnvironment).entries
+    }
 
     func notePublishedIfUnchanged(_ entry: ChannelEntry) throws {
         var publishedEntry = entry

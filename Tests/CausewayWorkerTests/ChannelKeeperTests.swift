@@ -143,45 +143,6 @@ import Testing
         }
     }
 
-    // MARK: - Entries that cannot be read
-
-    @Test func `No channel is created for an audience whose entry cannot be read`() async throws {
-        try await ChannelKeeperFixture.run { fixture in
-            let worker = try await fixture.makeKeeper()
-            fixture.server.command("HSET", ChannelKeeperFixture.registerKey, "a:\(Self.audience)", "?")
-            let error = await #expect(throws: ChannelRefusal.self) {
-                try await worker.create(Self.audience, Self.appEnvironment)
-            }
-            let text = error?.text ?? ""
-            #expect(text.contains("a:final") && text.contains("cannot be read"), "\(text)")
-            #expect(try await fixture.simulator.statistics().managementRequests == 0)
-            // The others get their channels.
-            _ = try await worker.create("semifinal", Self.appEnvironment)
-        }
-    }
-
-    /// An old intent is left, so a listed channel that no entry names would count as left behind.
-    @Test func `A comparison with APNs' list deletes nothing while an entry cannot be read`() async throws {
-        try await ChannelKeeperFixture.run { fixture in
-            let worker = try await fixture.makeKeeper()
-            let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
-            let intentText = String(decoding: intent.json, as: UTF8.self)
-            fixture.server.command(
-                "HSET",
-                ChannelKeeperFixture.registerKey,
-                "a:\(Self.audience)",
-                "?",
-                "i:1",
-                intentText
-            )
-            await #expect(throws: ChannelRefusal.self) {
-                try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
-            }
-            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
-        }
-    }
-
     // MARK: - Planning
 
     /// The request to plan the deletion may come after the request of a newer start. That one found no plan to cancel.

@@ -49,16 +49,6 @@ import Testing
         deinit { topic.close() }
 
         func publish(_ entry: ChannelEntry) throws { try topic.publish(entry) }
-        func unpublish(_ entry: ChannelEntry) throws { try topic.unpublish(entry) }
-
-        /// Writes a record that this release cannot read, under an entry's key.
-        func publishUnreadable(_ entry: ChannelEntry) throws {
-            let producer = SynchronousProducer(
-                topicName: "causeway.channels",
-                properties: [("bootstrap.servers", broker.bootstrapServers)]
-            )
-            try producer.produce([(Array(entry.topicKey.utf8), Array("?".utf8))])
-        }
     }
 
     private static func makeEntry(_ audience: String, channel: String = "dHN0LXNyY2gtY2hubA==") -> ChannelEntry {
@@ -85,31 +75,6 @@ import Testing
         try await Self.restore(by: keeper, attemptsMax: 1)
         let channels = try await keeper.readEntries(Self.appEnvironment).map(\.channel)
         #expect(channels == [entry.channel])
-    }
-
-    /// The older entry is no substitute: it may name a channel that was deleted or replaced since. (R32)
-    @Test func `A register stays incomplete while the newest entry of a channel cannot be read`() async throws {
-        let fixture = try KeeperFixture()
-        defer { withExtendedLifetime(fixture) {} }
-        let keeper = try #require(fixture.keeper)
-        let (entry, otherEntry) = (Self.makeEntry("final"), Self.makeEntry("other", channel: "b3RoZXItY2hhbm5lbA=="))
-        try fixture.publish(entry)
-        try fixture.publishUnreadable(entry)
-        try fixture.publish(otherEntry)
-        let error = await #expect(throws: ChannelRefusal.self) { try await Self.restore(by: keeper, attemptsMax: 1) }
-        let text = error?.text ?? ""
-        #expect(text.contains("com.example.ride/production/final") && text.contains("offset 1"), "\(text)")
-        await #expect(throws: ChannelRefusal.self) { try await keeper.create("final", Self.appEnvironment) }
-        // The other audience keeps its channel.
-        let channels = try await Self.readRegisterAsIs(by: keeper).map(\.channel)
-        #expect(channels == [otherEntry.channel])
-
-        // An operator removes the entry. The keeper reads the topic again when the refusal ends.
-        try fixture.unpublish(entry)
-        try await eventuallyInTask("a complete register") {
-            try? await Self.restore(by: keeper, attemptsMax: 1)
-            return (try? await keeper.readEntries(Self.appEnvironment).map(\.channel)) == [otherEntry.channel]
-        }
     }
 
     private static func readRegisterAsIs(by keeper: isolated ChannelKeeper) throws -> [ChannelEntry] {

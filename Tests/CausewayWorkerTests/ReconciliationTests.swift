@@ -34,11 +34,13 @@ struct ReconciliationTests {
         entries: [ChannelEntry] = [],
         intents: [ChannelCreationIntent] = [],
         foreign: Set<String> = [],
+        unreadable: [UnreadableChannelEntry] = [],
         isUnderWay: Bool = false,
         deletesUnknown: Bool = false
     ) -> Reconciliation {
         var content = Reconciliation.RegisterContent()
         (content.entries, content.intents, content.foreignChannels) = (entries, intents, foreign)
+        content.unreadableEntries = unreadable
         return Reconciliation(
             listedChannels: listed,
             listedAtMilliseconds: Self.nowMilliseconds,
@@ -70,6 +72,36 @@ struct ReconciliationTests {
                 && reconciliation.possiblyForeignChannels.isEmpty
                 && !reconciliation.hasCreationUnderWay
         )
+    }
+
+    /// Each of the listed channels may be that of the entry.
+    @Test(arguments: [true, false])
+    func `Nothing is decided about unknown channels while an entry's channel cannot be read`(deletesUnknown: Bool) {
+        let reconciliation = reconciliation(
+            listed: ["o", "z"],
+            entries: [Self.entry("x", "lost")],
+            intents: [Self.intent(1)],
+            foreign: ["z"],
+            unreadable: [UnreadableChannelEntry(audience: "y", channel: nil)],
+            deletesUnknown: deletesUnknown
+        )
+        #expect(reconciliation.hasUnreadableChannel && reconciliation.resolvedIntents.isEmpty)
+        #expect(reconciliation.channelsToDelete.isEmpty && reconciliation.newForeignChannels.isEmpty)
+        #expect(reconciliation.possiblyForeignChannels == ["z"])
+        // The other entries are compared.
+        #expect(reconciliation.lostEntries == [Self.entry("x", "lost")])
+    }
+
+    @Test func `The channel of an unreadable entry is ours if it can be read`() {
+        let reconciliation = reconciliation(
+            listed: ["a", "o"],
+            intents: [Self.intent(1)],
+            foreign: ["a"],
+            unreadable: [UnreadableChannelEntry(audience: "x", channel: "a")],
+            deletesUnknown: true
+        )
+        #expect(reconciliation.channelsToDelete == ["o"] && reconciliation.ownChannelsRecordedAsForeign == ["a"])
+        #expect(!reconciliation.hasUnreadableChannel && reconciliation.lostEntries.isEmpty)
     }
 
     @Test func `An attempt that created no channel is resolved`() {

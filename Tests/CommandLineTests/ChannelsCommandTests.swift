@@ -166,6 +166,24 @@ import Testing
         #expect(worker.terminate() == 0)
     }
 
+    @Test func `An entry that cannot be read is reported, and is not taken for a missing channel`() throws {
+        let scene = try ChannelScene()
+        let channel = try scene.createChannel(of: "final")
+        let otherChannel = try scene.createChannel(of: "other")
+        #expect(try scene.redis.ask("HSET", "{channels:\(ChannelScene.app):production}", "a:final", "?") == "0")
+        let list = try scene.run("list")
+        #expect(list.exitCode == 1 && list.errors.contains("field a:final"), "\(list.errors)")
+        #expect(list.outputLines.count == 2 && list.output.contains(otherChannel) && list.output.contains("has 2 of"))
+        for command in ["show", "delete", "create"] {
+            let run = try scene.run(command, "final")
+            #expect(run.exitCode == 1 && run.errorLines.count == 1, "\(run.errors)")
+            #expect(run.errors.contains("field a:final"), "\(run.errors)")
+        }
+        let reconciliation = try scene.run("reconcile", "--delete-unknown")
+        #expect(reconciliation.exitCode == 1 && reconciliation.errors.contains("field a:final"))
+        #expect(try Set(scene.channelIdentifiers()) == [channel, otherChannel])
+    }
+
     @Test func `A channel that somebody else deleted is shown as missing; a refusal of APNs says what to do`() throws {
         let scene = try ChannelScene()
         let channel = try scene.createChannel(of: "final")

@@ -74,6 +74,20 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 }
 
+/// An entry of the register that this release cannot read. A newer release may have written it.
+package struct UnreadableChannelEntry: Equatable, Sendable {
+    package var audience: String
+    /// The channel; nil if not even this can be read.
+    package var channel: String?
+
+    package init(audience: String, channel: String?) { (self.audience, self.channel) = (audience, channel) }
+
+    init(audience: String, json: [UInt8]) {
+        struct ChannelOnly: Decodable { var channel: String }
+        self.init(audience: audience, channel: StableJSON.decode(ChannelOnly.self, json)?.channel)
+    }
+}
+
 /// A note in Redis: a worker or `causeway channels` is about to create a channel. While the intent exists, APNs may
 /// have a channel whose id no process knows.
 package struct ChannelCreationIntent: Codable, Equatable, Sendable {

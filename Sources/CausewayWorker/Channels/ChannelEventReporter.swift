@@ -39,7 +39,7 @@ enum ChannelEventReporter {
             }
         case .registerRead(let app, let environment, let content):
             changeCounts(app, environment) {
-                $0.audienceChannels = Int64(content.entries.count)
+                $0.audienceChannels = Int64(content.entries.count + content.unreadableEntries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
             }
         case .listed(let app, let environment, let channels):

@@ -18,8 +18,22 @@ extension ChannelKeeper {
         return managedEnvironment
     }
 
-    package func readEntries(_ appEnvironment: AppEnvironment) throws(ChannelRefusal) -> [ChannelEntry] {
-        try readCompleteRegister(requireManagedEnvironment(appEnvironment)).entries
+    /// Returns an audience's entry; nil if the register, restored if need be, has none. Throws if it cannot be read.
+    private func readEntryOfCompleteRegister(_ audience: String, at managedEnvironment: ManagedEnvironment)
+        throws(ChannelRefusal) -> ChannelEntry?
+    {
+        try restore([managedEnvironment])
+        return try lookUp(audience, at: managedEnvironment).entry
+    }
+
+    /// Reads all entries, and reports those that cannot be read.
+    package func readRegister(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegisterContent
+    {
+        let managedEnvironment = try requireManagedEnvironment(appEnvironment)
+        let content = try readCompleteRegister(managedEnvironment)
+        reportUnreadableEntries(of: content, at: managedEnvironment)
+        return content
     }
 
     /// Returns an audience's channel, and whether APNs has it. Returns nil if the register has no channel of
@@ -29,10 +43,7 @@ extension ChannelKeeper {
         _ appEnvironment: AppEnvironment
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        guard let entry = try readCompleteRegister(managedEnvironment).entries.first(where: { $0.audience == audience })
-        else {
-            return nil
-        }
+        guard let entry = try readEntryOfCompleteRegister(audience, at: managedEnvironment) else { return nil }
         do throws(ChannelError) {
             _ = try await managedEnvironment.management.read(entry.channel)
             return (entry, true)
@@ -55,10 +66,7 @@ extension ChannelKeeper {
         -> ChannelEntry?
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        guard let entry = try readCompleteRegister(managedEnvironment).entries.first(where: { $0.audience == audience })
-        else {
-            return nil
-        }
+        guard let entry = try readEntryOfCompleteRegister(audience, at: managedEnvironment) else { return nil }
         guard try await delete(entry, at: managedEnvironment) else {
             throw ChannelRefusal(
                 text: "another process has just changed the channel of \(audience); try again",
@@ -72,7 +80,10 @@ extension ChannelKeeper {
         _ appEnvironment: AppEnvironment,
         deletesUnknown: Bool
     ) async throws(ChannelRefusal) -> Reconciliation {
-        try await reconcile(requireManagedEnvironment(appEnvironment), deletesUnknown: deletesUnknown)
+        let managedEnvironment = try requireManagedEnvironment(appEnvironment)
+        let reconciliation = try await reconcile(managedEnvironment, deletesUnknown: deletesUnknown)
+        reportUnreadableEntries(of: try readRegisterAsIs(managedEnvironment), at: managedEnvironment)
+        return reconciliation
     }
 
     /// Closes the producer of the channels topic.

@@ -15,9 +15,11 @@ extension ChannelKeeper {
         guard
             managedEnvironment.isConfigured || registersSeenComplete.contains(managedEnvironment.appEnvironment)
                 || !uncheckedContent.entries.isEmpty
+                || !uncheckedContent.unreadableEntries.isEmpty
                 || !uncheckedContent.intents.isEmpty
         else { return reportRegister(uncheckedContent, at: managedEnvironment) }
         let content = try readAndReportRegister(of: managedEnvironment)
+        reportUnreadableEntries(of: content, at: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
             try register.acquireLease(
                 for: .maintenance,
@@ -78,6 +80,8 @@ extension ChannelKeeper {
                 deletesUnknown: false,
                 onlyResolvesIntents: !isDaily
             )
+            // This may last. So the next attempt comes when the lease expires.
+            guard !reconciliation.hasUnreadableChannel else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
                 guard isDaily, !hasCreationUnderWay else { return try register.releaseLease(lease) }
@@ -141,10 +145,6 @@ extension ChannelKeeper {
             throw makeRefusal(error)
         }
         let content = try readCompleteRegister(managedEnvironment)
-        // The channel of such an entry would count as one that no entry names, and could be deleted.
-        if let audience = content.unreadableAudiences.first {
-            throw makeUnreadableEntryRefusal(audience, at: managedEnvironment)
-        }
         var identifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has
@@ -177,9 +177,8 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let refusal { throw refusal }
-        // While a creation is under way, nothing is decided about the unknown channels. So do not record this
-        // comparison: it must be made again.
-        guard !reconciliation.hasCreationUnderWay else { return reconciliation }
+        // If nothing is decided about the unknown channels, do not record this comparison: it must be made again.
+        guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
         }
@@ -219,6 +218,10 @@ extension ChannelKeeper {
                 try register.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }
             try register.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
+            try register.removeForeignChannels(
+                reconciliation.ownChannelsRecordedAsForeign,
+                managedEnvironment.appEnvironment
+            )
         }
         let refusals = [
             orphanRefusal,

@@ -34,21 +34,38 @@ extension ChannelKeeper {
         let lookup = try convertRedisErrors { () throws(RedisError) in
             try register.lookUp(managedEnvironment.appEnvironment, audience: audience)
         }
-        guard lookup.isUnreadable else { return lookup }
-        let refusal = makeUnreadableEntryRefusal(audience, at: managedEnvironment)
-        let appEnvironment = managedEnvironment.appEnvironment
-        report(.failed(refusal.text, app: appEnvironment.app, environment: appEnvironment.environment))
-        throw refusal
+        if lookup.isUnreadable { throw makeUnreadableEntryRefusal(audience, at: managedEnvironment) }
+        return lookup
     }
 
-    func makeUnreadableEntryRefusal(_ audience: String, at managedEnvironment: ManagedEnvironment) -> ChannelRefusal {
+    /// Reports the entries that cannot be read. Only their audiences' channels stay as they are.
+    func reportUnreadableEntries(
+        of content: Reconciliation.RegisterContent,
+        at managedEnvironment: ManagedEnvironment
+    ) {
+        guard let entry = content.unreadableEntries.first else { return }
+        let otherCount = content.unreadableEntries.count - 1
+        let otherText = otherCount == 0 ? "" : " (\(otherCount) other entries cannot be read either)"
+        report(
+            .failed(
+                makeUnreadableEntryRefusal(entry.audience, at: managedEnvironment).text + otherText,
+                app: managedEnvironment.appEnvironment.app,
+                environment: managedEnvironment.appEnvironment.environment
+            )
+        )
+    }
+
+    private func makeUnreadableEntryRefusal(_ audience: String, at managedEnvironment: ManagedEnvironment)
+        -> ChannelRefusal
+    {
         let appEnvironment = managedEnvironment.appEnvironment
         return ChannelRefusal(
             text:
                 "the register of channels in Redis has an entry that cannot be read: field a:\(audience) of "
                 + "{channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade "
                 + "this one. Otherwise remove this field and the field t: together. The register is then restored from "
-                + topic.name,
+                + "\(topic.name). If the entry returns, first write a tombstone there for the key "
+                + "\(appEnvironment.app)/\(appEnvironment.environment)/\(audience)",
             untilMilliseconds: nowMilliseconds,
             isTransient: false
         )
@@ -89,26 +106,18 @@ extension ChannelKeeper {
     /// Restores each of these registers that is incomplete: copies its entries from `causeway.channels`, and writes
     /// the channels into the audiences' records, where admission reads them. Several processes may restore at the
     /// same time.
-    ///
-    /// - Throws: also if the newest record of a channel cannot be read. Then the register has the other channels, but
-    ///   stays incomplete. Otherwise the audience would get another channel, to which no phone is subscribed.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
         attemptsMax: Int = ChannelKeeper.restorationAttemptsMax
     ) throws(ChannelRefusal) {
         var restorationTokens = try beginRestorations(of: managedEnvironments)
-        for _ in 0..<attemptsMax {
-            let dueTokens = restorationTokens.filter { unreadableRecordRefusal(of: $0.key) == nil }
-            guard !dueTokens.isEmpty else { break }
+        for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels()
-            for (appEnvironment, token) in dueTokens {
+            for (appEnvironment, token) in restorationTokens {
                 // If this call does not complete the register, the next pass of the outer loop reads the topic again.
                 try restore(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
-        }
-        for appEnvironment in restorationTokens.keys {
-            if let refusal = unreadableRecordRefusal(of: appEnvironment) { throw refusal }
         }
         guard restorationTokens.isEmpty else {
             throw ChannelRefusal(
@@ -123,33 +132,20 @@ extension ChannelKeeper {
         from publishedChannels: PublishedChannels,
         token: [UInt8]
     ) throws(ChannelRefusal) {
-        let entries = publishedChannels.entries.filter {
-            $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
-        }
-        let unreadableRecords = publishedChannels.unreadableRecords.filter { $0.concerns(appEnvironment) }
-        try convertRedisErrors { () throws(RedisError) in
-            _ = try register.restore(
-                entries,
-                appEnvironment,
-                token: token,
-                atMilliseconds: nowMilliseconds,
-                areComplete: unreadableRecords.isEmpty
+        let channels = publishedChannels.filtered(appEnvironment)
+        for record in channels.unreadableRecords {
+            report(
+                .failed(
+                    "\(topic.name) has a record that cannot be read: key \(record.key), partition \(record.partition), "
+                        + "offset \(record.offset)",
+                    app: appEnvironment.app,
+                    environment: appEnvironment.environment
+                )
             )
         }
-        guard let record = unreadableRecords.first else { return }
-        let otherRecords = unreadableRecords.count == 1 ? "" : " (and \(unreadableRecords.count - 1) others)"
-        unreadableRecordRefusals[appEnvironment] = ChannelRefusal(
-            text:
-                "the register of channels in Redis stays incomplete, because \(topic.name) has a record that cannot be "
-                + "read: key \(record.key), partition \(record.partition), offset \(record.offset)\(otherRecords). "
-                + "If a newer release wrote it, upgrade this one. Otherwise write a tombstone for the key",
-            untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
-        )
-    }
-
-    /// Why the register cannot be completed; nil if the topic should be read again.
-    private func unreadableRecordRefusal(of appEnvironment: AppEnvironment) -> ChannelRefusal? {
-        unreadableRecordRefusals[appEnvironment].flatMap { nowMilliseconds < $0.untilMilliseconds ? $0 : nil }
+        try convertRedisErrors { () throws(RedisError) in
+            _ = try register.restore(channels, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
+        }
     }
 
     /// Begins to restore each of these registers that is incomplete.

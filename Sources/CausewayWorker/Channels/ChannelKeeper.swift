@@ -63,8 +63,6 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
-    /// Why the last restoration of a register could not complete it. Until a refusal ends, the topic is not read again.
-    var unreadableRecordRefusals: [AppEnvironment: ChannelRefusal] = [:]
     /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
     /// further attempt to create the channel throws it.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
@@ -247,13 +245,14 @@ package actor ChannelKeeper {
     }
 
     /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
-    /// listed them.
+    /// listed them. If not even the channel of an entry can be read, it is recorded too. This has no effect: while this
+    /// lasts, a comparison deletes no such channel, and the next comparison then removes the record.
     private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal)
     {
         let content = try readCompleteRegister(managedEnvironment)
         guard content.intents.isEmpty else { return }
-        let ownChannels = Set(content.entries.map(\.channel))
+        let ownChannels = content.ownChannels
         try convertRedisErrors { () throws(RedisError) in
             try register.recordForeignChannels(
                 listedChannels.filter { !ownChannels.contains($0) && !content.foreignChannels.contains($0) },

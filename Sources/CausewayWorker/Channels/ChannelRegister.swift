@@ -31,8 +31,7 @@ final class ChannelRegister {
 
     private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Reads the whole hash at one moment. Of entries that it cannot read, it returns the audiences. It skips other
-    /// values that it cannot read. Another release may have written them.
+    /// Reads the whole hash at one moment. Skips intents that it cannot read: another release may have written them.
     func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegisterContent {
         var content = Reconciliation.RegisterContent()
         for (field, value) in try hashes.readHash(key(appEnvironment)) {
@@ -42,7 +41,7 @@ final class ChannelRegister {
                 if let entry = ChannelEntry(json: value) {
                     content.entries.append(entry)
                 } else {
-                    content.unreadableAudiences.append(name)
+                    content.unreadableEntries.append(UnreadableChannelEntry(audience: name, json: value))
                 }
             case UInt8(ascii: "i"):
                 if let intent = ChannelCreationIntent(json: value) { content.intents.append(intent) }
@@ -53,6 +52,7 @@ final class ChannelRegister {
             }
         }
         content.entries.sort { $0.audience < $1.audience }
+        content.unreadableEntries.sort { $0.audience < $1.audience }
         content.intents.sort { ($0.createdAtMilliseconds, $0.identifier) < ($1.createdAtMilliseconds, $1.identifier) }
         return content
     }
@@ -186,32 +186,31 @@ final class ChannelRegister {
     }
 
     /// Adds the entries that the register lacks. Then writes the register's active channels, not those that are being
-    /// deleted, into the audiences' records, where admission reads them.
+    /// deleted, into the audiences' records, where admission reads them. A record that cannot be read becomes an entry
+    /// that cannot be read: so its audience gets no other channel, and a newer release can use the entry.
     ///
-    /// - Parameters:
-    ///   - token: the token from `beginRestoration`.
-    ///   - areComplete: whether these are all entries. If not, the register does not become complete.
-    /// - Returns: false if the entries are not complete. Also false if, since `beginRestoration`, Redis was emptied, a
-    ///   channel was deleted, or another process completed the restoration. `entries` may then be out of date.
+    /// - Parameter token: the token from `beginRestoration`.
+    /// - Returns: false if, since `beginRestoration`, Redis was emptied, a channel was deleted, or another process
+    ///   completed the restoration. `channels` may then be out of date.
     func restore(
-        _ entries: [ChannelEntry],
+        _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
         token: [UInt8],
-        atMilliseconds: Int64,
-        areComplete: Bool
+        atMilliseconds: Int64
     ) throws(RedisError) -> Bool {
-        for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
-            let fields = entries[start...].prefix(Self.entriesPerBatchMax)
-                .map { (fieldName("a", $0.audience), $0.json) }
+        let fields =
+            channels.entries.map { (field: fieldName("a", $0.audience), value: $0.json) }
+            + channels.unreadableRecords.map { (fieldName("a", $0.audience(in: appEnvironment)), $0.value) }
+        for start in stride(from: 0, to: fields.count, by: Self.entriesPerBatchMax) {
+            let batch = Array(fields[start...].prefix(Self.entriesPerBatchMax))
             guard
-                try hashes.addMissingFields(key(appEnvironment), fields, if: .init(Self.completenessField, token))
-                    != nil
+                try hashes.addMissingFields(key(appEnvironment), batch, if: .init(Self.completenessField, token)) != nil
             else {
                 return false
             }
         }
         // Admission must know the channels before the register counts as complete.
-        guard try announceActiveChannels(appEnvironment), areComplete else { return false }
+        guard try announceActiveChannels(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         return try hashes.addMissingFields(
             key(appEnvironment),

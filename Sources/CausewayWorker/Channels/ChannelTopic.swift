@@ -5,13 +5,23 @@ import Kafka
 struct PublishedChannels {
     /// A record that this release cannot read. It is the newest one of its key.
     struct UnreadableRecord: Equatable {
+        /// The maximum number of bytes of a value that are kept. A newer release's entry has fewer.
+        static let valueBytesMax = 16_384
+
         var key: String
+        var value: [UInt8]
         var partition: Int32
         var offset: Int64
 
         /// Whether the record is about a channel of this app in this environment.
-        func concerns(_ appEnvironment: AppEnvironment) -> Bool {
-            key.hasPrefix("\(appEnvironment.app)/\(appEnvironment.environment)/")
+        func concerns(_ appEnvironment: AppEnvironment) -> Bool { key.hasPrefix(Self.keyPrefix(appEnvironment)) }
+
+        func audience(in appEnvironment: AppEnvironment) -> String {
+            String(key.dropFirst(Self.keyPrefix(appEnvironment).count))
+        }
+
+        private static func keyPrefix(_ appEnvironment: AppEnvironment) -> String {
+            "\(appEnvironment.app)/\(appEnvironment.environment)/"
         }
     }
 
@@ -19,6 +29,16 @@ struct PublishedChannels {
     var entries: [ChannelEntry] = []
     /// An older entry of such a key is no substitute: its channel may be deleted, and the audience may have another.
     var unreadableRecords: [UnreadableRecord] = []
+
+    /// Returns what concerns one app in one environment.
+    func filtered(_ appEnvironment: AppEnvironment) -> PublishedChannels {
+        PublishedChannels(
+            entries: entries.filter {
+                $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
+            },
+            unreadableRecords: unreadableRecords.filter { $0.concerns(appEnvironment) }
+        )
+    }
 }
 
 /// The topic that announces channels to app servers (`causeway.channels`). The keeper restores Redis' register from
@@ -89,11 +109,14 @@ final class ChannelTopic {
                     guard let key = message.key.map({ Array($0) }) else { return }
                     let entry = message.value.flatMap { ChannelEntry(json: Array($0)) }
                     newestEntries[key] = entry
-                    let isUnreadable = message.value != nil && entry == nil
-                    unreadableRecords[key] =
-                        isUnreadable
-                        ? .init(key: String(decoding: key, as: UTF8.self), partition: partition, offset: message.offset)
-                        : nil
+                    unreadableRecords[key] = nil
+                    guard entry == nil, let value = message.value else { return }
+                    unreadableRecords[key] = .init(
+                        key: String(decoding: key, as: UTF8.self),
+                        value: Array(value.prefix(PublishedChannels.UnreadableRecord.valueBytesMax)),
+                        partition: partition,
+                        offset: message.offset
+                    )
                 }
             )
             guard unreadOffset == nil else {

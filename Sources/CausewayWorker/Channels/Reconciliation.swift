@@ -10,8 +10,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
     package struct RegisterContent: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
-        /// The audiences whose entries this release cannot read.
-        package var unreadableAudiences: [String] = []
+        /// The entries that this release cannot read.
+        package var unreadableEntries: [UnreadableChannelEntry] = []
         package var intents: [ChannelCreationIntent] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
@@ -22,6 +22,9 @@ package struct Reconciliation: Equatable, Sendable {
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
+
+        /// The channels that entries name.
+        var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
         /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
         /// register since. Intents younger than ``Reconciliation/clockSkewMillisecondsMax`` do not count: APNs may
@@ -44,6 +47,9 @@ package struct Reconciliation: Equatable, Sendable {
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
+    /// Channels that are recorded as foreign, although entries name them. The entry of such a channel could not be read
+    /// when the channel was recorded.
+    package var ownChannelsRecordedAsForeign: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
     /// Entries that must be written to the topic, because the topic does not have their present form.
@@ -56,6 +62,9 @@ package struct Reconciliation: Equatable, Sendable {
     /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
     /// channel. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
+    /// Whether not even the channel of some entry can be read, so that an unknown channel may belong to this entry. A
+    /// later reconciliation then decides about the unknown channels.
+    package var hasUnreadableChannel = false
 
     /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost only if it was
     /// created more than this time before the worker asked for the list. Otherwise a channel that is newer than the
@@ -89,21 +98,21 @@ package struct Reconciliation: Equatable, Sendable {
                 unpublishedEntries.append(entry)
             }
         }
-        let ownChannels = Set(content.entries.map(\.channel))
+        let ownChannels = content.ownChannels
         let unrecordedChannels = listedChannels.filter {
             !ownChannels.contains($0) && !content.foreignChannels.contains($0)
         }
         possiblyForeignChannels = listedChannels.filter {
             !ownChannels.contains($0) && content.foreignChannels.contains($0)
         }
-        if deletesUnknown {
+        ownChannelsRecordedAsForeign = ownChannels.intersection(content.foreignChannels).sorted()
+        hasUnreadableChannel = content.unreadableEntries.contains { $0.channel == nil }
+        hasCreationUnderWay = content.intents.contains(where: isUnderWay)
+        if deletesUnknown, !hasUnreadableChannel {
             channelsToDelete = possiblyForeignChannels
             possiblyForeignChannels = []
         }
-        guard !content.intents.contains(where: isUnderWay) else {
-            hasCreationUnderWay = true
-            return
-        }
+        guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
             channelsToDelete += unrecordedChannels
             // APNs may still carry out the request of a younger intent, unless each intent has its channel.

@@ -99,17 +99,19 @@ struct ListChannelsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.withKeeper("list") { keeper, appEnvironment in
-            let entries = try await keeper.readEntries(appEnvironment)
-            for entry in entries {
+            let content = try await keeper.readRegister(appEnvironment)
+            for entry in content.entries {
                 StandardStreams.printOutput(
                     json ? String(decoding: entry.topicValue, as: UTF8.self) : ChannelText.line(entry)
                 )
             }
             if !json {
+                let channelCount = content.entries.count + content.unreadableEntries.count
                 StandardStreams.printOutput(
-                    "\(appEnvironment.app) has \(entries.count) of at most \(Limits.channelsPerAppMax) channels in \(appEnvironment.environment)"
+                    "\(appEnvironment.app) has \(channelCount) of at most \(Limits.channelsPerAppMax) channels in \(appEnvironment.environment)"
                 )
             }
+            if !content.unreadableEntries.isEmpty { throw ExitCode.failure }
         }
     }
 }
@@ -210,6 +212,12 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
             )
             if reconciliation.hasCreationUnderWay {
                 StandardStreams.printError("channels are being created: unknown ones are left. Run it again later")
+                throw ExitCode.failure
+            }
+            if reconciliation.hasUnreadableChannel {
+                StandardStreams.printError(
+                    "the channel of an entry cannot be read: unknown ones are left. Correct the entry, and run it again"
+                )
                 throw ExitCode.failure
             }
         }

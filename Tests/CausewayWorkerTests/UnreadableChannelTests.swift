@@ -1,0 +1,117 @@
+import APNsSimulator
+import RedisTestbed
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+
+/// An entry of the register, or a record of the topic, that this release cannot read concerns only its audience.
+@Suite(.ownThread) struct UnreadableChannelTests {
+    private static let audience = "final"
+    private static let appEnvironment = ChannelKeeperFixture.appEnvironment
+
+    @Test func `No channel is created for an audience whose entry cannot be read`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            fixture.setEntry(of: Self.audience, to: "?")
+            let error = await #expect(throws: ChannelRefusal.self) {
+                try await worker.create(Self.audience, Self.appEnvironment)
+            }
+            let text = error?.text ?? ""
+            #expect(text.contains("a:final") && text.contains("cannot be read"), "\(text)")
+            #expect(try await fixture.simulator.statistics().managementRequests == 0)
+            // The others get their channels.
+            _ = try await worker.create("semifinal", Self.appEnvironment)
+        }
+    }
+
+    /// The newest record of one audience cannot be read. An older record is no substitute: it may name a channel that
+    /// was deleted or replaced since. (R32)
+    @Test func `After a loss of Redis, only the audience whose record cannot be read gets no channel`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            _ = try await worker.create(Self.audience, Self.appEnvironment)
+            let otherEntry = try await worker.create("other", Self.appEnvironment)
+            try fixture.publishUnreadable("?", for: Self.audience)
+            fixture.server.command("FLUSHALL")
+            let error = await #expect(throws: ChannelRefusal.self) {
+                try await worker.create(Self.audience, Self.appEnvironment)
+            }
+            #expect(
+                error?.text.contains("\(Self.appEnvironment.app)/production/final") == true,
+                "\(String(describing: error))"
+            )
+            #expect(try await worker.create("other", Self.appEnvironment) == otherEntry)
+            _ = try await worker.create("semifinal", Self.appEnvironment)
+            #expect(try await worker.delete("other", Self.appEnvironment) == otherEntry)
+        }
+    }
+
+    /// A newer release's record has a state that this release does not know.
+    @Test func `A record that a newer release can read is kept for it, byte by byte`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let newerText = String(decoding: entry.topicValue, as: UTF8.self)
+                .replacing(#""state":"active""#, with: #""state":"paused""#)
+            try fixture.publishUnreadable(newerText, for: Self.audience)
+            fixture.server.command("FLUSHALL")
+            let content = try await worker.readRegister(Self.appEnvironment)
+            #expect(content.isComplete && content.entries.isEmpty)
+            #expect(content.unreadableEntries == [.init(audience: Self.audience, channel: entry.channel)])
+            let values = fixture.server.command("HGET", ChannelKeeperFixture.registerKey, "a:\(Self.audience)")
+            #expect(values == [newerText])
+        }
+    }
+
+    // MARK: - Comparisons with APNs' list
+
+    /// An old intent is left, so a listed channel that no entry names would count as left behind.
+    @Test(arguments: [true, false])
+    func `A comparison does not delete the channel of an entry that cannot be read`(isChannelReadable: Bool)
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let dueEntry = try await worker.create("semifinal", Self.appEnvironment)
+            try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
+            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
+            let intentText = String(decoding: intent.json, as: UTF8.self)
+            fixture.server.command("HSET", ChannelKeeperFixture.registerKey, "i:1", intentText)
+            fixture.setEntry(of: Self.audience, to: isChannelReadable ? #"{"channel":"\#(entry.channel)"}"# : "?")
+            let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
+            #expect(reconciliation.hasUnreadableChannel == !isChannelReadable)
+            // The deletion of the other channel was due.
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
+            let content = try await worker.readRegister(Self.appEnvironment)
+            #expect(content.intents == (isChannelReadable ? [] : [intent]))
+        }
+    }
+
+    /// While the entry cannot be read, a creation records its channel as another program's.
+    @Test func `A channel that was recorded as foreign is ours again when its entry can be read`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            fixture.setEntry(of: Self.audience, to: "?")
+            _ = try await worker.create("semifinal", Self.appEnvironment)
+            fixture.setEntry(of: Self.audience, to: String(decoding: entry.json, as: UTF8.self))
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
+            #expect(try await fixture.channelsAtAPNs().contains(entry.channel))
+            #expect(try await worker.readRegister(Self.appEnvironment).foreignChannels.isEmpty)
+        }
+    }
+
+    @Test func `A creation does not record the channel of an unreadable entry as foreign if it can be read`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            fixture.setEntry(of: Self.audience, to: #"{"channel":"\#(entry.channel)"}"#)
+            _ = try await worker.create("semifinal", Self.appEnvironment)
+            #expect(try await worker.readRegister(Self.appEnvironment).foreignChannels.isEmpty)
+        }
+    }
+}
