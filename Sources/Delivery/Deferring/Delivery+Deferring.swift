@@ -266,7 +266,7 @@ extension Delivery {
             if pools.isBlocked(poolKey), !isStoreSilent {
                 if reviewActivitiesAwaitingCredit(poolKey, now: now) { hasDeferred = true }
                 // A pool whose pushes were just deferred is too slow, although nothing waits for it now.
-                if !hasDeferred { pools.unblockIfIdle(poolKey, now: now) }
+                if !hasDeferred { pools.unblockIfIdle(poolKey) }
             }
             // While a production pool is blocked, activities of unknown environment wait for a separate kind of
             // credit. Usually a waiting activity begins when another activity returns its credit. If no activity has

@@ -231,11 +231,12 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Ends the block of a pool for which nothing waits any longer, if responses came since the span began. A review may
-    /// have finished the last waiting pushes, and no further review runs while nothing waits for any pool.
-    func unblockIfIdle(_ poolKey: PoolKey, now: Moment) {
+    /// Ends the block of a pool for which nothing waits any longer, if responses came during this span of measurement or
+    /// the one before. A review may have finished the last waiting pushes, and no further review runs while nothing waits
+    /// for any pool.
+    func unblockIfIdle(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
-        poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse(now: now)
+        poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 

@@ -3,7 +3,8 @@
 /// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `measuredMillisecondsMin`.
 /// The span begins while pushes wait, because a pool without work gets no responses although it is not slow. A pool is
 /// blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when
-/// responses come fast enough again. It also ends when no push waits any longer and responses came during the span.
+/// responses come fast enough again. It also ends when no push waits any longer and responses came during the span, or
+/// during the one before.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
@@ -49,11 +50,10 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
     }
 
-    /// Ends the block and the span if responses came during the span. Called when no push waits. If the span has begun
-    /// just now, the former span counts: the same review has ended it.
-    mutating func unblockIfAnyResponse(now: Moment) {
-        let hasJustBegun = measurementBeginMilliseconds == now.monotonicMilliseconds
-        guard responseCount > 0 || hasJustBegun && formerResponseCount > 0 else { return }
+    /// Ends the block and the span if responses came during this span or the one before. Called when no push waits. The
+    /// span may have begun only just before the last push left, because each review ends a span that is long enough.
+    mutating func unblockIfAnyResponse() {
+        guard responseCount > 0 || formerResponseCount > 0 else { return }
         isBlocked = false
         measurementBeginMilliseconds = .max
     }

@@ -76,8 +76,9 @@ extension DeferralTests {
         #expect(!recovered)
     }
 
-    /// In the second case, the last waiting pushes expire in the review that ends the span of measurement.
-    @Test(arguments: [18, 19])
+    /// In the second case, the last waiting pushes expire in the review that ends the span of measurement; in the third
+    /// case, in a later review.
+    @Test(arguments: [18, 19, 20])
     func `The block of an idle pool ends even if a span of measurement has just ended`(second: Int64) throws {
         let core = try Self.makeCoreWithSlowPool()
         let expiration = #""expiration":\#(CoreHarness.startSeconds + second),"#
@@ -86,7 +87,7 @@ extension DeferralTests {
         core.push()
         core.respond(.accepted)
         let recoveredEarly = core.delivery.takePoolRecovery()
-        core.elapseInSteps(9_500)
+        core.elapseInSteps((second - 18) * 1_000 + 8_500)
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 19)
         let recovered = core.delivery.takePoolRecovery()
         #expect(!recoveredEarly && recovered)
