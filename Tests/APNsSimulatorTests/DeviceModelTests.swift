@@ -290,6 +290,18 @@ import Testing
         #expect(try phone.push(Step()) == (.success, .shown))
     }
 
+    @Test func `If there are too few tokens for a phone, it is not installed`() throws {
+        var phone = try ModelledPhone()
+        phone.model.tokens.tokensMax = phone.model.tokens.entries.count
+        func install() throws(DeviceModel.Fault) {
+            try phone.model.install(app: "app", device: "other", nowMilliseconds: Self.startSeconds * 1_000)
+        }
+        #expect(throws: DeviceModel.Fault.tooMany("tokens")) { try install() }
+        phone.model.tokens.tokensMax += 1
+        try install()
+        #expect(try !phone.model.startToken(device: "other", attributesType: "Match", app: "app").isEmpty)
+    }
+
     @Test func `Uninstalled apps are unregistered`() throws {
         var phone = try ModelledPhone()
         try phone.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.startSeconds * 1_000)

@@ -106,6 +106,8 @@ extension DeviceModel {
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: device)
         guard phonesByDevice[key] == nil else { throw .deviceExists(device) }
         guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
+        // Otherwise a phone without some of its tokens would stay.
+        guard tokens.hasRoom(for: apps[appIndex].typeIndices.count) else { throw .tooMany("tokens") }
         let index = phones.count
         let ownEnvironment = environment ?? self.environment
         phones.append(

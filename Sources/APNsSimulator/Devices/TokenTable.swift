@@ -49,6 +49,9 @@ struct TokenTable {
         self.random = random
     }
 
+    /// Whether the table has room for this many more tokens.
+    func hasRoom(for count: Int) -> Bool { count <= tokensMax - entries.count }
+
     /// Creates a random token for an owner. Returns its index; nil if the table is full.
     mutating func issue(to owner: Owner, appIndex: Int, state: State = .live) -> Int? {
         guard entries.count < tokensMax else { return nil }
