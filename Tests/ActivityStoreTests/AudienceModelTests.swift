@@ -63,6 +63,31 @@ import Testing
         #expect(AudienceScene.bounds(&model).count <= 4)
     }
 
+    /// The keeper of channels sets the expiry of the record each time it announces a channel, and not when it withdraws
+    /// one.
+    @Test(arguments: [true, false])
+    func `A record expires 25 hours after its last change, the announcement of a channel included`(isAnnounced: Bool)
+        throws
+    {
+        let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        let channel = AudienceChannel(environment: .production, storage: .none, identifier: identifier)
+        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        func setChannel(_ channel: AudienceChannel?) {
+            model.setChannel(channel, in: .production, of: AudienceScene.audience, app: AudienceScene.app)
+        }
+        let claim = AudienceScene.call(.claim(try #require(SegmentRange(index: 0, rangeCount: 1)), claim: 1))
+        let checkpoint = AudienceScene.call(
+            .checkpoint(try #require(SegmentRange(index: 0, rangeCount: 1)), claim: 1, text: [])
+        )
+        setChannel(channel)
+        _ = model.perform(claim)
+        model.nowMilliseconds += 24 * 3_600_000
+        setChannel(isAnnounced ? channel : nil)
+        model.nowMilliseconds += 24 * 3_600_000
+        // Without a claim, the record has expired.
+        #expect(model.perform(checkpoint).verdict == (isAnnounced ? .settled : .lost))
+    }
+
     @Test func `A segment is forgotten 25 hours after its last join, and not before`() {
         var random = SplitMix64(seed: 9)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)

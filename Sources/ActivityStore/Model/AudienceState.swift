@@ -78,10 +78,12 @@ package struct AudienceState: Sendable {
         }
     }
 
-    /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one.
+    /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one. A removal does not
+    /// renew the record's expiry.
     mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds: Int64) {
+        expire(nowMilliseconds: nowMilliseconds)
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
-        if expiresAtMilliseconds == nil { renewExpiry(nowMilliseconds) }
+        if channel != nil { renewExpiry(nowMilliseconds) }
     }
 
     private mutating func renewExpiry(_ nowMilliseconds: Int64) {

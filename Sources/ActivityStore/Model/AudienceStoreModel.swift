@@ -59,7 +59,9 @@ public struct AudienceStoreModel: Sendable {
         app: [UInt8]
     ) {
         let key = AudienceKey(app: app, audience: audience)
-        audiences[key, default: AudienceState()].setChannel(channel, in: environment, nowMilliseconds: nowMilliseconds)
+        var state = audiences[key] ?? AudienceState()
+        state.setChannel(channel, in: environment, nowMilliseconds: nowMilliseconds)
+        audiences[key] = state.expiresAtMilliseconds == nil ? nil : state
     }
 
     /// Deletes everything, as `FLUSHALL` does.
