@@ -90,7 +90,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         await simulator.stop()
     }
 
-    /// Makes a keeper whose register is complete.
+    /// Makes a keeper whose registry is complete.
     func makeKeeper() async throws -> ChannelKeeper {
         let keeper = try #require(try ChannelKeeper.make(configuration, report: { _ in }))
         _ = try await keeper.readEntries(Self.appEnvironment)
@@ -104,7 +104,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         }
     }
 
-    /// Writes a value into the register as an audience's entry. This release cannot read `?`.
+    /// Writes a value into the registry as an audience's entry. This release cannot read `?`.
     func setEntry(of audience: String, to value: String) {
         server.command("HSET", Self.registerKey, "a:\(audience)", value)
     }
@@ -151,23 +151,23 @@ extension ChannelKeeper {
     var managedEnvironment: ManagedEnvironment { managedEnvironments[0] }
 
     func readEntries(_ appEnvironment: AppEnvironment) throws -> [ChannelEntry] {
-        try readRegister(appEnvironment).entries
+        try readRegistry(appEnvironment).entries
     }
 
     func notePublishedIfUnchanged(_ entry: ChannelEntry) throws {
         var publishedEntry = entry
         publishedEntry.isPublished = true
-        try register.replaceIfUnchanged(entry, with: publishedEntry)
+        try registry.replaceIfUnchanged(entry, with: publishedEntry)
     }
 
-    func withdrawAnnouncement(_ entry: ChannelEntry) throws { try register.withdrawAnnouncement(entry) }
+    func withdrawAnnouncement(_ entry: ChannelEntry) throws { try registry.withdrawAnnouncement(entry) }
 
-    /// Changes an entry of the register, as another worker would.
+    /// Changes an entry of the registry, as another worker would.
     @discardableResult
     func change(_ entry: ChannelEntry, _ body: @Sendable (inout ChannelEntry) -> Void) throws -> ChannelEntry {
         var newEntry = entry
         body(&newEntry)
-        try #require(try register.replaceIfUnchanged(entry, with: newEntry))
+        try #require(try registry.replaceIfUnchanged(entry, with: newEntry))
         return newEntry
     }
 }

@@ -5,16 +5,16 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Several keepers that change the channels of one register at the same time.
+/// Several keepers that change the channels of one registry at the same time.
 @Suite(.ownThread) struct ChannelKeeperTests {
     private static let audience = "final"
     private static let appEnvironment = ChannelKeeperFixture.appEnvironment
 
     // MARK: - Publishing
 
-    /// The first worker has read the register, and waits for APNs to delete another channel. Meanwhile a start cancels
+    /// The first worker has read the registry, and waits for APNs to delete another channel. Meanwhile a start cancels
     /// the planned deletion. If the topic kept the plan, it would return after a loss of Redis.
-    @Test func `A worker does not publish a plan that another worker has cancelled since it read the register`()
+    @Test func `A worker does not publish a plan that another worker has cancelled since it read the registry`()
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// The record of the older entry reaches the topic after another worker has published the newer entry, and before or
-    /// after that worker notes so in the register.
+    /// after that worker notes so in the registry.
     @Test(arguments: [true, nil])
     func `An entry that reaches the topic after a newer one of another worker is replaced there, and not announced`(
         isPublished: Bool?
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// Only the topic knows the channel then.
-    @Test func `An entry that is published when Redis has lost the register stays in the topic`() async throws {
+    @Test func `An entry that is published when Redis has lost the registry stays in the topic`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// How the keeper restores Redis' register of channels from `causeway.channels`. (R32)
+/// How the keeper restores Redis' registry of channels from `causeway.channels`. (R32)
 @Suite(.ownThread) struct ChannelRestorationTests {
     private static let appEnvironment = AppEnvironment(app: "com.example.ride", environment: "production")
 
@@ -77,8 +77,8 @@ import Testing
         #expect(channels == [entry.channel])
     }
 
-    private static func readRegisterAsIs(by keeper: isolated ChannelKeeper) throws -> [ChannelEntry] {
-        try keeper.readRegisterAsIs(keeper.managedEnvironments[0]).entries
+    private static func readRegistryAsIs(by keeper: isolated ChannelKeeper) throws -> [ChannelEntry] {
+        try keeper.readRegistryAsIs(keeper.managedEnvironments[0]).entries
     }
 
     // MARK: - Changes by another worker
@@ -98,12 +98,12 @@ import Testing
         let newerEntry = Self.makeEntry("final", channel: "bmV3ZXItY2hhbm5lbA==")
         try await Self.add(newerEntry, by: keeper)
         try? await Self.make(change, of: readEntry, by: keeper)
-        let entries = try await Self.readRegisterAsIs(by: keeper)
+        let entries = try await Self.readRegistryAsIs(by: keeper)
         #expect(entries == [newerEntry])
     }
 
     private static func add(_ entry: ChannelEntry, by keeper: isolated ChannelKeeper) throws {
-        try #require(try keeper.register.addIfAbsent(entry))
+        try #require(try keeper.registry.addIfAbsent(entry))
     }
 
     private static func make(_ change: StaleChange, of entry: ChannelEntry, by keeper: isolated ChannelKeeper)

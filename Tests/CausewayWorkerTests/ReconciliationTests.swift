@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// ``Reconciliation`` compares APNs' list of channels with the register, and decides which channels to delete. The
+/// ``Reconciliation`` compares APNs' list of channels with the registry, and decides which channels to delete. The
 /// tests need neither APNs nor Redis.
 struct ReconciliationTests {
     private static let nowMilliseconds: Int64 = 1_790_000_000_000
@@ -38,7 +38,7 @@ struct ReconciliationTests {
         isUnderWay: Bool = false,
         deletesUnknown: Bool = false
     ) -> Reconciliation {
-        var content = Reconciliation.RegisterContent()
+        var content = Reconciliation.RegistryContent()
         (content.entries, content.intents, content.foreignChannels) = (entries, intents, foreign)
         content.unreadableEntries = unreadable
         return Reconciliation(
@@ -172,7 +172,7 @@ struct ReconciliationTests {
     }
 
     @Test func `An intent needs one comparison that came a minute after it or later`() {
-        var content = Reconciliation.RegisterContent()
+        var content = Reconciliation.RegistryContent()
         content.intents = [Self.intent(1)]
         let createdAtMilliseconds = Self.intent(1).createdAtMilliseconds
         #expect(!content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 59_999))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// An entry of the register, or a record of the topic, that this release cannot read concerns only its audience.
+/// An entry of the registry, or a record of the topic, that this release cannot read concerns only its audience.
 @Suite(.ownThread) struct UnreadableChannelTests {
     private static let audience = "final"
     private static let appEnvironment = ChannelKeeperFixture.appEnvironment
@@ -56,7 +56,7 @@ import Testing
                 .replacing(#""state":"active""#, with: #""state":"paused""#)
             try fixture.publishUnreadable(newerText, for: Self.audience)
             fixture.server.command("FLUSHALL")
-            let content = try await worker.readRegister(Self.appEnvironment)
+            let content = try await worker.readRegistry(Self.appEnvironment)
             #expect(content.isComplete && content.entries.isEmpty)
             #expect(content.unreadableEntries == [.init(audience: Self.audience, channel: entry.channel)])
             let values = fixture.server.command("HGET", ChannelKeeperFixture.registerKey, "a:\(Self.audience)")
@@ -84,7 +84,7 @@ import Testing
             #expect(reconciliation.hasUnreadableChannel == !isChannelReadable)
             // The deletion of the other channel was due.
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
-            let content = try await worker.readRegister(Self.appEnvironment)
+            let content = try await worker.readRegistry(Self.appEnvironment)
             #expect(content.intents == (isChannelReadable ? [] : [intent]))
         }
     }
@@ -99,7 +99,7 @@ import Testing
             fixture.setEntry(of: Self.audience, to: String(decoding: entry.json, as: UTF8.self))
             _ = try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
             #expect(try await fixture.channelsAtAPNs().contains(entry.channel))
-            #expect(try await worker.readRegister(Self.appEnvironment).foreignChannels.isEmpty)
+            #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
         }
     }
 
@@ -111,7 +111,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             fixture.setEntry(of: Self.audience, to: #"{"channel":"\#(entry.channel)"}"#)
             _ = try await worker.create("semifinal", Self.appEnvironment)
-            #expect(try await worker.readRegister(Self.appEnvironment).foreignChannels.isEmpty)
+            #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
         }
     }
 }

@@ -25,13 +25,13 @@ struct ChannelWorkerTests {
         return command
     }
 
-    /// Returns the audience's channel in the register, which is in Redis.
+    /// Returns the audience's channel in the registry, which is in Redis.
     private func registeredChannel(_ scene: ChannelScene) throws -> String? {
         try scene.run("list").outputLines.first { $0.hasPrefix("\(Self.audience) ") }
             .map { String($0.split(separator: " ")[1]) }
     }
 
-    /// Waits until the worker has compared the register with APNs' list, as one of the workers does once a day.
+    /// Waits until the worker has compared the registry with APNs' list, as one of the workers does once a day.
     private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreignChannel: String) throws {
         let key = "{channels:\(ChannelScene.app):production}"
         try scene.await("the foreign channel is noted") {
@@ -79,7 +79,7 @@ struct ChannelWorkerTests {
             environment: Self.longRequestTimeout
         )
         try scene.send(command(2))
-        let ownChannel = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        let ownChannel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         #expect(ownChannel != orphanChannel)
         #expect(try Set(scene.channelIdentifiers()) == [foreignChannel, orphanChannel, ownChannel])
         // On a slow machine the second command may have been sent without the channel, so the test sends
@@ -102,7 +102,7 @@ struct ChannelWorkerTests {
         #expect(successor.terminate() == 0)
     }
 
-    /// After an interrupted attempt, a worker soon compares the register with APNs' list. A channel that another
+    /// After an interrupted attempt, a worker soon compares the registry with APNs' list. A channel that another
     /// program creates before this comparison would count as ours. In the test, the daily comparison was three minutes
     /// ago, and the attempt began two minutes ago.
     @Test func `A channel that an interrupted attempt left is deleted before the next daily reconciliation`() throws {
@@ -122,7 +122,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The worker dies when the channel is in the register but not yet in the topic `causeway.channels`. No channel is
+    /// The worker dies when the channel is in the registry but not yet in the topic `causeway.channels`. No channel is
     /// lost, and none is created twice.
     @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
@@ -137,7 +137,7 @@ struct ChannelWorkerTests {
             try scene.channelIdentifiers().first { $0 != foreignChannel }
         }
         try scene.broker.takeDown()
-        let recordedChannel = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        let recordedChannel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         worker.killAtOnce()
         try scene.stopDelayingResponses()
         try scene.broker.bringUp()
@@ -157,7 +157,7 @@ struct ChannelWorkerTests {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
         try scene.send(command(1))
-        let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        let channel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         let expirationSeconds = Int(Date().timeIntervalSince1970) + 20
         try scene.send(command(2, "end", expirationSeconds: expirationSeconds))
         try scene.await("the end on the channel") {
@@ -168,10 +168,10 @@ struct ChannelWorkerTests {
         #expect(try scene.channelIdentifiers() == [channel])
         try #require(Int(Date().timeIntervalSince1970) < expirationSeconds, "too slow to tell")
 
-        // The worker deletes the channel when it next checks the register.
+        // The worker deletes the channel when it next checks the registry.
         try scene.await("the channel is deleted") { try scene.channelIdentifiers().isEmpty ? true : nil }
         #expect(Int(Date().timeIntervalSince1970) >= expirationSeconds)
-        try scene.await("the register forgets the channel") { try registeredChannel(scene) == nil ? true : nil }
+        try scene.await("the registry forgets the channel") { try registeredChannel(scene) == nil ? true : nil }
         let reader = try TopicReader(scene.broker, topic: "causeway.channels")
         var records = try reader.read(3)
         // The worker may publish the planned deletion before it deletes the channel.
@@ -187,7 +187,7 @@ struct ChannelWorkerTests {
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "10", "CHANNELS_STORAGE": "none",
         ])
         try scene.send(command(1))
-        let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        let channel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         let ended = Date()
         try scene.send(command(2, "end"))
         try scene.await("the deletion is planned") {
@@ -205,7 +205,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The test removes the planned deletion from the register. The register then looks as if the worker had
+    /// The test removes the planned deletion from the registry. The registry then looks as if the worker had
     /// died right after it admitted the end.
     @Test
     func
@@ -216,7 +216,7 @@ struct ChannelWorkerTests {
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         let (key, field) = ("{channels:\(ChannelScene.app):production}", "a:\(Self.audience)")
         try scene.send(command(1))
-        let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
+        let channel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         #expect(try scene.run("reconcile").exitCode == 0)
         #expect(try !scene.run("list").output.contains("deleted in "), "the audience has not ended")
         try scene.send(command(2, "end"))
@@ -250,7 +250,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// Two channels of the register are due to be deleted. The id of the first one is not Base64, so APNs always
+    /// Two channels of the registry are due to be deleted. The id of the first one is not Base64, so APNs always
     /// refuses this deletion.
     @Test
     func

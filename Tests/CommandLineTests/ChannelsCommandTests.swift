@@ -30,7 +30,7 @@ import Testing
         #expect(try topic.read(2).map { $0.value.isEmpty } == [false, true])
     }
 
-    @Test func `No Kafka: a list whose register must be restored names the address and the cause`() throws {
+    @Test func `No Kafka: a list whose registry must be restored names the address and the cause`() throws {
         let scene = try ChannelScene()
         let run = try ProgramRun.run(
             scene.process(["list"], environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"])
@@ -41,7 +41,7 @@ import Testing
         #expect(
             line.wholeMatch(
                 of: Regex {
-                    "causeway channels list: the register of channels in Redis is not complete, and the channels cannot "
+                    "causeway channels list: the registry of channels in Redis is not complete, and the channels cannot "
                     "be read from Kafka: "
                     end
                 }
@@ -70,7 +70,7 @@ import Testing
         )
     }
 
-    /// The process is killed after APNs has created the channel and before the register has it.
+    /// The process is killed after APNs has created the channel and before the registry has it.
     @Test func `A reconciliation deletes a channel that a kill left without an owner, and no other program's channel`()
         throws
     {
@@ -109,7 +109,7 @@ import Testing
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "final,semi*"])
         let key = "{channels:\(ChannelScene.app):production}"
-        try eventually("a register that is restored: \(scene.log)") {
+        try eventually("a registry that is restored: \(scene.log)") {
             try scene.redis.ask("HEXISTS", key, "a:final") == "1"
         }
         let list = try scene.run("list")
@@ -117,7 +117,7 @@ import Testing
             list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(keptChannel) storage=newest active")
         )
         #expect(worker.terminate() == 0)
-        // Restoring the register neither creates nor deletes a channel.
+        // Restoring the registry neither creates nor deletes a channel.
         #expect(try scene.channelIdentifiers() == [keptChannel])
     }
 

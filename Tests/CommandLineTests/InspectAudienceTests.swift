@@ -142,7 +142,7 @@ private final class AudienceScene {
         throws
     {
         let url = try RedisURL("redis://127.0.0.1:\(port)")
-        try ChannelRegister(configuration: RedisConfiguration(url: url))
+        try ChannelRegistry(configuration: RedisConfiguration(url: url))
             .announce(
                 ChannelEntry(
                     app: Self.app,

@@ -98,7 +98,7 @@ struct ChannelAudienceTests {
         return try #require(object["channels"] as? [JSONObject])
     }
 
-    /// Redis loses the register of channels and the audience's channel. The worker must find the first
+    /// Redis loses the registry of channels and the audience's channel. The worker must find the first
     /// channel again, because the phones subscribe to no other.
     @Test(arguments: [false, true])
     func `The channel continues after Redis was emptied`(isReplaced: Bool) async throws {

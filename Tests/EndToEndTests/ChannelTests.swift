@@ -57,7 +57,7 @@ struct ChannelTests {
                 return try readChannels(run).first?.broadcasts ?? 0 > 0
             }
 
-            // At its start the worker compared the register with APNs' list, before the channel existed.
+            // At its start the worker compared the registry with APNs' list, before the channel existed.
             try run.await("the section of /statusz") {
                 try readChannelStatus(run).first?["reconciledSecondsAgo"] is NSNumber
             }

@@ -1,6 +1,6 @@
 import Documents
 
-/// A channel of an audience, as stored in Redis' register and in `causeway.channels`.
+/// A channel of an audience, as stored in Redis' registry and in `causeway.channels`.
 package struct ChannelEntry: Codable, Equatable, Sendable {
     package enum Storage: String, Codable, Sendable { case none, newest }
     package enum State: String, Codable, Sendable { case active, deleting }
@@ -18,7 +18,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// deletion is planned, or `causeway channels delete` deletes the channel now (`state` is then `deleting`).
     package var deleteAfterMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
-    /// Stored only in Redis' register. While `state` is `deleting`, this value says nothing about the deletion: the
+    /// Stored only in Redis' registry. While `state` is `deleting`, this value says nothing about the deletion: the
     /// topic may have the active entry, or no entry any more.
     package var isPublished: Bool?
 
@@ -74,7 +74,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 }
 
-/// An entry of the register that this release cannot read. A newer release may have written it.
+/// An entry of the registry that this release cannot read. A newer release may have written it.
 package struct UnreadableChannelEntry: Equatable, Sendable {
     package var audience: String
     /// The channel; nil if not even this can be read.

@@ -6,15 +6,15 @@ import Glibc
 package enum ChannelEvent: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// APNs no longer has a channel that the register lists for an audience. The keeper then tries to create another
+    /// APNs no longer has a channel that the registry lists for an audience. The keeper then tries to create another
     /// channel.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that Causeway did not create, as far as it knows.
     case unknownChannels(count: Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
-    /// The content of the register, which each worker reads in its periodic work.
-    case registerRead(app: String, environment: String, Reconciliation.RegisterContent)
+    /// The content of the registry, which each worker reads in its periodic work.
+    case registryRead(app: String, environment: String, Reconciliation.RegistryContent)
     /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channelCount: Int)
     /// An error. `app` and `environment` say where the error happened; nil means that it concerns all apps or

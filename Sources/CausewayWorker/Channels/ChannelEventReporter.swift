@@ -37,7 +37,7 @@ enum ChannelEventReporter {
                 $0.creationFailures += 1
                 $0.lastFailure = makeFailure("audience \(audience): \(text)")
             }
-        case .registerRead(let app, let environment, let content):
+        case .registryRead(let app, let environment, let content):
             changeCounts(app, environment) {
                 $0.audienceChannels = Int64(content.entries.count + content.unreadableEntries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
@@ -67,7 +67,7 @@ enum ChannelEventReporter {
 }
 
 extension ChannelStatus.Snapshot {
-    init(_ content: Reconciliation.RegisterContent, atMilliseconds: Int64) {
+    init(_ content: Reconciliation.RegistryContent, atMilliseconds: Int64) {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = content.reconciledAtMilliseconds
         let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfterMilliseconds != nil }

@@ -18,8 +18,8 @@ extension ChannelKeeper {
         return managedEnvironment
     }
 
-    /// Returns an audience's entry; nil if the register, restored if need be, has none. Throws if it cannot be read.
-    private func readEntryOfCompleteRegister(_ audience: String, at managedEnvironment: ManagedEnvironment)
+    /// Returns an audience's entry; nil if the registry, restored if need be, has none. Throws if it cannot be read.
+    private func readEntryOfCompleteRegistry(_ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal) -> ChannelEntry?
     {
         try restore([managedEnvironment])
@@ -27,23 +27,23 @@ extension ChannelKeeper {
     }
 
     /// Reads all entries, and reports those that cannot be read.
-    package func readRegister(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
-        -> Reconciliation.RegisterContent
+    package func readRegistry(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegistryContent
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        let content = try readCompleteRegister(managedEnvironment)
+        let content = try readCompleteRegistry(managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
         return content
     }
 
-    /// Returns an audience's channel, and whether APNs has it. Returns nil if the register has no channel of
+    /// Returns an audience's channel, and whether APNs has it. Returns nil if the registry has no channel of
     /// the audience.
     package func inspect(
         _ audience: String,
         _ appEnvironment: AppEnvironment
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        guard let entry = try readEntryOfCompleteRegister(audience, at: managedEnvironment) else { return nil }
+        guard let entry = try readEntryOfCompleteRegistry(audience, at: managedEnvironment) else { return nil }
         do throws(ChannelError) {
             _ = try await managedEnvironment.management.read(entry.channel)
             return (entry, true)
@@ -66,7 +66,7 @@ extension ChannelKeeper {
         -> ChannelEntry?
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        guard let entry = try readEntryOfCompleteRegister(audience, at: managedEnvironment) else { return nil }
+        guard let entry = try readEntryOfCompleteRegistry(audience, at: managedEnvironment) else { return nil }
         guard try await delete(entry, at: managedEnvironment) else {
             throw ChannelRefusal(
                 text: "another process has just changed the channel of \(audience); try again",
@@ -82,7 +82,7 @@ extension ChannelKeeper {
     ) async throws(ChannelRefusal) -> Reconciliation {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         let reconciliation = try await reconcile(managedEnvironment, deletesUnknown: deletesUnknown)
-        reportUnreadableEntries(of: try readRegisterAsIs(managedEnvironment), at: managedEnvironment)
+        reportUnreadableEntries(of: try readRegistryAsIs(managedEnvironment), at: managedEnvironment)
         return reconciliation
     }
 

@@ -48,7 +48,7 @@ extension ChannelKeeper {
         guard !managedEnvironments.isEmpty else { return nil }
         return ChannelKeeper(
             managedEnvironments: managedEnvironments,
-            register: try ChannelRegister(configuration: redis),
+            registry: try ChannelRegistry(configuration: redis),
             topic: ChannelTopic(
                 name: configuration.kafka.topics.channels,
                 producerProperties: try configuration.kafka.producerProperties,

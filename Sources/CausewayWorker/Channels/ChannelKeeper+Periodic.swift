@@ -5,23 +5,23 @@ import Redis
 /// APNs' list.
 extension ChannelKeeper {
     /// Deletes channels whose deletion is due, writes entries to `causeway.channels` that are not there yet, and
-    /// compares the register with APNs' list of channels if that is due. A lease in Redis makes sure that only one
+    /// compares the registry with APNs' list of channels if that is due. A lease in Redis makes sure that only one
     /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        // If channels are not in use, only report the register: write nothing to Redis and do not call APNs. Channels
-        // are not in use if the configuration gives no audience a channel, this process has never seen the register
-        // complete, and the register has no entry and no intent.
-        let uncheckedContent = try readRegisterAsIs(managedEnvironment)
+        // If channels are not in use, only report the registry: write nothing to Redis and do not call APNs. Channels
+        // are not in use if the configuration gives no audience a channel, this process has never seen the registry
+        // complete, and the registry has no entry and no intent.
+        let uncheckedContent = try readRegistryAsIs(managedEnvironment)
         guard
-            managedEnvironment.isConfigured || registersSeenComplete.contains(managedEnvironment.appEnvironment)
+            managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
                 || !uncheckedContent.entries.isEmpty
                 || !uncheckedContent.unreadableEntries.isEmpty
                 || !uncheckedContent.intents.isEmpty
-        else { return reportRegister(uncheckedContent, at: managedEnvironment) }
-        let content = try readAndReportRegister(of: managedEnvironment)
+        else { return reportRegistry(uncheckedContent, at: managedEnvironment) }
+        let content = try readAndReportRegistry(of: managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
-            try register.acquireLease(
+            try registry.acquireLease(
                 for: .maintenance,
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.maintenanceLeaseMilliseconds
@@ -36,7 +36,7 @@ extension ChannelKeeper {
             }
         }
         try await reconcileIfDue(managedEnvironment, content)
-        _ = try readAndReportRegister(of: managedEnvironment)
+        _ = try readAndReportRegistry(of: managedEnvironment)
         if let refusal { throw refusal }
     }
 
@@ -62,11 +62,11 @@ extension ChannelKeeper {
         return firstRefusal
     }
 
-    /// Compares the register with APNs' list once a day, and soon after an attempt to create a channel has left its
+    /// Compares the registry with APNs' list once a day, and soon after an attempt to create a channel has left its
     /// intent. If a service is down or a channel is being created, the next pass of the periodic work tries again.
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
-        _ content: Reconciliation.RegisterContent
+        _ content: Reconciliation.RegistryContent
     ) async throws(ChannelRefusal) {
         var lease = try acquireReconciliationLease(for: .dailyReconciliation, managedEnvironment)
         let isDaily = lease != nil
@@ -84,24 +84,24 @@ extension ChannelKeeper {
             guard !reconciliation.hasUnreadableChannel else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
-                guard isDaily, !hasCreationUnderWay else { return try register.releaseLease(lease) }
-                try register.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
+                guard isDaily, !hasCreationUnderWay else { return try registry.releaseLease(lease) }
+                try registry.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
             // After a transient error, end the lease, so that the next pass of the periodic work tries again.
             // After a lasting refusal, keep the lease: the next attempt comes when the lease expires. If Redis
             // is down, the lease cannot be ended, and expires too.
-            if error.isTransient { try? register.releaseLease(lease) }
+            if error.isTransient { try? registry.releaseLease(lease) }
             throw error
         }
     }
 
     private func acquireReconciliationLease(
-        for work: ChannelRegister.PeriodicWork,
+        for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment
     ) throws(ChannelRefusal) -> SharedHashes.Lease? {
         try convertRedisErrors { () throws(RedisError) in
-            try register.acquireLease(
+            try registry.acquireLease(
                 for: work,
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.reconciliationLeaseMilliseconds
@@ -109,17 +109,17 @@ extension ChannelKeeper {
         }
     }
 
-    private func readAndReportRegister(of managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
-        -> Reconciliation.RegisterContent
+    private func readAndReportRegistry(of managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegistryContent
     {
-        let content = try readCompleteRegister(managedEnvironment)
-        reportRegister(content, at: managedEnvironment)
+        let content = try readCompleteRegistry(managedEnvironment)
+        reportRegistry(content, at: managedEnvironment)
         return content
     }
 
-    private func reportRegister(_ content: Reconciliation.RegisterContent, at managedEnvironment: ManagedEnvironment) {
+    private func reportRegistry(_ content: Reconciliation.RegistryContent, at managedEnvironment: ManagedEnvironment) {
         report(
-            .registerRead(
+            .registryRead(
                 app: managedEnvironment.appEnvironment.app,
                 environment: managedEnvironment.appEnvironment.environment,
                 content
@@ -127,10 +127,10 @@ extension ChannelKeeper {
         )
     }
 
-    /// Compares APNs' list of channels with the register, and acts on the differences.
+    /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
     /// - Parameter onlyResolvesIntents: true: the comparison only looks for channels that failed attempts to create one
-    ///   may have left behind (their intents still exist), and changes no entry of the register. Such a comparison may
+    ///   may have left behind (their intents still exist), and changes no entry of the registry. Such a comparison may
     ///   come every minute, and just when APNs works badly.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
@@ -144,13 +144,13 @@ extension ChannelKeeper {
         } catch {
             throw makeRefusal(error)
         }
-        let content = try readCompleteRegister(managedEnvironment)
+        let content = try readCompleteRegistry(managedEnvironment)
         var identifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has
             // ended, its process has died, or Redis has lost the lease.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
-                try register.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
+                try registry.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
             if isLeased { identifiersUnderWay.insert(intent.identifier) }
         }
@@ -180,7 +180,7 @@ extension ChannelKeeper {
         // If nothing is decided about the unknown channels, do not record this comparison: it must be made again.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
-            try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
+            try registry.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
         }
         return reconciliation
     }
@@ -188,7 +188,7 @@ extension ChannelKeeper {
     /// - Returns: the first lasting refusal; nil if there was none.
     private func carryOut(
         _ reconciliation: Reconciliation,
-        content: Reconciliation.RegisterContent,
+        content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let channelsToDelete = reconciliation.channelsToDelete
@@ -200,7 +200,7 @@ extension ChannelKeeper {
             }
             try keeper.convertRedisErrors { () throws(RedisError) in
                 if content.foreignChannels.contains(channel) {
-                    try keeper.register.removeForeignChannels([channel], managedEnvironment.appEnvironment)
+                    try keeper.registry.removeForeignChannels([channel], managedEnvironment.appEnvironment)
                 }
             }
             keeper.report(
@@ -215,10 +215,10 @@ extension ChannelKeeper {
             // Keep the intents until all orphans are deleted, because an intent proves that Causeway may have
             // created an orphan.
             if orphanRefusal == nil {
-                try register.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
+                try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }
-            try register.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
-            try register.removeForeignChannels(
+            try registry.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
+            try registry.removeForeignChannels(
                 reconciliation.ownChannelsRecordedAsForeign,
                 managedEnvironment.appEnvironment
             )

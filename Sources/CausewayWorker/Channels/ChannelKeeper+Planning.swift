@@ -38,7 +38,7 @@ extension ChannelKeeper {
                     guard entry.state == .active else { return true }
                     return try planDeletionUnlessStarted(of: entry, afterMilliseconds: afterMilliseconds)
                 }
-                return try !register.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
+                return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
             guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)
@@ -51,17 +51,17 @@ extension ChannelKeeper {
     private func planDeletionUnlessStarted(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool
     {
         var presentEntry = entry
-        if try !register.isAudienceStarted(of: entry) {
+        if try !registry.isAudienceStarted(of: entry) {
             guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else {
                 return false
             }
             // A start may have been admitted since the check. Its request may have found no planned deletion to cancel,
             // so this call cancels the deletion. If this process dies before, `deleteUnlessStarted` cancels it.
-            guard try register.isAudienceStarted(of: entry) else { return true }
+            guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
         guard presentEntry.deleteAfterMilliseconds != nil else { return true }
-        return try register.replaceIfUnchanged(presentEntry, with: Self.makeUnplanned(presentEntry))
+        return try registry.replaceIfUnchanged(presentEntry, with: Self.makeUnplanned(presentEntry))
     }
 
     /// Deletes a channel whose deletion is due or has begun. Cancels a planned deletion instead if the audience has been
@@ -71,7 +71,7 @@ extension ChannelKeeper {
     {
         let isStarted = try convertRedisErrors { () throws(RedisError) in
             guard entry.state == .active else { return false }
-            return try register.isAudienceStarted(of: entry)
+            return try registry.isAudienceStarted(of: entry)
         }
         guard isStarted else {
             try await delete(entry, at: managedEnvironment)
@@ -93,7 +93,7 @@ extension ChannelKeeper {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         let activeEntry = Self.makeUnplanned(entry)
         let isChanged = try convertRedisErrors { () throws(RedisError) in
-            try register.replaceIfUnchanged(entry, with: activeEntry)
+            try registry.replaceIfUnchanged(entry, with: activeEntry)
         }
         return isChanged ? activeEntry : nil
     }
@@ -106,7 +106,7 @@ extension ChannelKeeper {
         guard entry.deleteAfterMilliseconds != afterMilliseconds else { return entry }
         var plannedEntry = entry
         (plannedEntry.deleteAfterMilliseconds, plannedEntry.isPublished) = (afterMilliseconds, nil)
-        return try register.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
+        return try registry.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
     }
 
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
@@ -116,8 +116,8 @@ extension ChannelKeeper {
     {
         try convertRedisErrors { () throws(RedisError) in
             // A channel that was created after the end stays: a later command or an operator has asked for it.
-            guard let end = try register.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,
-                let currentEntry = try register.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
+            guard let end = try registry.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,
+                let currentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
                 currentEntry.channel == entry.channel, currentEntry.state == .active,
                 currentEntry.deleteAfterMilliseconds == nil
             else { return }
@@ -132,8 +132,8 @@ extension ChannelKeeper {
             guard let plannedEntry else { return }
             // A start may have been admitted since the check. Its request may have found no planned deletion
             // to cancel, so this call cancels the deletion.
-            if try register.readAudienceEnd(of: entry) == nil {
-                try register.replaceIfUnchanged(plannedEntry, with: currentEntry)
+            if try registry.readAudienceEnd(of: entry) == nil {
+                try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
             }
         }
     }

@@ -3,15 +3,15 @@ import Redis
 
 /// How the keeper writes an entry to `causeway.channels` and to the audience's record.
 ///
-/// Neither write is one atomic step with the register, which decides. So a worker's write may arrive after another
-/// worker has changed the register and has written the change. Each worker therefore looks at the register after its
+/// Neither write is one atomic step with the registry, which decides. So a worker's write may arrive after another
+/// worker has changed the registry and has written the change. Each worker therefore looks at the registry after its
 /// last write, and writes again until both agree. A known gap: a worker that dies before it looks leaves its record in
 /// the topic. An announcement that stays is repaired when APNs refuses the next broadcast to its channel.
 extension ChannelKeeper {
-    /// How often one call writes the topic or an audience's record, because the register changes meanwhile (R4).
+    /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
     static let writesMax = 8
 
-    /// Publishes an entry of the register to the topic, unless the topic has it, and announces the channel in the
+    /// Publishes an entry of the registry to the topic, unless the topic has it, and announces the channel in the
     /// audience's record. If only the publication fails, reports the error and does not throw it.
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
@@ -27,7 +27,7 @@ extension ChannelKeeper {
         try repairTopic(after: entry, like: entry)
     }
 
-    /// Writes to the topic what the register says about an entry's audience, unless the topic has this already. If the
+    /// Writes to the topic what the registry says about an entry's audience, unless the topic has this already. If the
     /// topic cannot be written, reports the error: the periodic work publishes the entry again.
     ///
     /// - Parameters:
@@ -36,13 +36,13 @@ extension ChannelKeeper {
     func repairTopic(after writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(ChannelRefusal) {
         var writtenEntry = writtenEntry
         for _ in 0..<Self.writesMax {
-            let lookup = try convertRedisErrors { () throws(RedisError) in try register.lookUp(like: entry) }
-            // Without the register, only the topic knows the channel.
+            let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
+            // Without the registry, only the topic knows the channel.
             guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
             guard lookup.entry?.topicValue != writtenEntry?.topicValue else { return }
             if let presentEntry = lookup.entry {
                 let unpublishedEntry = try convertRedisErrors { () throws(RedisError) in
-                    try register.markUnpublished(presentEntry)
+                    try registry.markUnpublished(presentEntry)
                 }
                 // If the entry has just been changed, the next pass looks at it again.
                 guard let unpublishedEntry else { continue }
@@ -70,33 +70,33 @@ extension ChannelKeeper {
         }
     }
 
-    /// Notes in the register that the topic has an active entry.
+    /// Notes in the registry that the topic has an active entry.
     ///
-    /// - Returns: false if the register no longer has exactly this entry, or if the entry is being deleted.
+    /// - Returns: false if the registry no longer has exactly this entry, or if the entry is being deleted.
     private func notePublished(_ entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
         guard entry.state == .active else { return false }
         var publishedEntry = entry
         publishedEntry.isPublished = true
         return try convertRedisErrors { () throws(RedisError) in
-            try register.replaceIfUnchanged(entry, with: publishedEntry)
+            try registry.replaceIfUnchanged(entry, with: publishedEntry)
         }
     }
 
     /// Announces the channel of an entry in the audience's record, or the channel that the audience has got meanwhile.
     /// Withdraws the announcement if the audience has no active channel any more.
     ///
-    /// - Returns: the audience's present entry; nil if it has no active one, or if Redis has lost the register.
+    /// - Returns: the audience's present entry; nil if it has no active one, or if Redis has lost the registry.
     private func announce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
         var announcedEntry = entry
         for _ in 0..<Self.writesMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in
-                try register.announce(announcedEntry)
-                return try register.lookUp(like: entry)
+                try registry.announce(announcedEntry)
+                return try registry.lookUp(like: entry)
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isKnownToBeMissing {
                     try convertRedisErrors { () throws(RedisError) in
-                        try register.withdrawAnnouncement(announcedEntry)
+                        try registry.withdrawAnnouncement(announcedEntry)
                     }
                 }
                 return nil
@@ -109,16 +109,16 @@ extension ChannelKeeper {
 
     func makeChangingEntryRefusal(_ audience: String, _ action: String) -> ChannelRefusal {
         ChannelRefusal(
-            text: "the entry of \(audience) in the register of channels changes while it is \(action)",
+            text: "the entry of \(audience) in the registry of channels changes while it is \(action)",
             untilMilliseconds: nowMilliseconds
         )
     }
 
-    /// Publishes and announces an entry, unless another worker has changed it since the whole register was read. That
+    /// Publishes and announces an entry, unless another worker has changed it since the whole registry was read. That
     /// may be long ago, because deletions at APNs come in between.
     func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelRefusal) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
-            try register.readPresentEntry(like: entry)
+            try registry.readPresentEntry(like: entry)
         }
         if presentEntry == entry { try publishAndAnnounce(entry) }
     }

@@ -89,7 +89,7 @@ extension ChannelKeeper {
     }
 
     /// Repeats the periodic work until the task is cancelled. Checks about every second whether Redis has lost a
-    /// register; after a failed restoration, checks again in 5 s.
+    /// registry; after a failed restoration, checks again in 5 s.
     private func repeatPeriodicWork() async {
         var (maintenanceDue, restorationDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
@@ -106,10 +106,10 @@ extension ChannelKeeper {
         }
     }
 
-    /// Restores the registers (hashes in Redis) that Redis has lost, from the channels topic. Reports an error as
+    /// Restores the registries (hashes in Redis) that Redis has lost, from the channels topic. Reports an error as
     /// a ``ChannelEvent`` and does not throw it.
     ///
-    /// - Returns: whether all registers in use are complete now.
+    /// - Returns: whether all registries in use are complete now.
     private func restoreOrReport() -> Bool {
         do throws(ChannelRefusal) {
             try restoreLostRegisters()

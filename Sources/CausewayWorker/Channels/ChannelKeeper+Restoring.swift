@@ -1,21 +1,21 @@
 import Kafka
 import Redis
 
-/// Restores Redis' register of channels from `causeway.channels` after Redis has lost the register.
+/// Restores Redis' registry of channels from `causeway.channels` after Redis has lost the registry.
 ///
-/// The field `t:` of a register says that its entries are complete. Until a register is complete again, no
+/// The field `t:` of a registry says that its entries are complete. Until a registry is complete again, no
 /// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
 /// know.
 extension ChannelKeeper {
     /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)``. The call makes another attempt if
-    /// another process deleted a channel, or Redis lost the register, during the previous attempt. With the limit, a
-    /// register that changes all the time does not occupy the keeper forever.
+    /// another process deleted a channel, or Redis lost the registry, during the previous attempt. With the limit, a
+    /// registry that changes all the time does not occupy the keeper forever.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
     /// requests that need it fail at once in this time and do not wait for Kafka's timeout.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
-    /// Returns an audience's entry. If the register has no entry and is incomplete, restores the register and looks
+    /// Returns an audience's entry. If the registry has no entry and is incomplete, restores the registry and looks
     /// again.
     func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
         -> ChannelEntry?
@@ -29,10 +29,10 @@ extension ChannelKeeper {
     /// Looks up an audience's entry. Throws a refusal if the entry cannot be read: if it counted as missing, the
     /// audience would get another channel, to which no phone is subscribed.
     func lookUp(_ audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
-        -> ChannelRegister.Lookup
+        -> ChannelRegistry.Lookup
     {
         let lookup = try convertRedisErrors { () throws(RedisError) in
-            try register.lookUp(managedEnvironment.appEnvironment, audience: audience)
+            try registry.lookUp(managedEnvironment.appEnvironment, audience: audience)
         }
         if lookup.isUnreadable { throw makeUnreadableEntryRefusal(audience, at: managedEnvironment) }
         return lookup
@@ -40,7 +40,7 @@ extension ChannelKeeper {
 
     /// Reports the entries that cannot be read. Only their audiences' channels stay as they are.
     func reportUnreadableEntries(
-        of content: Reconciliation.RegisterContent,
+        of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
     ) {
         guard let entry = content.unreadableEntries.first else { return }
@@ -61,9 +61,9 @@ extension ChannelKeeper {
         let appEnvironment = managedEnvironment.appEnvironment
         return ChannelRefusal(
             text:
-                "the register of channels in Redis has an entry that cannot be read: field a:\(audience) of "
+                "the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of "
                 + "{channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade "
-                + "this one. Otherwise remove this field and the field t: together. The register is then restored from "
+                + "this one. Otherwise remove this field and the field t: together. The registry is then restored from "
                 + "\(topic.name). If the entry returns, first write a tombstone there for the key "
                 + "\(appEnvironment.app)/\(appEnvironment.environment)/\(audience)",
             untilMilliseconds: nowMilliseconds,
@@ -71,39 +71,39 @@ extension ChannelKeeper {
         )
     }
 
-    /// Reads everything that the register has for an app in an environment, even if the register is
+    /// Reads everything that the registry has for an app in an environment, even if the registry is
     /// incomplete.
-    func readRegisterAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
-        -> Reconciliation.RegisterContent
+    func readRegistryAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegistryContent
     {
         let content = try convertRedisErrors { () throws(RedisError) in
-            try register.readContent(managedEnvironment.appEnvironment)
+            try registry.readContent(managedEnvironment.appEnvironment)
         }
-        if content.isComplete { registersSeenComplete.insert(managedEnvironment.appEnvironment) }
+        if content.isComplete { registriesSeenComplete.insert(managedEnvironment.appEnvironment) }
         return content
     }
 
-    /// Reads everything that the register has for an app in an environment. Restores the register first if it
+    /// Reads everything that the registry has for an app in an environment. Restores the registry first if it
     /// is incomplete.
-    func readCompleteRegister(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
-        -> Reconciliation.RegisterContent
+    func readCompleteRegistry(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+        -> Reconciliation.RegistryContent
     {
-        let content = try readRegisterAsIs(managedEnvironment)
+        let content = try readRegistryAsIs(managedEnvironment)
         if content.isComplete { return content }
         try restore([managedEnvironment])
-        return try readRegisterAsIs(managedEnvironment)
+        return try readRegistryAsIs(managedEnvironment)
     }
 
-    /// Restores the incomplete registers. Leaves out an app and environment that do not use channels: the configuration
-    /// gives no audience a channel, and this process has never seen their register complete. The restoration cannot
+    /// Restores the incomplete registries. Leaves out an app and environment that do not use channels: the configuration
+    /// gives no audience a channel, and this process has never seen their registry complete. The restoration cannot
     /// wait until an audience needs a new channel, because admission needs the existing ones.
     func restoreLostRegisters() throws(ChannelRefusal) {
         try restore(
-            managedEnvironments.filter { $0.isConfigured || registersSeenComplete.contains($0.appEnvironment) }
+            managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }
         )
     }
 
-    /// Restores each of these registers that is incomplete: copies its entries from `causeway.channels`, and writes
+    /// Restores each of these registries that is incomplete: copies its entries from `causeway.channels`, and writes
     /// the channels into the audiences' records, where admission reads them. Several processes may restore at the
     /// same time.
     func restore(
@@ -114,14 +114,14 @@ extension ChannelKeeper {
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels()
             for (appEnvironment, token) in restorationTokens {
-                // If this call does not complete the register, the next pass of the outer loop reads the topic again.
+                // If this call does not complete the registry, the next pass of the outer loop reads the topic again.
                 try restore(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
         }
         guard restorationTokens.isEmpty else {
             throw ChannelRefusal(
-                text: "the register of channels changes while it is restored",
+                text: "the registry of channels changes while it is restored",
                 untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
         }
@@ -144,23 +144,23 @@ extension ChannelKeeper {
             )
         }
         try convertRedisErrors { () throws(RedisError) in
-            _ = try register.restore(channels, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
+            _ = try registry.restore(channels, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
         }
     }
 
-    /// Begins to restore each of these registers that is incomplete.
+    /// Begins to restore each of these registries that is incomplete.
     ///
-    /// - Returns: the tokens of ``ChannelRegister/beginRestoration(_:)``, one for each incomplete register.
+    /// - Returns: the tokens of ``ChannelRegistry/beginRestoration(_:)``, one for each incomplete registry.
     private func beginRestorations(
         of managedEnvironments: [ManagedEnvironment]
     ) throws(ChannelRefusal) -> [AppEnvironment: [UInt8]] {
         var restorationTokens: [AppEnvironment: [UInt8]] = [:]
         for appEnvironment in managedEnvironments.map(\.appEnvironment) {
             restorationTokens[appEnvironment] = try convertRedisErrors { () throws(RedisError) in
-                guard try !register.isComplete(appEnvironment) else { return nil }
-                return try register.beginRestoration(appEnvironment)
+                guard try !registry.isComplete(appEnvironment) else { return nil }
+                return try registry.beginRestoration(appEnvironment)
             }
-            if restorationTokens[appEnvironment] == nil { registersSeenComplete.insert(appEnvironment) }
+            if restorationTokens[appEnvironment] == nil { registriesSeenComplete.insert(appEnvironment) }
         }
         return restorationTokens
     }
@@ -176,7 +176,7 @@ extension ChannelKeeper {
         } catch {
             let refusal = ChannelRefusal(
                 text:
-                    "the register of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
+                    "the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
                 untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
             restorationRefusal = refusal

@@ -28,16 +28,16 @@ package actor ChannelKeeper {
     /// (``Reconciliation/clockSkewMillisecondsMax``). So at most two minutes after the failure, the keeper looks for a
     /// channel that the creation left at APNs.
     static let maintenanceInterval = Duration.seconds(60)
-    /// The interval between checks whether Redis has lost the register. It is short, because an admission does not know
-    /// the audiences' channels until the register is restored.
+    /// The interval between checks whether Redis has lost the registry. It is short, because an admission does not know
+    /// the audiences' channels until the registry is restored.
     static let lossCheckInterval = Duration.seconds(1)
     /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
     /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
-    /// The time between two comparisons of the register with APNs' list. They find what no request reports: channels
+    /// The time between two comparisons of the registry with APNs' list. They find what no request reports: channels
     /// that somebody else deleted, and ends of audiences that a killed worker has not reported.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
-    /// The length of the lease for one comparison of the register with APNs' list. If the worker that has the lease
+    /// The length of the lease for one comparison of the registry with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// While another process creates an audience's channel: the time between two checks whether it has finished.
@@ -51,15 +51,15 @@ package actor ChannelKeeper {
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     let managedEnvironments: [ManagedEnvironment]
-    let register: ChannelRegister
+    let registry: ChannelRegistry
     let topic: ChannelTopic
     /// An attempt to create a channel usually takes less than this time. After this time the lease of the attempt
     /// expires, and other processes no longer wait for the attempt.
     let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
-    /// The apps and environments whose register this process has seen complete. If such a register becomes
+    /// The apps and environments whose registry this process has seen complete. If such a registry becomes
     /// incomplete, Redis has lost it.
-    var registersSeenComplete: Set<AppEnvironment> = []
+    var registriesSeenComplete: Set<AppEnvironment> = []
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
@@ -77,13 +77,13 @@ package actor ChannelKeeper {
 
     init(
         managedEnvironments: [ManagedEnvironment],
-        register: ChannelRegister,
+        registry: ChannelRegistry,
         topic: ChannelTopic,
         timeoutMilliseconds: Int64,
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.managedEnvironments = managedEnvironments
-        self.register = register
+        self.registry = registry
         self.topic = topic
         // A creation takes one list request, one create request, and the Redis calls between them.
         creationMillisecondsMax = 2 * timeoutMilliseconds + 5_000
@@ -130,7 +130,7 @@ package actor ChannelKeeper {
                 throw refusal
             }
             let lease = try convertRedisErrors { () throws(RedisError) in
-                try register.acquireCreationLease(
+                try registry.acquireCreationLease(
                     of: audience,
                     managedEnvironment.appEnvironment,
                     milliseconds: creationMillisecondsMax
@@ -138,7 +138,7 @@ package actor ChannelKeeper {
             }
             if let lease {
                 // If this call fails, the lease expires.
-                defer { try? register.releaseLease(lease) }
+                defer { try? registry.releaseLease(lease) }
                 let entry = try await createIfMissing(
                     audience,
                     at: managedEnvironment,
@@ -158,7 +158,7 @@ package actor ChannelKeeper {
     /// Creates a channel if the audience still has none. The caller must have the lease for this creation.
     ///
     /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
-    ///   register.
+    ///   registry.
     private func createIfMissing(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -197,7 +197,7 @@ package actor ChannelKeeper {
         do {
             let listedChannels = try await managedEnvironment.management.list()
             try recordForeignChannels(listedChannels, at: managedEnvironment)
-            try register.write(intent, appEnvironment)
+            try registry.write(intent, appEnvironment)
             hasIntent = true
             let channel = try await managedEnvironment.management.create(storesNewestMessage: storage == .newest)
             var entry = ChannelEntry(
@@ -209,17 +209,17 @@ package actor ChannelKeeper {
                 createdAtMilliseconds: nowMilliseconds
             )
             entry.deleteAfterMilliseconds = deleteAfterMilliseconds
-            guard try register.addIfAbsent(entry) else {
+            guard try registry.addIfAbsent(entry) else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
                 isRedundant = true
                 // A comparison may have removed the intent, because it found no lease.
-                try register.write(intent, appEnvironment)
+                try registry.write(intent, appEnvironment)
                 try await managedEnvironment.management.delete(channel)
-                try register.remove([intent], appEnvironment)
+                try registry.remove([intent], appEnvironment)
                 return nil
             }
-            try register.remove([intent], appEnvironment)
+            try registry.remove([intent], appEnvironment)
             report(.created(entry))
             return try publishAndAnnounce(entry)
         } catch {
@@ -227,7 +227,7 @@ package actor ChannelKeeper {
             // If APNs may have created the channel, keep the intent for the next reconciliation.
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
-            if hasIntent, !mayExistAtAPNs { try? register.remove([intent], appEnvironment) }
+            if hasIntent, !mayExistAtAPNs { try? registry.remove([intent], appEnvironment) }
             refusals = refusals.filter { nowMilliseconds < $0.value.untilMilliseconds }
             if refusals.count < Self.refusalsMax {
                 refusals[RefusalKey(appEnvironment: appEnvironment, audience: audience)] = refusal
@@ -250,18 +250,18 @@ package actor ChannelKeeper {
     private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal)
     {
-        let content = try readCompleteRegister(managedEnvironment)
+        let content = try readCompleteRegistry(managedEnvironment)
         guard content.intents.isEmpty else { return }
         let ownChannels = content.ownChannels
         try convertRedisErrors { () throws(RedisError) in
-            try register.recordForeignChannels(
+            try registry.recordForeignChannels(
                 listedChannels.filter { !ownChannels.contains($0) && !content.foreignChannels.contains($0) },
                 managedEnvironment.appEnvironment
             )
         }
     }
 
-    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the register
+    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the registry
     /// first (R32). Returns the audience's present channel.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelRefusal)
@@ -273,7 +273,7 @@ package actor ChannelKeeper {
         report(.lost(entry))
         // If the deletion of the lost channel was planned, because the audience has ended, plan the deletion of the new
         // channel too. The daily comparison does not plan it, because the channel is newer than the end.
-        let isStarted = try convertRedisErrors { () throws(RedisError) in try register.isAudienceStarted(of: entry) }
+        let isStarted = try convertRedisErrors { () throws(RedisError) in try registry.isAudienceStarted(of: entry) }
         let deleteAfterMilliseconds = isStarted ? nil : entry.deleteAfterMilliseconds
         let successor = try await ensureChannel(
             of: audience,
@@ -304,13 +304,13 @@ package actor ChannelKeeper {
             guard let entry = try readEntry(of: audience, at: managedEnvironment), entry.channel == channel else {
                 return nil
             }
-            let isRemoved = try convertRedisErrors { () throws(RedisError) in try register.removeIfUnchanged(entry) }
+            let isRemoved = try convertRedisErrors { () throws(RedisError) in try registry.removeIfUnchanged(entry) }
             if isRemoved { return entry }
         }
         throw makeChangingEntryRefusal(audience, "removed")
     }
 
-    /// Deletes a channel at APNs, in the topic and in the register. First marks the entry as `deleting`. So after a
+    /// Deletes a channel at APNs, in the topic and in the registry. First marks the entry as `deleting`. So after a
     /// crash the periodic work completes the deletion.
     ///
     /// - Returns: false if another worker has changed the entry since it was read. Then the channel stays: the audience
@@ -323,19 +323,19 @@ package actor ChannelKeeper {
         var entry = readEntry
         entry.state = .deleting
         do {
-            guard try register.replaceIfUnchanged(readEntry, with: entry) else { return false }
-            try register.withdrawAnnouncement(entry)
+            guard try registry.replaceIfUnchanged(readEntry, with: entry) else { return false }
+            try registry.withdrawAnnouncement(entry)
             try topic.publish(entry)
             try await managedEnvironment.management.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
             // channel. A tombstone would then remove that channel's record.
-            guard try register.readPresentEntry(like: entry) == entry else {
+            guard try registry.readPresentEntry(like: entry) == entry else {
                 try repairTopic(after: entry, like: entry)
                 return true
             }
             try topic.unpublish(entry)
-            try register.restartRestoration(managedEnvironment.appEnvironment)
-            if try register.removeIfUnchanged(entry) {
+            try registry.restartRestoration(managedEnvironment.appEnvironment)
+            if try registry.removeIfUnchanged(entry) {
                 report(.deleted(entry))
             } else {
                 try repairTopic(after: nil, like: entry)

@@ -41,7 +41,7 @@ struct PublishedChannels {
     }
 }
 
-/// The topic that announces channels to app servers (`causeway.channels`). The keeper restores Redis' register from
+/// The topic that announces channels to app servers (`causeway.channels`). The keeper restores Redis' registry from
 /// the topic. Calls block. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)

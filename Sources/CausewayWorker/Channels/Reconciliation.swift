@@ -1,21 +1,21 @@
-/// Compares APNs' list of channels with the register, and says what to do. It does no I/O.
+/// Compares APNs' list of channels with the registry, and says what to do. It does no I/O.
 ///
-/// The caller first requests the list and then reads the register. In the other order, a channel that is created
+/// The caller first requests the list and then reads the registry. In the other order, a channel that is created
 /// between the two steps would be listed without an entry or an intent.
 ///
 /// APNs does not say which program created a channel. Suppose that an attempt of ours created no channel, and left its
 /// intent. A channel that another program creates before the comparison then counts as ours, and is deleted. So the
-/// comparison comes soon after the attempt (``RegisterContent/hasUncomparedIntent(nowMilliseconds:)``).
+/// comparison comes soon after the attempt (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
-    /// The content of the register for one app in one environment, at one moment.
-    package struct RegisterContent: Equatable, Sendable {
+    /// The content of the registry for one app in one environment, at one moment.
+    package struct RegistryContent: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
         /// The entries that this release cannot read.
         package var unreadableEntries: [UnreadableChannelEntry] = []
         package var intents: [ChannelCreationIntent] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
-        /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
+        /// Whether the registry has all entries of `causeway.channels`. If not, entries may be missing.
         package var isComplete = false
         /// The time of APNs' list in the last comparison that was made while no creation was under way, UNIX
         /// milliseconds. Nil: there was no such comparison, or Redis has lost the time.
@@ -27,7 +27,7 @@ package struct Reconciliation: Equatable, Sendable {
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
         /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
-        /// register since. Intents younger than ``Reconciliation/clockSkewMillisecondsMax`` do not count: APNs may
+        /// registry since. Intents younger than ``Reconciliation/clockSkewMillisecondsMax`` do not count: APNs may
         /// still carry out their requests.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
             // The time from Redis may be any number, so its subtraction must not trap.
@@ -56,7 +56,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var entriesToDelete: [ChannelEntry] = []
-    /// Intents whose attempt to create a channel has ended. The caller removes them from the register
+    /// Intents whose attempt to create a channel has ended. The caller removes them from the registry
     /// after it has deleted the ``channelsToDelete``.
     package var resolvedIntents: [ChannelCreationIntent] = []
     /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
@@ -80,7 +80,7 @@ package struct Reconciliation: Equatable, Sendable {
     package init(
         listedChannels: [String],
         listedAtMilliseconds: Int64,
-        content: RegisterContent,
+        content: RegistryContent,
         isUnderWay: (ChannelCreationIntent) -> Bool,
         deletesUnknown: Bool,
         nowMilliseconds: Int64
@@ -128,7 +128,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Removes what this result says about entries of the register. A comparison that only looks for the channels of
+    /// Removes what this result says about entries of the registry. A comparison that only looks for the channels of
     /// intents must not change entries.
     mutating func clearEntryResults() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// The numbers of broadcast channels, the register's state and the last error, for each app and environment. Their
+/// The numbers of broadcast channels, the registry's state and the last error, for each app and environment. Their
 /// order is that of ``LabelValues/pools``. Events of the channel keeper change them. The worker's setup sets
 /// ``PoolStatus/isConfigured``. The metrics read the numbers; the status page also reads the rest.
 package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
-        /// The number of channels in the register when this worker last read it, including those that are being
+        /// The number of channels in the registry when this worker last read it, including those that are being
         /// deleted.
         package var audienceChannels: Int64 = 0
         /// The number of channels in the list that APNs returned last, including those of other programs; 0 before the
@@ -19,17 +19,17 @@ package final class ChannelStatus: Sendable {
         package var creationFailures: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isConfigured = false
-        /// The register's state when this worker last read it; nil before the first time.
+        /// The registry's state when this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
         package var lastFailure: Failure?
 
         package init() {}
     }
 
-    /// The register of an app in one environment, as this worker last read it. Times are UNIX milliseconds.
+    /// The registry of an app in one environment, as this worker last read it. Times are UNIX milliseconds.
     package struct Snapshot: Sendable, Equatable {
         package var atMilliseconds: Int64
-        /// When any worker last compared APNs' list with the register; nil: never.
+        /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?
         /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time of
         /// the first deletion.

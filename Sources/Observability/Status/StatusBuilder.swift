@@ -14,7 +14,7 @@ struct StatusBuilder {
     let earlierProcess: ProcessReading?
     let condition: WorkerCondition
     let events: [RecentEvents.KindSummary]
-    /// The numbers of channels, the state of the register and the last error of each pool, by the pool's index.
+    /// The numbers of channels, the state of the registry and the last error of each pool, by the pool's index.
     let channelPoolStatuses: [ChannelStatus.PoolStatus]
     let wallMilliseconds: Int64
 

@@ -99,7 +99,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.withKeeper("list") { keeper, appEnvironment in
-            let content = try await keeper.readRegister(appEnvironment)
+            let content = try await keeper.readRegistry(appEnvironment)
             for entry in content.entries {
                 StandardStreams.printOutput(
                     json ? String(decoding: entry.topicValue, as: UTF8.self) : ChannelText.line(entry)

@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// The register of channels in Redis: one hash for each app and environment, and at most two fields in each
+/// The registry of channels in Redis: one hash for each app and environment, and at most two fields in each
 /// audience's record.
 ///
 /// | field of `{channels:app:environment}` | |
@@ -14,7 +14,7 @@ import Redis
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
 /// Calls block. Use this object from one thread at a time.
-final class ChannelRegister {
+final class ChannelRegistry {
     /// How long Redis keeps an audience's record after its last change, other than by ``withdrawAnnouncement(_:)``. The
     /// script `audience` sets the same time, so an announcement shortens no record's life.
     private static let recordTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
@@ -32,8 +32,8 @@ final class ChannelRegister {
     private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
     /// Reads the whole hash at one moment. Skips intents that it cannot read: another release may have written them.
-    func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegisterContent {
-        var content = Reconciliation.RegisterContent()
+    func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegistryContent {
+        var content = Reconciliation.RegistryContent()
         for (field, value) in try hashes.readHash(key(appEnvironment)) {
             let name = String(decoding: field.dropFirst(2), as: UTF8.self)
             switch field.first {
@@ -57,12 +57,12 @@ final class ChannelRegister {
         return content
     }
 
-    /// What the register says about one audience.
+    /// What the registry says about one audience.
     struct Lookup {
         var entry: ChannelEntry?
         /// Whether the audience has an entry that this release cannot read. `entry` is then nil.
         var isUnreadable: Bool
-        /// Whether the register is complete. If not, a missing entry does not mean that there is no channel.
+        /// Whether the registry is complete. If not, a missing entry does not mean that there is no channel.
         var isComplete: Bool
 
         /// Whether the audience has no channel.
@@ -88,7 +88,7 @@ final class ChannelRegister {
         try hashes.readField(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
-    /// Returns what the register now has in the place of an entry that was read earlier.
+    /// Returns what the registry now has in the place of an entry that was read earlier.
     func readPresentEntry(like entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
         try readEntry(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
@@ -103,7 +103,7 @@ final class ChannelRegister {
 
     /// Replaces an entry by a changed one, unless another process has changed the entry.
     ///
-    /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
+    /// - Returns: false if the registry no longer has exactly `entry`. Then this call has changed nothing.
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
         guard let stored = try readStoredField(of: entry) else { return false }
@@ -111,7 +111,7 @@ final class ChannelRegister {
         return try hashes.addMissingFields(stored.key, [], if: condition) != nil
     }
 
-    /// Returns the stored bytes of an entry; nil if the register does not have exactly this entry. Conditions compare
+    /// Returns the stored bytes of an entry; nil if the registry does not have exactly this entry. Conditions compare
     /// the stored bytes, because another release may encode the same entry differently.
     private func readStoredField(of entry: ChannelEntry) throws(RedisError) -> (
         key: [UInt8], field: [UInt8], value: [UInt8]
@@ -135,7 +135,7 @@ final class ChannelRegister {
 
     /// Removes an entry, unless another process has changed it.
     ///
-    /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
+    /// - Returns: false if the registry no longer has exactly `entry`. Then this call has changed nothing.
     func removeIfUnchanged(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         guard let stored = try readStoredField(of: entry) else { return false }
         return try hashes.removeField(stored.key, if: .init(stored.field, stored.value))
@@ -175,17 +175,17 @@ final class ChannelRegister {
         Self.isComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
-    /// Notes in the register that it is being restored. Call this before reading the topic. All processes
+    /// Notes in the registry that it is being restored. Call this before reading the topic. All processes
     /// that restore at the same time share the token.
     ///
-    /// - Returns: nil if the register is already complete, or if Redis has just lost the note again.
+    /// - Returns: nil if the registry is already complete, or if Redis has just lost the note again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
         return Self.isComplete(token) ? nil : token
     }
 
-    /// Adds the entries that the register lacks. Then writes the register's active channels, not those that are being
+    /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
     /// deleted, into the audiences' records, where admission reads them. A record that cannot be read becomes an entry
     /// that cannot be read: so its audience gets no other channel, and a newer release can use the entry.
     ///
@@ -209,7 +209,7 @@ final class ChannelRegister {
                 return false
             }
         }
-        // Admission must know the channels before the register counts as complete.
+        // Admission must know the channels before the registry counts as complete.
         guard try announceActiveChannels(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         return try hashes.addMissingFields(
@@ -220,13 +220,13 @@ final class ChannelRegister {
             != nil
     }
 
-    /// How often ``announceActiveChannels(_:)`` reads the register, because it changes meanwhile (R4).
+    /// How often ``announceActiveChannels(_:)`` reads the registry, because it changes meanwhile (R4).
     private static let announcingReadsMax = 8
 
-    /// Announces all active channels of the register. Then reads the register again: if another process has replaced or
+    /// Announces all active channels of the registry. Then reads the registry again: if another process has replaced or
     /// deleted a channel meanwhile, this call may have written the former one after that process wrote the change.
     ///
-    /// - Returns: false if the register changes all the time.
+    /// - Returns: false if the registry changes all the time.
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var announcedEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.announcingReadsMax {
@@ -248,7 +248,7 @@ final class ChannelRegister {
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
-    /// topic and before the channel's entry is removed from the register. Otherwise a process that read the topic
+    /// topic and before the channel's entry is removed from the registry. Otherwise a process that read the topic
     /// before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         guard try !isComplete(appEnvironment) else { return }
