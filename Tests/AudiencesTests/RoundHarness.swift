@@ -253,15 +253,24 @@ final class RoundHarness {
                 reply(to: call)
                 isBusy = true
             }
-            while let outgoingRecord = core.nextOutgoingRecord(now: moment) {
-                let record = core.compose(outgoingRecord)
-                results.append(String(decoding: record.value, as: UTF8.self))
-                if let instruction = record.instruction { instructions.append(instruction) }
-                core.outgoingRecordTaken()
-                core.outgoingRecordReported(outgoingRecord, .acknowledged, now: moment)
-                isBusy = true
-            }
+            if acknowledgeOutgoingRecords() { isBusy = true }
         }
+    }
+
+    /// Takes the core's records and acknowledges each.
+    /// - Returns: whether there was one.
+    @discardableResult
+    func acknowledgeOutgoingRecords() -> Bool {
+        var hadRecord = false
+        while let outgoingRecord = core.nextOutgoingRecord(now: moment) {
+            let record = core.compose(outgoingRecord)
+            results.append(String(decoding: record.value, as: UTF8.self))
+            if let instruction = record.instruction { instructions.append(instruction) }
+            core.outgoingRecordTaken()
+            core.outgoingRecordReported(outgoingRecord, .acknowledged, now: moment)
+            hadRecord = true
+        }
+        return hadRecord
     }
 
     func advanceClock(milliseconds: Int64) {
@@ -293,11 +302,13 @@ final class RoundHarness {
         return sent
     }
 
-    /// Gives all pushes in flight the same response, and performs the work that follows.
+    /// Gives all pushes in flight the same response.
+    /// - Parameter performsWork: whether the work that follows is performed too.
     func respondToPushes(
         _ disposition: PushResult.Disposition = .accepted,
         reason: String = "",
-        advice: StaticString = ""
+        advice: StaticString = "",
+        performsWork: Bool = true
     ) {
         let pushes = pushesInFlight
         pushesInFlight.removeAll()
@@ -319,10 +330,11 @@ final class RoundHarness {
                 )
             }
         }
-        performPendingWork()
+        if performsWork { performPendingWork() }
     }
 
     /// Sends and accepts pushes until none are left.
+    @discardableResult
     func sendAndAcceptPushes(appIndex: UInt16 = 0) -> [SentPush] {
         var all: [SentPush] = []
         var idleTurns = 0

@@ -69,20 +69,28 @@ extension Audiences {
         _ = removeIfFinished(channel: channel, now: now)
     }
 
-    /// Settles a record whose version the channel has, or had, from another record, without writing a result.
+    /// Returns the channel's other broadcast of the same version, which another record brought; nil if there is none.
+    func repeatedBroadcast(_ broadcast: BroadcastIndex) -> BroadcastIndex? {
+        var other = channels[broadcasts[broadcast].channel].oldestBroadcast
+        while other != broadcast {
+            if broadcasts[other].record.version == broadcasts[broadcast].record.version { return other }
+            other = broadcasts[other].nextBroadcast
+        }
+        return nil
+    }
+
+    /// Settles a record whose version the channel had from another record, without writing a result.
+    mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
+        broadcasts[broadcast].stage = .finished
+        settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
+    }
+
+    /// Settles a record whose version the channel has from another record, without writing a result.
     ///
     /// If the other record is of an assignment that has ended, its broadcast takes over this record instead: if the
     /// channel drops the broadcast, this lane must read this record again.
-    mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, now: Moment) {
-        let channel = broadcasts[broadcast].channel
-        var other = channels[channel].oldestBroadcast
-        while other != broadcast, broadcasts[other].record.version != broadcasts[broadcast].record.version {
-            other = broadcasts[other].nextBroadcast
-        }
-        guard other != broadcast, isOfEndedAssignment(broadcasts[other].record) else {
-            broadcasts[broadcast].stage = .finished
-            return settleFinishedBroadcasts(of: channel, now: now)
-        }
+    mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
+        guard isOfEndedAssignment(broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
         broadcasts[other].record.takeOrigin(of: broadcasts[broadcast].record)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
@@ -203,7 +211,24 @@ extension Audiences {
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .null
             if waiting != .null { dropBroadcast(waiting, now: now) }
+            if phase == .released, channels.isInUse(channel) { dropUnderWayOfOtherPartitionEarly(of: channel) }
             if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
+        }
+    }
+
+    /// Lets this lane read the records of the broadcast under way again at once, if they are of other partitions, and
+    /// also the record whose alert it carries.
+    private mutating func dropUnderWayOfOtherPartitionEarly(of channel: ChannelIndex) {
+        var broadcast = channels[channel].broadcastUnderWay
+        while broadcast != .null {
+            if broadcasts[broadcast].record.partition != channels[channel].partition {
+                let assignmentEpoch = noteDroppedEarly(
+                    broadcasts[broadcast].record,
+                    ofApp: channels[channel].key.appIndex
+                )
+                broadcasts[broadcast].record.assignmentEpoch = assignmentEpoch
+            }
+            broadcast = broadcasts[broadcast].rider
         }
     }
 

@@ -101,6 +101,7 @@ extension Audiences {
         _ target: AudienceChannel,
         now: Moment
     ) {
+        if let other = repeatedBroadcast(broadcast) { return settleRepeatedBroadcast(broadcast, of: other, now: now) }
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
         var timestamp = record.instruction.grant.timestamp
@@ -110,8 +111,8 @@ extension Audiences {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
                     return finishBroadcast(broadcast, .superseded, now: now)
                 }
-                // A record of the same command came before. That record's broadcast writes the result.
-                return settleRepeatedBroadcast(broadcast, now: now)
+                // A record of the same command came before, and its broadcast has written the result.
+                return settleWithoutResult(broadcast, now: now)
             }
             // Redis must have lost the record of the audience or channel: at the admission it did not know the last
             // timestamp. Phones ignore a timestamp that is not newer, so the core raises it.

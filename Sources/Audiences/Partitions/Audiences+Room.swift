@@ -28,13 +28,19 @@ extension Audiences {
         let appIndex = Int(key.appIndex)
         let lowestOffset = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
         guard let round = roundsByKey[key] else { return offset <= lowestOffset && mayBeginRound(appIndex) }
-        // A round that drains sends nothing more, and its versions are dropped. It may have been stopped before it knew
-        // the last owner's checkpoint, and a new version would make it record another one.
-        guard rounds[round].phase != .draining else { return false }
+        // While the round's own partition is being revoked, the round begins nothing more, and drops its versions. It
+        // may have been stopped before it knew the last owner's checkpoint, and a new version would make it record
+        // another one.
+        guard isPartitionAssigned(of: round) else { return false }
         // A newer version replaces the older ones of its range. It must wait for older records of its range that were
         // passed over or dropped. The round knows them only if they are of its own partition.
         return offset <= (rounds[round].partition == index ? rounds[round].passedOverOffset : lowestOffset)
             && mayAddVersion(appIndex)
+    }
+
+    private func isPartitionAssigned(of round: RoundIndex) -> Bool {
+        let partition = partitions.partition(rounds[round].partition, assignmentEpoch: rounds[round].assignmentEpoch)
+        return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
     /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
@@ -87,6 +93,7 @@ extension Audiences {
         if rounds[round].partition == record.partition {
             rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         }
+        rounds[round].hasPassedOverDuringClaim = rounds[round].phase == .claiming
         stopAwaitingPassedOver(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
@@ -105,6 +112,17 @@ extension Audiences {
         guard partition.pointee.phase == .assigned else { return }
         partition.pointee.passedOverRecords
             .insert(record.offset, of: appIndex, admittedAtMilliseconds: record.instruction.admittedAtMilliseconds)
+    }
+
+    /// Notes that the record of a version or broadcast is dropped, although its push is still under way. The record's
+    /// version or broadcast is dropped when the push has ended. Until then, another worker may work on the same range or
+    /// channel, so this lane must read the record again before it takes newer ones of that partition.
+    ///
+    /// - Returns: the assignment epoch that the record must get. No assignment has it, so nothing is noted or settled for
+    ///   the record later.
+    mutating func noteDroppedEarly(_ record: FanoutRecord, ofApp appIndex: UInt16) -> UInt32 {
+        noteDropped(record, ofApp: appIndex)
+        return 0
     }
 
     /// Stops waiting for a version that was passed over, because this version may need the room that the
@@ -166,7 +184,7 @@ extension Audiences {
             let round = RoundIndex(rawValue: rawRound)
             guard rounds.isInUse(round), rounds[round].partition == index,
                 rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
-                rounds[round].passedOverOffset >= offset
+                rounds[round].passedOverOffset >= offset, rounds[round].passedOverOffset < .max
             else { continue }
             rounds[round].passedOverOffset = .max
             if awaitsNewerVersion(round) {

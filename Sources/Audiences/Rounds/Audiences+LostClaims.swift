@@ -125,6 +125,19 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
+    /// Lets this lane read the records of other partitions again at once, although pushes of an abandoned round are
+    /// still in flight. Members to which such a push is in flight get the state twice.
+    mutating func dropVersionsOfOtherPartitionsEarly(of round: RoundIndex) {
+        var version = rounds[round].oldestVersion
+        while version != .null {
+            if versions[version].stage == .underWay, versions[version].record.partition != rounds[round].partition {
+                let assignmentEpoch = noteDroppedEarly(versions[version].record, ofApp: rounds[round].appIndex)
+                versions[version].record.assignmentEpoch = assignmentEpoch
+            }
+            version = versions[version].nextVersion
+        }
+    }
+
     /// Whether a version of the round waits until its counts and its result are acknowledged. They stay valid, and the
     /// version will settle, even if another worker has claimed the round since.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {

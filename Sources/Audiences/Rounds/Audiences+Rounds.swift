@@ -18,7 +18,10 @@ extension Audiences {
         }
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         admitReceived(of: round, now: now)
-        if rounds.isInUse(round), rounds[round].passedOverOffset < .max { stopAwaitingPassedOver(round, now: now) }
+        guard rounds.isInUse(round) else { return }
+        if rounds[round].passedOverOffset < .max || rounds[round].hasPassedOverDuringClaim {
+            stopAwaitingPassedOver(round, now: now)
+        }
     }
 
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
@@ -390,6 +393,7 @@ extension Audiences {
         rounds[round].enter(.abandoned)
         let key = key(of: round)
         if roundsByKey[key] == round { roundsByKey[key] = nil }
+        dropVersionsOfOtherPartitionsEarly(of: round)
         discardPages(of: round)
         removeIfFinished(round, now: now)
     }

@@ -109,6 +109,9 @@ struct RoundSlot: BitwiseCopyable {
     /// `.max`: there is none. The round does not wait for this record, because only the end of older versions makes
     /// room for it.
     var passedOverOffset: Int64 = .max
+    /// Whether a record, of any partition, was passed over while the round was being claimed. If so, the round does not
+    /// wait for versions of the last owner.
+    var hasPassedOverDuringClaim = false
 
     // Positions of the round.
     /// Every member below the watermark has its outcome or is parked.
