@@ -204,6 +204,45 @@ import Testing
         caller.store.close()
     }
 
+    @Test(arguments: [
+        StoredRecord.Flag.hasThrottle, StoredRecord.Flag.hasClaim, StoredRecord.Flag.hasStart,
+        StoredRecord.Flag.hasRetiredToken,
+    ])
+    func `A value without the part that a flag names is a fault`(flag: UInt8) throws {
+        try expectFault { value in value[StoredRecord.flagsOffset] |= flag }
+    }
+
+    @Test func `A value with surplus bytes is a fault, also if audiences do not know of departures`() throws {
+        try expectFault { value in
+            let tokenCount = value.count - StoredRecord.tokenOffset + StoredRecord.audiencesFlag
+            value[StoredRecord.tokenByteCountOffset] = UInt8(truncatingIfNeeded: tokenCount)
+            value[StoredRecord.tokenByteCountOffset + 1] = UInt8(tokenCount >> 8)
+            let (joinedCount, leftCount) = (0, 1) as (UInt8, UInt8)
+            value += [joinedCount, leftCount] + [UInt8](repeating: 7, count: 8)
+            value.append(0)
+        }
+    }
+
+    /// Changes the value of an activity with a token. Then expects that an update and a settlement fail, and change
+    /// nothing.
+    private func expectFault(_ change: (inout [UInt8]) -> Void) throws {
+        let (server, caller) = try connectedCaller()
+        let key = TestKey.activity("one")
+        let register = Operation.register(attributesType: nil, registration: makeToken(1), shownVersion: nil)
+        #expect(caller.store.issue(register, key: key, tag: 0) == .issued)
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        var value = server.value(key.text)
+        change(&value)
+        server.command(bytes: [Array("SET".utf8), Array(key.text.utf8), value])
+        caller.events = []
+        #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(makeSettlement(5), key: key, tag: 2) == .issued)
+        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.events == [.failed(1, .admit, .foreignValue), .failed(2, .settle, .foreignValue)])
+        #expect(server.value(key.text) == value)
+        caller.store.close()
+    }
+
     @Test func `A lost connection fails the collected calls and the sent ones, in order`() throws {
         let (server, caller) = try connectedCaller()
         for tag in 0..<100 as Range<UInt64> {

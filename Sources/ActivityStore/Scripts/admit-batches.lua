@@ -249,19 +249,12 @@ if #ARGV[1] >= @CALL_BYTES@ then
         throttleAt = acceptedEnd + 2 + 8 * (audiences + leftAudiences)
         audiences, leftAudiences =
           sub(value, acceptedEnd + 2, acceptedEnd + 1 + 8 * audiences), sub(value, throttleAt - 8 * leftAudiences, throttleAt - 1)
-        if not settles then
-          if leftAudiences ~= '' then
-            reply = 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
-            break
-          end
-          digest = -1
-        end
       end
       if formAndFlags >= @HAS_RETIRED_TOKEN@ then
         retired = sub(value, throttleAt, throttleAt + @RETIRED_BYTES@ - 1)
         formAndFlags, throttleAt = formAndFlags - @HAS_RETIRED_TOKEN@, throttleAt + @RETIRED_BYTES@
       end
-      if formAndFlags >= @HAS_THROTTLE@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
+      if formAndFlags >= @HAS_THROTTLE@ or size ~= @RECORD_BYTES@ + length + acceptedLength or size < throttleAt - 1 then
         startAt = formAndFlags % @HAS_CLAIM@ >= @HAS_THROTTLE@ and throttleAt + 7 or throttleAt
         heldAt = startAt
         if formAndFlags >= @HAS_START@ then
@@ -278,6 +271,13 @@ if #ARGV[1] >= @CALL_BYTES@ then
       elseif state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@) then
         reply = MALFORMED
         break
+      end
+      if audiences and not settles then
+        if leftAudiences ~= '' then
+          reply = 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
+          break
+        end
+        digest = -1
       end
       -- Whether APNs has already accepted this alert or a newer one.
       local isAlertAccepted = false
