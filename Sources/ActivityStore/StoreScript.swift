@@ -24,11 +24,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         switch self {
         case .admit:
             [
-                PackageResources.admit_lua, PackageResources.admit_batches_lua, PackageResources.versions_lua,
+                PackageResources.admit_lua, PackageResources.versions_lua, PackageResources.admit_values_lua,
+                PackageResources.admit_settlements_lua, PackageResources.admit_updates_lua,
+                PackageResources.admit_batches_lua, PackageResources.digest_lists_lua,
                 PackageResources.admit_activities_lua, PackageResources.admit_registrations_lua,
                 PackageResources.admit_devices_lua,
             ]
-        case .settle: [PackageResources.settle_lua]
+        case .settle: [PackageResources.digest_lists_lua, PackageResources.settle_lua]
         case .lifetime: [PackageResources.lifetime_lua]
         }
     }

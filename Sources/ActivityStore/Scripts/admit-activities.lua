@@ -30,17 +30,6 @@ local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
 -- for which there was no room.
 local heldBytes = 0
 
--- Returns the digests of `list` that `other` does not have.
-local function without(list, other)
-  local kept = ''
-  for at = 1, #list, 8 do
-    local digest, isThere = sub(list, at, at + 7), false
-    for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
-    if not isThere then kept = kept .. digest end
-  end
-  return kept
-end
-
 local function serverTime()
   local time = call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
@@ -71,52 +60,23 @@ end
 -- are those of a registration; `at` is also the time of a confirmation.
 local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
-  local lifeEnd, length, kind = read('<I4I2B', value)
+  local lifeEnd, tokenLength, flags = read('<I4I2B', value)
   local stateByte, newest, registeredAt = byte(value, @STATE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
   local state, ended, kept = splitState(stateByte)
-  local form, frequent = kind % @ALLOWS_FREQUENT@, kind % @HAS_THROTTLE@ - kind % @ALLOWS_FREQUENT@
-  local acceptedLength, retired, audiences, leftAudiences = 0, '', '', ''
-  if length >= @ACCEPTED_ALERT@ then length, acceptedLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
-  local isMember = length >= @AUDIENCES@
-  if isMember then length = length - @AUDIENCES@ end
-  local acceptedAt = @TOKEN@ + length
-  local acceptedEnd = acceptedAt + acceptedLength
-  local throttleAt = acceptedEnd
-  if isMember then
-    local members, leavers = byte(value, acceptedEnd, acceptedEnd + 1)
-    if not leavers then return MALFORMED end
-    throttleAt = acceptedEnd + 2 + 8 * (members + leavers)
-    audiences = sub(value, acceptedEnd + 2, acceptedEnd + 1 + 8 * members)
-    leftAudiences = sub(value, throttleAt - 8 * leavers, throttleAt - 1)
-  end
-  if kind >= @HAS_RETIRED_TOKEN@ then
-    retired = sub(value, throttleAt, throttleAt + @RETIRED_BYTES@ - 1)
-    throttleAt, kind = throttleAt + @RETIRED_BYTES@, kind - @HAS_RETIRED_TOKEN@
-  end
-  local startAt = kind % @HAS_CLAIM@ >= @HAS_THROTTLE@ and throttleAt + 7 or throttleAt
-  local heldAt = startAt
-  if kind >= @HAS_START@ then heldAt = startAt + (kind % @HAS_START@ >= @HAS_CLAIM@ and 27 or 13) end
-  local token, acceptedAlert = sub(value, @TOKEN@, acceptedAt - 1), sub(value, acceptedAt, acceptedEnd - 1)
+  local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
+  local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences =
+    findParts(value, tokenLength, flags, state)
+  if not alertAt then return MALFORMED end
+  audiences, leftAudiences = audiences or '', leftAudiences or ''
+  local token, acceptedAlert = sub(value, @TOKEN@, alertAt - 1), sub(value, alertAt, audiencesAt - 1)
   local throttle = sub(value, throttleAt, startAt - 1)
   local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
-  local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
-  local behind = #value + 1 - heldAt
-  if kind % @HAS_START@ >= @HAS_CLAIM@ and kind < @HAS_START@ or (holds and behind <= 30) or (not holds and behind ~= 0)
-  then
-    return MALFORMED
-  end
 
   -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
   local function store(middle)
-    local flags = form + frequent + (throttle ~= '' and @HAS_THROTTLE@ or 0) + (start ~= '' and @HAS_START@ or 0)
-      + (#start > 13 and @HAS_CLAIM@ or 0) + (retired ~= '' and @HAS_RETIRED_TOKEN@ or 0)
-    local follow, lists = acceptedAlert ~= '' and @ACCEPTED_ALERT@ or 0, ''
-    if audiences ~= '' or leftAudiences ~= '' then
-      follow, lists = follow + @AUDIENCES@, char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
-    end
-    local value = pack('<I4I2B', lifeEnd, #token + follow, flags) .. middle
-      .. pack('<I6', registeredAt) .. token .. acceptedAlert .. lists .. retired .. throttle .. start .. held
+    local value = joinParts(lifeEnd, form + frequent, middle, registeredAt, token, acceptedAlert, audiences, leftAudiences, retired,
+      throttle, start, held)
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 

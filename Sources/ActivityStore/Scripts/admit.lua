@@ -5,10 +5,14 @@
 -- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift, without the script's tricks for
 -- speed. Read the model first. A test compares the two (DifferentialTests.swift).
 --
--- Redis runs one text, and a script cannot load another. So the program joins six files, in this order:
+-- Redis runs one text, and a script cannot load another. So the program joins ten files, in this order:
 --     admit.lua                 what all of them share: replies, expiry, the states of a version
---     admit-batches.lua         batches of updates, ends and settlements
 --     versions.lua              the comparison of two versions
+--     admit-values.lua          the parts of an activity's value
+--     admit-settlements.lua     the decisions about settlements in a batch
+--     admit-updates.lua         the decisions about updates and ends in a batch
+--     admit-batches.lua         the loop over a batch of updates, ends and settlements
+--     digest-lists.lua          the difference of two lists of audiences
 --     admit-activities.lua      operations on one activity
 --     admit-registrations.lua   batches of registrations and confirmations of activities
 --     admit-devices.lua         operations on one device

@@ -1,6 +1,6 @@
 -- The script `settle`, for devices: removes a finished start if Redis holds it, and in the same call may retire the
 -- start's token (R17); or refunds the draw of a start that was not sent. Settlements of activities
--- come with admissions, see admit-batches.lua.
+-- come with admissions, see admit-settlements.lua.
 --
 -- The script never creates a hash. It only changes hashes that `admit` has written, so it leaves the expiry as
 -- `admit` set it. The arguments are: the event; the suffix of the fields (`:` and the attributes type); the
@@ -71,13 +71,7 @@ if leftAudiences ~= '' then
   fields[#fields + 1], fields[#fields + 2] = 'm:', sub(l, 7)
   for index = 1, #fields, 2 do
     if sub(fields[index], 1, 2) == 'm:' and fields[index] ~= 'm' .. suffix then
-      local remaining, otherAudiences = '', fields[index + 1]
-      for at = 1, #leftAudiences, 8 do
-        local digest, isThere = sub(leftAudiences, at, at + 7), false
-        for place = 1, #otherAudiences, 8 do isThere = isThere or sub(otherAudiences, place, place + 7) == digest end
-        if not isThere then remaining = remaining .. digest end
-      end
-      leftAudiences = remaining
+      leftAudiences = without(leftAudiences, fields[index + 1])
     end
   end
 end

@@ -1,0 +1,68 @@
+-- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's value.
+-- StoredRecord.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
+
+-- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6, `flags` is
+-- byte 7, and `state` is the letter of the state. Returns nil if the value's length is not the sum of its parts. Otherwise
+-- returns:
+--     where the accepted alert begins, which is the end of the token
+--     where the part about audiences begins
+--     where the part about the last 429 begins
+--     where the part about the start begins
+--     where the held command begins
+--     the fingerprint of the last token that was retired; empty if there is none
+--     the digests of the activity's audiences; nil if the value has no part about audiences
+--     the digests of the audiences that may not know yet that the activity left them; nil in the same case
+-- The part about audiences and the fingerprint are between the accepted alert and the part about the last 429. If a part
+-- does not exist, the next one begins at the same place.
+local function findParts(value, tokenLength, flags, state)
+  local alertLength, retired, audiences, leftAudiences = 0, '', nil, nil
+  if tokenLength >= @AUDIENCES@ then
+    if tokenLength >= @ACCEPTED_ALERT@ then tokenLength, alertLength = tokenLength - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
+    if tokenLength >= @AUDIENCES@ then tokenLength, audiences = tokenLength - @AUDIENCES@, '' end
+  end
+  local alertAt = @TOKEN@ + tokenLength
+  local audiencesAt = alertAt + alertLength
+  local throttleAt = audiencesAt
+  if audiences then
+    local count, leftCount = value:byte(audiencesAt, audiencesAt + 1)
+    if not leftCount then return nil end
+    throttleAt = audiencesAt + 2 + 8 * (count + leftCount)
+    audiences = value:sub(audiencesAt + 2, audiencesAt + 1 + 8 * count)
+    leftAudiences = value:sub(throttleAt - 8 * leftCount, throttleAt - 1)
+  end
+  if flags >= @HAS_RETIRED_TOKEN@ then
+    retired = value:sub(throttleAt, throttleAt + @RETIRED_BYTES@ - 1)
+    flags, throttleAt = flags - @HAS_RETIRED_TOKEN@, throttleAt + @RETIRED_BYTES@
+  end
+  local startAt, heldAt = throttleAt, throttleAt
+  if flags >= @HAS_THROTTLE@ then
+    local hasClaim = flags % @HAS_START@ >= @HAS_CLAIM@
+    if hasClaim and flags < @HAS_START@ then return nil end
+    if flags % @HAS_CLAIM@ >= @HAS_THROTTLE@ then startAt = throttleAt + 7 end
+    heldAt = flags >= @HAS_START@ and startAt + (hasClaim and 27 or 13) or startAt
+  end
+  local heldLength = #value + 1 - heldAt
+  if state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@) then
+    if heldLength <= 30 then return nil end
+  elseif heldLength ~= 0 then
+    return nil
+  end
+  return alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences
+end
+
+-- Returns the value that has these parts. A part that is empty does not exist.
+--     form      the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
+--     middle    the bytes from the digest to the last assigned timestamp
+local function joinParts(lifeEnd, form, middle, registeredAt, token, alert, audiences, leftAudiences, retired, throttle, start, held)
+  local flags, tokenLength, lists = form, #token, ''
+  if alert ~= '' then tokenLength = tokenLength + @ACCEPTED_ALERT@ end
+  if audiences ~= '' or leftAudiences ~= '' then
+    tokenLength = tokenLength + @AUDIENCES@
+    lists = string.char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
+  end
+  if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
+  if start ~= '' then flags = flags + (#start > 13 and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
+  if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
+  return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. middle .. struct.pack('<I6', registeredAt)
+    .. token .. alert .. lists .. retired .. throttle .. start .. held
+end
