@@ -9,13 +9,16 @@ import Testing
 final class ClusterProcesses {
     let primaries: [RedisServer]
     let replicas: [RedisServer]
+    /// Primaries without slots, as before slots are moved to new servers.
+    let emptyPrimaries: [RedisServer]
     private(set) var identifiers: [String] = []
 
-    var nodes: [RedisServer] { primaries + replicas }
+    var nodes: [RedisServer] { primaries + replicas + emptyPrimaries }
     var url: String { "redis://" + primaries.map(\.location).joined(separator: ",") }
 
     init(
         primaries primaryCount: Int,
+        emptyPrimaries emptyPrimaryCount: Int = 0,
         hasReplicas: Bool,
         _ arguments: [String] = []
     ) throws {
@@ -36,6 +39,7 @@ final class ClusterProcesses {
         }
         primaries = try (0..<primaryCount).map { _ in try startNode() }
         replicas = try hasReplicas ? (0..<primaryCount).map { _ in try startNode() } : []
+        emptyPrimaries = try (0..<emptyPrimaryCount).map { _ in try startNode() }
         identifiers = nodes.map { $0.command("CLUSTER", "MYID").first ?? "" }
         for (index, primary) in primaries.enumerated() {
             let slots = Self.slots(of: index, among: primaryCount)
@@ -55,6 +59,7 @@ final class ClusterProcesses {
         try waitUntil(nodes) { node in
             node.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true
                 && node.command("CLUSTER", "SLOTS").countOccurrences(of: "127.0.0.1") == nodes.count
+                    - emptyPrimaries.count
         }
         try waitUntil(replicas) { $0.command("INFO", "replication").first?.contains("master_link_status:up") == true }
     }

@@ -60,6 +60,30 @@ import Testing
         #expect(caller.getsReplies() && other.callCount == 1 && other.askingCount == 1)
     }
 
+    /// The slot stays with its owner, so the client has no reason to look up the slots again.
+    @Test func `The connection to a server that ASK has named closes some time after the last ASK`() throws {
+        let loop = try EventLoop()
+        let owner = try FakeNode(loop: loop)
+        let other = try FakeNode(loop: loop)
+        other.slots = owner.allSlots
+        var configuration = RedisConfiguration(url: try RedisURL("redis://\(owner.location)"), topology: .cluster)
+        configuration.askedServerKeepMilliseconds = 3_000
+        let caller = try TopologyCaller(configuration, loop: loop)
+        #expect(caller.getsReplies())
+        // The client may look up the slots once more, because the owner was not ready after the first look-up.
+        let spacingMilliseconds = Cluster.lookupSpacingMilliseconds + Cluster.lookupJitterMilliseconds
+        #expect(!caller.turn(limitMilliseconds: spacingMilliseconds + 500) { false })
+        let lookUpCount = owner.lookUpCount + other.lookUpCount
+        for _ in 0..<2 {
+            owner.callReplies = ["-ASK 1 \(other.location)\r\n"]
+            #expect(caller.getsReplies() && other.connectionCount == 1)
+        }
+        #expect(other.callCount == 2)
+        #expect(caller.turn(limitMilliseconds: 30_000) { other.connectionCount == 0 })
+        #expect(owner.connectionCount == 1 && caller.reasons.isEmpty)
+        #expect(owner.lookUpCount + other.lookUpCount == lookUpCount)
+    }
+
     @Test func `ASK to a server that does not reply comes back to the owner`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)

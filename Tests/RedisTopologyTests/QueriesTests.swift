@@ -81,6 +81,25 @@ import Testing
         #expect(try hasAll())
     }
 
+    /// The move of the slot never ends, so nothing else would close the connection.
+    @Test func `No connection stays open to a server without slots that ASK has named`() throws {
+        let cluster = try ClusterProcesses(primaries: 1, emptyPrimaries: 1, hasReplicas: false)
+        let (owner, importer) = (cluster.primaries[0], cluster.emptyPrimaries[0])
+        let key = "{app:one}"
+        let slot = String(bytes(key).withUnsafeBytes { KeySlot.slot(of: $0) })
+        #expect(importer.command("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.identifiers[0]) == ["OK"])
+        #expect(owner.command("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.identifiers[1]) == ["OK"])
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.replyDeadlineMilliseconds = 20_000
+        let queries = try RedisQueries(configuration: configuration)
+        for _ in 0..<2 { #expect(try queries.readHash(bytes(key)).isEmpty) }
+        let commandStatistics = importer.command("INFO", "commandstats").first ?? ""
+        #expect(commandStatistics.contains("cmdstat_asking:calls=2"), "\(commandStatistics)")
+        // The only client is the one that asks.
+        try waitUntil([importer]) { $0.command("CLIENT", "LIST").countOccurrences(of: " addr=") == 1 }
+        withExtendedLifetime(queries) {}
+    }
+
     /// Each provider token has its own Redis key. All tokens are found before the slots of these keys move,
     /// and while they move.
     @Test func `Shared provider tokens in a cluster, also while slots move`() throws {

@@ -11,9 +11,6 @@ final class Cluster {
     static let lookupSpacingMilliseconds: Int64 = 1_000
     /// The longest random delay before a look-up of the slots, unless the last look-up failed.
     static let lookupJitterMilliseconds: Int64 = 250
-    /// How long the connection to a server without slots stays after an ASK has named the server. While a
-    /// slot moves to this server, further ASKs may name it.
-    static let askedServerKeepMilliseconds: Int64 = 60_000
     /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
@@ -168,11 +165,12 @@ final class Cluster {
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
         for index in nodes.indices {
             guard let node = nodes[index], !node.hasSlots, node.retiresAtMilliseconds == .max else { continue }
-            let askedAtMilliseconds = node.askedAtMilliseconds
-            let isAsked =
-                askedAtMilliseconds != .min && nowMilliseconds - askedAtMilliseconds < Self.askedServerKeepMilliseconds
+            let (askedAtMilliseconds, keepMilliseconds) = (
+                node.askedAtMilliseconds, configuration.askedServerKeepMilliseconds
+            )
+            let isAsked = askedAtMilliseconds != .min && nowMilliseconds - askedAtMilliseconds < keepMilliseconds
             nodes[index]?.retiresAtMilliseconds =
-                isAsked ? askedAtMilliseconds + Self.askedServerKeepMilliseconds : nowMilliseconds + graceMilliseconds
+                isAsked ? askedAtMilliseconds + keepMilliseconds : nowMilliseconds + graceMilliseconds
         }
         scheduleRetirement()
     }
@@ -295,6 +293,8 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
+            // The server may never get slots, and without a look-up nothing else would close its connection.
+            retireNodesWithoutSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {
             nodes[index]?.hasSlots = true

@@ -95,6 +95,7 @@ final class PrimaryConnections {
         let lookup = SentinelLookup(loop: loop, configuration: configuration, sentinels: sentinels)
         let location = try runLookup { lookup.find($0) }
         sentinelPrimary = location
+        closeConnections(except: [location])
         return location
     }
 
@@ -109,7 +110,16 @@ final class PrimaryConnections {
         }
         slotMap = map
         lastPrimaries = map.primaries
+        closeConnections(except: map.primaries)
         return map
+    }
+
+    /// Closes the connections to all servers but these.
+    private func closeConnections(except locations: [RedisURL.Location]) {
+        for (location, connection) in connections where !locations.contains(location) {
+            connection.close()
+            connections[location] = nil
+        }
     }
 
     private func runLookup<Value>(
@@ -138,7 +148,11 @@ final class PrimaryConnections {
         else { return reply }
         if !redirection.isAsk { slotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
-        return sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last ?? reply
+        let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
+        // After MOVED, the next search for the primaries closes connections. After ASK there may be none: the named
+        // server may have no slots yet, and may never get any.
+        if redirection.isAsk, let slotMap { closeConnections(except: slotMap.primaries) }
+        return redirectedReply ?? reply
     }
 
     /// Sends all commands at once. Does not follow redirections to other servers, but returns them as error replies.
