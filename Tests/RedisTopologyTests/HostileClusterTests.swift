@@ -84,6 +84,20 @@ import Testing
         #expect(owner.lookUpCount + other.lookUpCount == lookUpCount)
     }
 
+    /// The first server requires a password, which is the reason. Nothing listens at the others' addresses.
+    @Test func `The error of the last server does not hide the refusals of the others`() throws {
+        let loop = try EventLoop()
+        let seed = try FakeNode(loop: loop)
+        seed.slots = "-NOAUTH Authentication required.\r\n"
+        let silentLocation = "127.0.0.1:\(try Listener.findUnusedLoopbackPort())"
+        let url = try RedisURL("redis://\(seed.location),\(silentLocation)")
+        let caller = try TopologyCaller(RedisConfiguration(url: url, topology: .cluster), loop: loop)
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events.first == .lost(.noAuthentication))
+        let reason = caller.reasons.first ?? ""
+        #expect(reason.contains("\(seed.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
+    }
+
     @Test func `ASK to a server that does not reply comes back to the owner`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)

@@ -161,6 +161,22 @@ import Testing
         #expect(callerWithoutSentinel.events.allSatisfy { $0 == .lost(.stream) })
     }
 
+    /// The first Sentinel requires a password. Nothing listens at the second one's address.
+    @Test func `The error of the last Sentinel does not hide the refusal of the first one`() throws {
+        let sentinel = try RedisServer(sentinel: [
+            "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.findUnusedLoopbackPort()) 1",
+        ])
+        let silentLocation = "127.0.0.1:\(try Listener.findUnusedLoopbackPort())"
+        let caller = try makeCaller("redis://\(sentinel.location),\(silentLocation)")
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events.first == .lost(.noAuthentication))
+        let reason = caller.reasons.first ?? ""
+        #expect(reason.contains("\(sentinel.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
+        // The next look-up begins with another Sentinel, or with the same one again.
+        #expect(caller.turn { caller.events.count > 2 })
+        #expect(caller.events.allSatisfy { $0 == .lost(.noAuthentication) })
+    }
+
     @Test func `A server that Sentinel names but that is still a replica is refused`() throws {
         let primary = try RedisServer()
         let replica = try RedisServer(["--replicaof", "127.0.0.1 \(primary.port)"])

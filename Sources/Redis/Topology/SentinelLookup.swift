@@ -18,6 +18,7 @@ final class SentinelLookup {
     /// Sentinel.
     private var sentinelIndex = 0
     private var unaskedSentinelCount = 0
+    private var failures = LookupFailures()
     private var connection: CommandConnection?
     private var completion: Completion?
 
@@ -34,6 +35,7 @@ final class SentinelLookup {
         precondition(self.completion == nil, "one look-up at a time")
         self.completion = completion
         unaskedSentinelCount = sentinels.locations.count
+        failures = LookupFailures()
         askSentinel()
     }
 
@@ -70,10 +72,10 @@ final class SentinelLookup {
         case .success(.array(let parts)):
             guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ UInt64($0) }),
                 let location = RedisURL.Location(announced: host, port: port, by: sentinel)
-            else { return askNextSentinel(after: RedisError(.protocolViolation)) }
+            else { return askNextSentinel(after: RedisError(.protocolViolation, at: sentinel)) }
             checkRole(of: location)
         case .success(.error(let text)):
-            askNextSentinel(after: text.withUnsafeBytes { RedisError(reply: $0) })
+            askNextSentinel(after: RedisError(reply: text, from: sentinel))
         case .success:
             askNextSentinel(after: RedisError(.resolve, "\(sentinel): this Sentinel knows no primary \(primaryName)"))
         case .failure(let error):
@@ -83,7 +85,8 @@ final class SentinelLookup {
 
     private func askNextSentinel(after error: RedisError) {
         sentinelIndex = (sentinelIndex + 1) % sentinels.locations.count
-        if unaskedSentinelCount > 0 { askSentinel() } else { finish(.failure(error)) }
+        failures.append(error)
+        if unaskedSentinelCount > 0 { askSentinel() } else { finish(.failure(failures.summary)) }
     }
 
     /// Asks the server for its role. During a failover, a Sentinel may still name the old primary.
@@ -95,13 +98,13 @@ final class SentinelLookup {
             case .success(.array):
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
-                let error = text.withUnsafeBytes { RedisError(reply: $0) }
+                let error = RedisError(reply: text, from: location)
                 // The Redis user may not call ROLE, so the role cannot be checked. Trust the Sentinel: if the
                 // server is a replica, writes fail with READONLY.
                 guard error.code != .noPermission else { return lookup.finish(.success(location)) }
                 lookup.askNextSentinel(after: error)
             case .success:
-                lookup.askNextSentinel(after: RedisError(.protocolViolation))
+                lookup.askNextSentinel(after: RedisError(.protocolViolation, at: location))
             case .failure(let error):
                 // The Sentinel may be cut off from the others and name an old primary. Ask the next Sentinel.
                 lookup.askNextSentinel(after: error)

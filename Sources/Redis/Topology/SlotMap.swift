@@ -65,6 +65,7 @@ final class SlotMapLookup {
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private var candidates: ArraySlice<RedisURL.Location> = []
+    private var failures = LookupFailures()
     private var connection: CommandConnection?
     private var completion: Completion?
 
@@ -82,7 +83,8 @@ final class SlotMapLookup {
         precondition(!isRunning, "one look-up at a time")
         self.candidates = candidates.prefix(Self.attemptsMax)
         self.completion = completion
-        askNextServer(after: RedisError(.clusterDown))
+        failures = LookupFailures()
+        askNextServer()
     }
 
     func cancel() {
@@ -92,7 +94,12 @@ final class SlotMapLookup {
     }
 
     private func askNextServer(after error: RedisError) {
-        guard let candidate = candidates.popFirst() else { return finish(.failure(error)) }
+        failures.append(error)
+        askNextServer()
+    }
+
+    private func askNextServer() {
+        guard let candidate = candidates.popFirst() else { return finish(.failure(failures.summary)) }
         let connection = CommandConnection(
             loop: loop,
             url: configuration.url.withLocation(candidate),
@@ -109,8 +116,7 @@ final class SlotMapLookup {
     private func handleReply(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
         switch reply {
         case .success(.error(let text)):
-            let error = text.withUnsafeBytes { RedisError(reply: $0) }
-            askNextServer(after: RedisError(error.code, "\(candidate): \(error.reason)"))
+            askNextServer(after: RedisError(reply: text, from: candidate))
         case .success(let value):
             guard let map = SlotMap(slots: value, from: candidate) else {
                 return askNextServer(
