@@ -5,8 +5,9 @@ import Redis
 ///
 /// Neither write is one atomic step with the registry, which decides. So a worker's write may arrive after another
 /// worker has changed the registry and has written the change. Each worker therefore looks at the registry after its
-/// last write, and writes again until both agree. A known gap: a worker that dies before it looks leaves its record in
-/// the topic. An announcement that stays is repaired when APNs refuses the next broadcast to its channel.
+/// last write, and writes again until both agree. A known gap: if a worker dies, or Redis fails, after the write and
+/// before the look, an old record may stay the newest one of the topic, and an old announcement in the audience's record.
+/// Such an announcement is repaired when APNs refuses the next update to its channel.
 extension ChannelKeeper {
     /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
     static let writesMax = 8
@@ -28,7 +29,7 @@ extension ChannelKeeper {
     }
 
     /// Writes to the topic what the registry says about an entry's audience, unless the topic has this already. If the
-    /// topic cannot be written, reports the error: the periodic work publishes the entry again.
+    /// topic cannot be written, reports the error: the periodic work publishes an entry again, but not a tombstone.
     ///
     /// - Parameters:
     ///   - writtenEntry: what this process wrote last; nil: a tombstone.

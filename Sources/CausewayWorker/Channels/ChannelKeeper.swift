@@ -98,8 +98,8 @@ package actor ChannelKeeper {
 
     // MARK: - Requests
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion,
-    /// unless the new channel would have a planned deletion too.
+    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion if
+    /// `deleteAfterMilliseconds` is nil.
     ///
     /// - Parameters:
     ///   - storage: the storage policy of a new channel; nil: the configured one.
@@ -245,8 +245,9 @@ package actor ChannelKeeper {
     }
 
     /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
-    /// listed them. If not even the channel of an entry can be read, it is recorded too. This has no effect: while this
-    /// lasts, a comparison deletes no such channel, and the next comparison then removes the record.
+    /// listed them. If the id of a channel in the registry cannot be read, this own channel is recorded as foreign too.
+    /// This does no harm: as long as the id cannot be read, a comparison deletes no unknown channel, and afterwards the
+    /// next comparison removes the wrong note.
     private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal)
     {

@@ -20,7 +20,12 @@ enum DeferredHeaders {
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
-    static func append(_ view: RecordView, topic: [UInt8], dueWallMilliseconds: Int64, to headers: inout ProducedHeaders) {
+    static func append(
+        _ view: RecordView,
+        topic: [UInt8],
+        dueWallMilliseconds: Int64,
+        to headers: inout ProducedHeaders
+    ) {
         let deferral = view.deferral
         let topic = String(decoding: topic, as: UTF8.self)
         append("source", "\(topic)/\(deferral.partition)/\(deferral.offset)", to: &headers)
