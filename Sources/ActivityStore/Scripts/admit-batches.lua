@@ -41,6 +41,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local order = pack('I2', 1) == '\1\0' and '' or '<'
   local CALL, RECORD, RECORD_AND_BUCKET = order .. 'c13I7I6', order .. 'I7I6I7I5', order .. 'I7I6I7I5I8I6'
   local SETTLED, FULL = order .. 'I6B', order .. 'I6'
+  -- `keys` becomes the array of replies: each call's reply replaces its key.
   local keys, calls, position = KEYS, ARGV[1], 1
   local count = #keys
   local replyCount = count

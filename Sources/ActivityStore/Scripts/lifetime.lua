@@ -1,14 +1,23 @@
 -- The script `lifetime`: keeps the timetables of the activities whose policy limits their lifetime. It adds an
 -- activity when its life begins, and removes it when the life has ended.
 --
--- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). The
--- hash with a `+` at the end of its key has three words for each of these activities. The first is `b` if a start
--- began the life. It is `a` if no start is known and a record showed the activity alive, and `r` if the activity waits
--- for a new start. The second is the time of the start, of the record or of the new start. The third says how often
--- workers have claimed the activity since then. If the policy restarts the activity, two more hashes have commands:
--- its newest start (`*` at the end of the key), and its newest update (`=`), whose state the new start shows. Each
--- command comes after its version. ARGV[1] is the operation, ARGV[2] the activity's key. No operation
--- but `check` reads the clock, so the others have the same effect if they are repeated after hours.
+-- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). ARGV[1] is
+-- the operation, ARGV[2] the activity's key. No operation but `check` reads the clock, so the others have the same effect
+-- if they are repeated after hours. Three hashes have the same key as the timetable, and one more character at its end:
+--
+-- | hash | for each activity |
+-- | --- | --- |
+-- | + | its kind, a time and a count, see below |
+-- | * | its newest start after the start's version, only if the policy restarts the activity |
+-- | = | its newest update after the update's version, in the same case: the new start shows this state |
+--
+-- | kind | meaning | the time |
+-- | --- | --- | --- |
+-- | b | a start began the life | of the start |
+-- | a | no start is known; a record showed that the activity was alive | of the record |
+-- | r | the life is over, and the activity waits for a restart | of the restart |
+--
+-- The count says how often workers have claimed the activity since this time.
 --
 -- | operation | meaning |
 -- | --- | --- |

@@ -69,18 +69,18 @@ extension Audiences {
     /// If a carrier is withdrawn but its rider is not, the rider waits in the carrier's place: the next owner of the
     /// carrier's partition does not know the alert.
     ///
-    /// - Parameter isPartitionRevokedOrRevoking: whether a record's partition is being revoked. Must be false for a record of an
+    /// - Parameter isPartitionBeingRevoked: whether a record's partition is being revoked. Must be false for a record of an
     ///   earlier assignment of its partition: after a new assignment, the record is read again, and may already be
     ///   settled as a duplicate of this one.
-    public mutating func withdrawWaitingCommands(where isPartitionRevokedOrRevoking: (_ record: RecordIndex) -> Bool) {
+    public mutating func withdrawWaitingCommands(where isPartitionBeingRevoked: (_ record: RecordIndex) -> Bool) {
         for rawCommand in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawCommand)
             guard commands.isInUse(command), commands[command].stage == .waiting,
-                isPartitionRevokedOrRevoking(commands[command].record)
+                isPartitionBeingRevoked(commands[command].record)
             else { continue }
             let audience = commands[command].audience
             let rider = commands[command].rider
-            if rider != .null, !isPartitionRevokedOrRevoking(commands[rider].record) {
+            if rider != .null, !isPartitionBeingRevoked(commands[rider].record) {
                 commands[command].rider = .null
                 put(rider, inPlaceOf: command, of: audience)
                 awaitBatchEnd(audience)

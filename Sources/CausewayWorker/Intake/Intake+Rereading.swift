@@ -17,7 +17,7 @@ import Reactor
 struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
-    static let drainMilliseconds: Int64 = 10_000
+    static let drainMillisecondsMax: Int64 = 10_000
     /// The time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
     /// The time between two requests for committed offsets. `requestTimeoutMilliseconds` limits how long the
@@ -227,7 +227,7 @@ extension Intake {
                     continue
                 }
                 sendOrder(.revoke, request.topicPartition)
-                let endMilliseconds = loop.nowMilliseconds + RereadingState.drainMilliseconds
+                let endMilliseconds = loop.nowMilliseconds + RereadingState.drainMillisecondsMax
                 rereading.drainingPartitions.append(
                     .init(request: request, startPosition: start, drainEndMilliseconds: endMilliseconds)
                 )

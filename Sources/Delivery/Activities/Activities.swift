@@ -40,7 +40,7 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always) func isBeginDelayed(now: Moment) -> Bool { earliestBeginMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the activity's delay is over. The command may have to wait for another reason
-    /// (`awaitsDeferredCommand`).
+    /// (`mustNextCommandWait`).
     @inline(__always) func hasUndelayedCommand(now: Moment) -> Bool {
         !waitingList.isEmpty && !isBeginDelayed(now: now)
     }
@@ -48,10 +48,10 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read first, or a
     /// command that was deferred pauses. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasDeferralWait }
+    func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOtherWait }
 
     /// Whether a wait for a deferred command, or the pause of one, was set, even if it is over.
-    @inline(__always) var hasDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
+    @inline(__always) var hasOtherWait: Bool { deferralWait.isSet || startWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time: the delay of its next command, the wait for
     /// a rider's carrier, the wait for a deferred command, the pause of a deferred command. Nil: the activity has no

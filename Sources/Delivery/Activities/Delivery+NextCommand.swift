@@ -58,7 +58,7 @@ extension Delivery {
         guard !activities[activity].waitingList.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
-            guard activities[activity].hasUndelayedCommand(now: now), !awaitsDeferredCommand(activity, now: now) else {
+            guard activities[activity].hasUndelayedCommand(now: now), !mustNextCommandWait(activity, now: now) else {
                 return pause(activity, now: now)
             }
         }
@@ -150,7 +150,7 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let earliestBeginMilliseconds = slot.pointee.earliestBeginMilliseconds
         // The fast path: nearly always the activity has a short delay or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasDeferralWait,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasOtherWait,
             !exceedsDeferredDelay(earliestBeginMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return earliestBeginMilliseconds > now.monotonicMilliseconds ? earliestBeginMilliseconds : nil

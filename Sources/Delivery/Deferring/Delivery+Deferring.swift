@@ -65,7 +65,7 @@ extension Delivery {
     }
 
     /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
-    /// (`awaitsDeferredCommand`). Does nothing if the lane has more activities than its limit of records, because each
+    /// (`mustNextCommandWait`). Does nothing if the lane has more activities than its limit of records, because each
     /// wait keeps the slot of an activity. Then only Redis decides which state is the newest.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
@@ -216,7 +216,7 @@ extension Delivery {
 
     /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
     /// next command was deferred and still pauses.
-    func awaitsDeferredCommand(_ activity: ActivityIndex, now: Moment) -> Bool {
+    func mustNextCommandWait(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart

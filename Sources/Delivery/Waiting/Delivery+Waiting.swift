@@ -130,8 +130,8 @@ extension Delivery {
         return true
     }
 
-    /// Replaces the waiting starts after a lifetime (`RecordLifetime.isRestart`) by an end of the producer, which takes
-    /// precedence whatever the versions are. (R35)
+    /// Removes the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`), because the producer
+    /// ends the activity. The producer's end wins, whatever the versions are. (R35)
     private mutating func replaceRestarts(by end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         var waiting = activities[activity].waitingList.head
         while let candidate = waiting {
