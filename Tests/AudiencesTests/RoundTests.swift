@@ -180,7 +180,7 @@ import Testing
             harness.nowMilliseconds += keptMilliseconds
             harness.core.claimLost(RoundIndex(rawValue: 0), areMembersLost: false, now: harness.moment)
             let pauseMilliseconds =
-                harness.core.rounds[RoundIndex(rawValue: 0)].nextClaimMilliseconds - harness.nowMilliseconds
+                harness.core.rounds[RoundIndex(rawValue: 0)].claim.nextClaimAtMilliseconds - harness.nowMilliseconds
             pauses.append(pauseMilliseconds)
             harness.advanceClock(milliseconds: pauseMilliseconds)
         }

@@ -52,8 +52,8 @@ extension Audiences {
             let round = RoundIndex(rawValue: rawRound)
             guard rounds.isInUse(round) else { continue }
             let appIndex = Int(rounds[round].appIndex)
-            gauges[appIndex].parkedMemberCount += Int(rounds[round].parkedMemberCount)
-            let oldest = rounds[round].oldestVersion
+            gauges[appIndex].parkedMemberCount += Int(rounds[round].members.parkedCount)
+            let oldest = rounds[round].versions.oldest
             guard oldest != .null else { continue }
             gauges[appIndex].roundCount += 1
             let admittedAtMilliseconds = versions[oldest].record.instruction.admittedAtMilliseconds
@@ -75,22 +75,22 @@ extension Audiences {
     private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            versions[rounds[round].oldestVersion].record.instruction.admittedAtMilliseconds
+            versions[rounds[round].versions.oldest].record.instruction.admittedAtMilliseconds
         case .restoring, .running, .lost:
-            hasReachedAllMembers(round) ? nil : rounds[round].unreachedMembersSinceWallMilliseconds
+            hasReachedAllMembers(round) ? nil : rounds[round].progress.unreachedMembersSinceWallMilliseconds
         case .closing, .draining, .abandoned: nil
         }
     }
 
     private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
-        rounds[round].watermark >= readingEndPosition(of: round)
+        rounds[round].progress.watermark >= readingEndPosition(of: round)
     }
 
     /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.
     /// Otherwise it begins at the time at which the new version's command was admitted.
     mutating func updateUnreachedMembersSince(_ round: RoundIndex, by version: VersionIndex) {
         guard hasReachedAllMembers(round) else { return }
-        rounds[round].unreachedMembersSinceWallMilliseconds =
+        rounds[round].progress.unreachedMembersSinceWallMilliseconds =
             versions[version].record.instruction.admittedAtMilliseconds
     }
 }

@@ -40,7 +40,7 @@ extension Audiences {
             )
         )
         setTexts(of: refusedMember, tag, reason: result.reason)
-        rounds[round].membersAwaitingStoreCount += 1
+        rounds[round].members.awaitingStoreCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
         if isDead { queueRemoval(of: refusedMember, isActivity: kind == .activity) }
@@ -146,7 +146,7 @@ extension Audiences {
         refusedMembers.free(refusedMember)
         // A refused member that has just joined belongs to no round.
         guard round != .null else { return }
-        rounds[round].membersAwaitingStoreCount -= 1
+        rounds[round].members.awaitingStoreCount -= 1
         let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {

@@ -13,9 +13,9 @@ extension Audiences {
     /// Returns the first member that has not had its turn; nil if there is none, if it has not been read yet, or
     /// if its position is `end` or higher.
     mutating func nextMember(of round: RoundIndex, end: UInt64) -> NextMember? {
-        var page = rounds[round].sendPage == .null ? rounds[round].firstPage : rounds[round].sendPage
+        var page = rounds[round].pages.sending == .null ? rounds[round].pages.first : rounds[round].pages.sending
         while page != .null, pages[page].phase == .ready {
-            rounds[round].sendPage = page
+            rounds[round].pages.sending = page
             if pages[page].sendIndex < pages[page].memberCount {
                 let member = Int(pages[page].sendIndex)
                 let position = pages[page].position(member)
@@ -33,6 +33,6 @@ extension Audiences {
         pages[next.page].setVersion(next.member, version)
         pages[next.page].setProgress(next.member, progress)
         pages[next.page].sendIndex += 1
-        rounds[pages[next.page].round].sendPosition = next.position + 1
+        rounds[pages[next.page].round].progress.sendPosition = next.position + 1
     }
 }

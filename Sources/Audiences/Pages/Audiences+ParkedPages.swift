@@ -10,10 +10,10 @@ extension Audiences {
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
-        guard rounds[round].phase == .restoring, rounds[round].firstPage == .null else { return }
-        guard let position = rounds[round].restoredCheckpoint.nextParkedPosition else {
-            rounds[round].restoredCheckpoint.parkedPositions.free()
-            rounds[round].restoredCheckpoint.parkedPositions = .none
+        guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
+        guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
+            rounds[round].checkpoints.restored.parkedPositions.free()
+            rounds[round].checkpoints.restored.parkedPositions = .none
             rounds[round].enter(.running)
             return
         }
@@ -21,8 +21,8 @@ extension Audiences {
         guard mayTakePage(for: round) else { return enqueueRoundAwaitingPage(round) }
         let page = addPage(round, start: position)
         pages[page].needsOnlyParkedMembers = true
-        rounds[round].firstPage = page
-        rounds[round].lastPage = page
+        rounds[round].pages.first = page
+        rounds[round].pages.last = page
     }
 
     /// Parks the members at the page's position again, because the last owner had parked them. A member that
@@ -34,11 +34,11 @@ extension Audiences {
                 park(content, at: position, of: round, pauseMilliseconds: 0, now: now)
             }
         }
-        while rounds[round].restoredCheckpoint.nextParkedPosition == position {
-            rounds[round].restoredCheckpoint.rereadPositionCount += 1
+        while rounds[round].checkpoints.restored.nextParkedPosition == position {
+            rounds[round].checkpoints.restored.rereadPositionCount += 1
         }
-        rounds[round].firstPage = .null
-        rounds[round].lastPage = .null
+        rounds[round].pages.first = .null
+        rounds[round].pages.last = .null
         freePage(page)
         advance(round, now: now)
     }
@@ -55,7 +55,7 @@ extension Audiences {
         defer { offerFreePages(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true
         // The round is not freed while this count is above 0, so the round exists until the reply comes.
-        rounds[round].membersAwaitingStoreCount += 1
+        rounds[round].members.awaitingStoreCount += 1
         let page = addPage(round, start: parkedMembers[member].position)
         pages[page].parkedMember = member
         return true
@@ -72,7 +72,7 @@ extension Audiences {
             isMember = true
         }
         freePage(page)
-        rounds[round].membersAwaitingStoreCount -= 1
+        rounds[round].members.awaitingStoreCount -= 1
         if isMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)
         } else {

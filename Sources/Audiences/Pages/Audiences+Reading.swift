@@ -21,10 +21,10 @@ extension Audiences {
     /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others of its app. It may
     ///   then take one page although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
-        guard rounds[round].phase == .running, rounds[round].newestVersion != .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.newest != .null else { return }
         let end = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
-        while rounds[round].pageCount < Self.pagesPerRoundMax {
+        while rounds[round].pages.count < Self.pagesPerRoundMax {
             let precedingPage = pageToContinue(of: round, end: end)
             guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
             guard isFirstInQueue ? hasFreePage(of: round) : mayTakePage(for: round) else {
@@ -36,7 +36,7 @@ extension Audiences {
     }
 
     private func pageToContinue(of round: RoundIndex, end: UInt64) -> PageIndex? {
-        var page = rounds[round].firstPage
+        var page = rounds[round].pages.first
         while page != .null {
             if pages[page].phase == .ready, pages[page].needsContinuation {
                 return pages[page].endPosition < end ? page : nil
@@ -56,9 +56,9 @@ extension Audiences {
     /// read a segment while members of this segment are under way from its previous pass through the range.
     private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
         let slot = rounds[round]
-        guard slot.readPosition < end else { return false }
-        guard slot.firstPage != .null else { return true }
-        let ahead = (slot.readPosition >> 32) &- (pages[slot.firstPage].startPosition >> 32)
+        guard slot.progress.readPosition < end else { return false }
+        guard slot.pages.first != .null else { return true }
+        let ahead = (slot.progress.readPosition >> 32) &- (pages[slot.pages.first].startPosition >> 32)
         return ahead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
@@ -66,22 +66,22 @@ extension Audiences {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
         return appQueues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .null
-            || rounds[round].firstPage == .null
+            || rounds[round].pages.first == .null
     }
 
     func hasFreePage(of round: RoundIndex) -> Bool {
         let queues = appQueues[Int(rounds[round].appIndex)]
         return queues.pageCount < configuration.pagesPerAppMax && !pages.isFull
-            && queues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerAppMax
+            && queues.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
     }
 
     private mutating func readSegment(of round: RoundIndex) {
-        let start = rounds[round].readPosition
+        let start = rounds[round].progress.readPosition
         let page = addPage(round, start: start)
-        rounds[round].readPosition = (start >> 32 &+ 1) << 32
-        let last = rounds[round].lastPage
-        if last == .null { rounds[round].firstPage = page } else { pages[last].nextPage = page }
-        rounds[round].lastPage = page
+        rounds[round].progress.readPosition = (start >> 32 &+ 1) << 32
+        let last = rounds[round].pages.last
+        if last == .null { rounds[round].pages.first = page } else { pages[last].nextPage = page }
+        rounds[round].pages.last = page
     }
 
     private mutating func continuePage(_ previousPage: PageIndex, of round: RoundIndex) {
@@ -89,11 +89,11 @@ extension Audiences {
         let page = addPage(round, start: pages[previousPage].endPosition, isLowerBound: true)
         pages[page].nextPage = pages[previousPage].nextPage
         pages[previousPage].nextPage = page
-        if rounds[round].lastPage == previousPage { rounds[round].lastPage = page }
+        if rounds[round].pages.last == previousPage { rounds[round].pages.last = page }
     }
 
     mutating func addPage(_ round: RoundIndex, start: UInt64, isLowerBound: Bool = false) -> PageIndex {
-        let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].expectedPageBytes)
+        let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.expectedBytes)
         let isKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
@@ -106,7 +106,7 @@ extension Audiences {
         )
         appQueues[Int(appIndex)].pageCount += 1
         appQueues[Int(appIndex)].pageBytes += expectedBytes
-        rounds[round].pageCount += 1
+        rounds[round].pages.count += 1
         requestPage(page)
         return page
     }
@@ -117,7 +117,7 @@ extension Audiences {
 
     func segment(of page: PageIndex) -> UInt8 {
         let round = rounds[pages[page].round]
-        let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.positionsPerLap
+        let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.progress.positionsPerLap
         return MemberLocation(ordinal: ordinal).segment
     }
 
@@ -174,7 +174,7 @@ extension Audiences {
         appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
-        rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
+        rounds[round].pages.largestBytes = max(rounds[round].pages.largestBytes ?? 0, bytes)
     }
 
     private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {
@@ -210,20 +210,20 @@ extension Audiences {
     /// Frees the first pages of a round, as long as each of their members has its outcome or is parked. The
     /// outcomes are added to the counts of the round's versions. Then the round reads further pages.
     mutating func freeDonePages(of round: RoundIndex, now: Moment) {
-        while case let page = rounds[round].firstPage, page != .null, isDone(page, of: round) {
+        while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
                 guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
                 countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
             }
             let end = readingEndPosition(of: round)
-            rounds[round].watermark = max(rounds[round].watermark, min(slot.endPosition, end))
-            rounds[round].sendPosition = max(rounds[round].sendPosition, rounds[round].watermark)
-            rounds[round].revision += 1
+            rounds[round].progress.watermark = max(rounds[round].progress.watermark, min(slot.endPosition, end))
+            rounds[round].progress.sendPosition = rounds[round].progress.turnPosition
+            rounds[round].checkpoints.revision += 1
             // Members of the page beyond the round's end got no push and belong to no version yet. They are
             // read again.
             let continues = slot.needsContinuation && slot.endPosition < end && rounds[round].phase == .running
-            if slot.endPosition >= end { rounds[round].readPosition = rounds[round].watermark }
+            if slot.endPosition >= end { rounds[round].progress.readPosition = rounds[round].progress.watermark }
             detachFirstPage(of: round)
             if continues { readNextPage(from: slot.endPosition, of: round, inPlaceOf: page) } else { freePage(page) }
         }
@@ -239,10 +239,10 @@ extension Audiences {
     }
 
     private mutating func detachFirstPage(of round: RoundIndex) {
-        let page = rounds[round].firstPage
-        rounds[round].firstPage = pages[page].nextPage
-        if rounds[round].lastPage == page { rounds[round].lastPage = .null }
-        if rounds[round].sendPage == page { rounds[round].sendPage = .null }
+        let page = rounds[round].pages.first
+        rounds[round].pages.first = pages[page].nextPage
+        if rounds[round].pages.last == page { rounds[round].pages.last = .null }
+        if rounds[round].pages.sending == page { rounds[round].pages.sending = .null }
     }
 
     /// Frees a page whose members are all counted, and at once requests the page that follows it in its
@@ -251,9 +251,9 @@ extension Audiences {
     private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf counted: PageIndex) {
         releasePage(counted)
         let page = addPage(round, start: start, isLowerBound: true)
-        pages[page].nextPage = rounds[round].firstPage
-        rounds[round].firstPage = page
-        if rounds[round].lastPage == .null { rounds[round].lastPage = page }
+        pages[page].nextPage = rounds[round].pages.first
+        rounds[round].pages.first = page
+        if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
     /// Drops the members of a round's pages that have not had their turn. The round's pages then end after the
@@ -262,18 +262,18 @@ extension Audiences {
     /// The caller must call ``offerFreePages(_:)`` afterwards.
     mutating func dropUnsentMembers(of round: RoundIndex) {
         var lastKeptPage = PageIndex.null
-        var page = rounds[round].firstPage
+        var page = rounds[round].pages.first
         while page != .null, pages[page].phase == .ready {
             if pages[page].sendIndex > 0 { lastKeptPage = page }
             page = pages[page].nextPage
         }
         guard lastKeptPage != .null else { return releasePages(of: round) }
-        pages[lastKeptPage].truncate(at: rounds[round].sendPosition)
-        let first = rounds[round].firstPage
-        rounds[round].firstPage = pages[lastKeptPage].nextPage
+        pages[lastKeptPage].truncate(at: rounds[round].progress.sendPosition)
+        let first = rounds[round].pages.first
+        rounds[round].pages.first = pages[lastKeptPage].nextPage
         pages[lastKeptPage].nextPage = .null
         releasePages(of: round)
-        (rounds[round].firstPage, rounds[round].lastPage) = (first, lastKeptPage)
+        (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
     }
 
     /// Drops the pages that were read ahead, so that they are read again: members may have joined or left
@@ -289,7 +289,7 @@ extension Audiences {
     /// Does the same as ``refreshPages(of:)``, except that the caller must call ``offerFreePages(_:)``.
     mutating func giveUpReadAhead(of round: RoundIndex) {
         dropUnsentMembers(of: round)
-        rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
+        rounds[round].progress.readPosition = rounds[round].progress.turnPosition
     }
 
     /// Gives up all pages of a round, except for the members whose pushes or starts are under way, or whose refusals
@@ -302,16 +302,16 @@ extension Audiences {
     /// Releases the pages. Does not offer them to other rounds, because this round may itself wait for a
     /// page.
     private mutating func releasePages(of round: RoundIndex) {
-        var page = rounds[round].firstPage
-        rounds[round].firstPage = .null
-        rounds[round].lastPage = .null
-        rounds[round].sendPage = .null
-        rounds[round].readPosition = rounds[round].watermark
+        var page = rounds[round].pages.first
+        rounds[round].pages.first = .null
+        rounds[round].pages.last = .null
+        rounds[round].pages.sending = .null
+        rounds[round].progress.readPosition = rounds[round].progress.watermark
         while page != .null {
             let next = pages[page].nextPage
             pages[page].nextPage = .null
             if pages[page].phase != .ready {
-                rounds[round].pageCount -= 1
+                rounds[round].pages.count -= 1
                 pages[page].phase = .discarded
                 // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .null
@@ -350,7 +350,7 @@ extension Audiences {
 
     private mutating func releasePage(_ page: PageIndex) {
         let slot = pages[page]
-        if slot.round != .null { rounds[slot.round].pageCount -= 1 }
+        if slot.round != .null { rounds[slot.round].pages.count -= 1 }
         appQueues[Int(slot.appIndex)].pageCount -= 1
         appQueues[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()

@@ -34,7 +34,7 @@ extension Audiences {
         guard isPartitionAssigned(of: round) else { return false }
         // A newer version replaces the older ones of its range. It must wait for older records of its range that were
         // passed over or dropped. The round knows them only if they are of its own partition.
-        return offset <= (rounds[round].partition == index ? rounds[round].passedOverOffset : lowestOffset)
+        return offset <= (rounds[round].partition == index ? rounds[round].versions.passedOverOffset : lowestOffset)
             && mayAddVersion(appIndex)
     }
 
@@ -91,9 +91,9 @@ extension Audiences {
         guard let round = roundsByKey[key] else { return }
         // Offsets of different partitions cannot be compared, and another partition may be revoked without the round.
         if rounds[round].partition == record.partition {
-            rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
+            rounds[round].versions.passedOverOffset = min(rounds[round].versions.passedOverOffset, offset)
         }
-        rounds[round].hasPassedOverDuringClaim = rounds[round].phase == .claiming
+        rounds[round].versions.hasPassedOverDuringClaim = rounds[round].phase == .claiming
         stopAwaitingPassedOver(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
@@ -148,7 +148,8 @@ extension Audiences {
     /// reached the end of the newest one, and the last owner's checkpoint has no parked member below this end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
-        return end <= rounds[round].watermark && end <= rounds[round].restoredCheckpoint.nextParkedPosition ?? .max
+        return end <= rounds[round].progress.watermark
+            && end <= rounds[round].checkpoints.restored.nextParkedPosition ?? .max
     }
 
     /// Returns the number of the partition's records that were passed over and that the core has not taken
@@ -184,11 +185,11 @@ extension Audiences {
             let round = RoundIndex(rawValue: rawRound)
             guard rounds.isInUse(round), rounds[round].partition == index,
                 rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
-                rounds[round].passedOverOffset >= offset, rounds[round].passedOverOffset < .max
+                rounds[round].versions.passedOverOffset >= offset, rounds[round].versions.passedOverOffset < .max
             else { continue }
-            rounds[round].passedOverOffset = .max
+            rounds[round].versions.passedOverOffset = .max
             if awaitsNewerVersion(round) {
-                rounds[round].newerVersionMissingSinceMilliseconds = now.monotonicMilliseconds
+                rounds[round].versions.newestAdmittedMissingSinceMilliseconds = now.monotonicMilliseconds
                 advance(round, now: now)
             }
         }

@@ -18,7 +18,7 @@ extension Audiences {
         pauseMilliseconds: Int64,
         now: Moment
     ) {
-        let first = rounds[round].firstParkedMember
+        let first = rounds[round].members.firstParked
         let readAtMilliseconds = page == .null ? now.monotonicMilliseconds : pages[page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
@@ -34,18 +34,18 @@ extension Audiences {
             )
         )
         if first != .null { parkedMembers[first].previousParkedMember = index }
-        rounds[round].firstParkedMember = index
-        rounds[round].parkedMemberCount += 1
-        rounds[round].lowestParkedPosition = min(rounds[round].lowestParkedPosition, position)
-        rounds[round].revision += 1
+        rounds[round].members.firstParked = index
+        rounds[round].members.parkedCount += 1
+        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, position)
+        rounds[round].checkpoints.revision += 1
         noteParkedDue(index)
     }
 
     private mutating func noteParkedDue(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
         let environment = Int(slot.environment.rawValue)
-        rounds[slot.round].parkedDueMilliseconds[environment] = min(
-            rounds[slot.round].parkedDueMilliseconds[environment],
+        rounds[slot.round].members.parkedDueMilliseconds[environment] = min(
+            rounds[slot.round].members.parkedDueMilliseconds[environment],
             slot.dueMilliseconds
         )
     }
@@ -69,7 +69,7 @@ extension Audiences {
         now: Moment
     ) -> ParkedMemberIndex? {
         var earliestMilliseconds = Int64.max
-        var member = rounds[round].firstParkedMember
+        var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers.address(of: member)
             if !slot.pointee.isUnderWay, slot.pointee.environment == environment {
@@ -82,7 +82,7 @@ extension Audiences {
             }
             member = slot.pointee.nextParkedMember
         }
-        rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = earliestMilliseconds
+        rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = earliestMilliseconds
         return nil
     }
 
@@ -94,8 +94,8 @@ extension Audiences {
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
-        let sentVersion = slot.version == .null ? rounds[round].newestVersion : slot.version
-        if slot.position < rounds[round].watermark {
+        let sentVersion = slot.version == .null ? rounds[round].versions.newest : slot.version
+        if slot.position < rounds[round].progress.watermark {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
             pages[slot.page].setVersion(Int(slot.member), sentVersion)
@@ -113,19 +113,19 @@ extension Audiences {
         if slot.previousParkedMember != .null {
             parkedMembers[slot.previousParkedMember].nextParkedMember = slot.nextParkedMember
         } else {
-            rounds[round].firstParkedMember = slot.nextParkedMember
+            rounds[round].members.firstParked = slot.nextParkedMember
         }
         parkedMembers.free(member)
-        rounds[round].parkedMemberCount -= 1
-        rounds[round].revision += 1
-        guard slot.position == rounds[round].lowestParkedPosition else { return }
+        rounds[round].members.parkedCount -= 1
+        rounds[round].checkpoints.revision += 1
+        guard slot.position == rounds[round].members.lowestParkedPosition else { return }
         var lowest = UInt64.max
-        var other = rounds[round].firstParkedMember
+        var other = rounds[round].members.firstParked
         while other != .null {
             lowest = min(lowest, parkedMembers[other].position)
             other = parkedMembers[other].nextParkedMember
         }
-        rounds[round].lowestParkedPosition = lowest
+        rounds[round].members.lowestParkedPosition = lowest
     }
 
     /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
@@ -133,7 +133,7 @@ extension Audiences {
     /// version must bring it an older version's alert.
     mutating func supersedeParkedMembers(to version: VersionIndex, of round: RoundIndex, now: Moment) {
         let start = versions[version].startPosition
-        var member = rounds[round].firstParkedMember
+        var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
             if !slot.isUnderWay, slot.position < start,
@@ -149,7 +149,7 @@ extension Audiences {
     /// if the version carries an older version's alert for this position, and the alert is not too old: in its turn,
     /// the member would get no alert. False if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         return newest != .null && !wasThrottled && versions[newest].carriesAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
@@ -157,11 +157,11 @@ extension Audiences {
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
     /// alert that is now too old. Skips members while ``ParkedMember/isUnderWay`` is true.
     mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
-        let newest = rounds[round].newestVersion
-        guard newest != .null, rounds[round].firstParkedMember != .null else { return }
+        let newest = rounds[round].versions.newest
+        guard newest != .null, rounds[round].members.firstParked != .null else { return }
         let hasExpired = isExpired(newest, now: now)
         let start = versions[newest].startPosition
-        var member = rounds[round].firstParkedMember
+        var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
             if slot.isUnderWay {
@@ -180,7 +180,7 @@ extension Audiences {
 
     /// Removes all parked members of a round that ends or is claimed again. None of their pushes is in flight.
     mutating func removeParkedMembers(of round: RoundIndex) {
-        while case let member = rounds[round].firstParkedMember, member != .null { unpark(member) }
+        while case let member = rounds[round].members.firstParked, member != .null { unpark(member) }
     }
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to

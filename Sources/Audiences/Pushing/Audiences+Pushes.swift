@@ -69,8 +69,8 @@ extension Audiences {
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
                 appQueues[appIndex].pushesInFlight[environment] += 1
-                rounds[round].membersInFlight += 1
-                rounds[round].mustQueueFirst = false
+                rounds[round].members.inFlightCount += 1
+                rounds[round].queuePlaces.mustQueueFirst = false
                 countConsecutivePush(appIndex)
                 return push
             case .blocked:
@@ -96,10 +96,10 @@ extension Audiences {
         permitsRetry: Bool,
         now: Moment
     ) -> Offer {
-        guard rounds[round].phase == .running, rounds[round].newestVersion != .null, !awaitsNewerVersion(round) else {
+        guard rounds[round].phase == .running, rounds[round].versions.newest != .null, !awaitsNewerVersion(round) else {
             return .nothing
         }
-        while rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
+        while rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
             let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
             guard parkedMembers[member].readAtMilliseconds < now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
@@ -110,12 +110,12 @@ extension Audiences {
         }
         // If a parked member is still due here, it needs the other pool, or this pool permits no retries now.
         let hasDueParkedMember =
-            rounds[round].parkedDueMilliseconds[0] <= now.monotonicMilliseconds
-            || rounds[round].parkedDueMilliseconds[1] <= now.monotonicMilliseconds
+            rounds[round].members.parkedDueMilliseconds[0] <= now.monotonicMilliseconds
+            || rounds[round].members.parkedDueMilliseconds[1] <= now.monotonicMilliseconds
         // Each push in flight may end with a parked member. So offer a member only if there is room to park
         // one more.
         guard hasRoomToPark else { return .blocked }
-        guard rounds[round].parkedMemberCount < Self.parkedMembersPerRoundThreshold else {
+        guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else {
             return hasDueParkedMember ? .blocked : .nothing
         }
         let offer = offerFromPages(of: round, environment, now: now)
@@ -139,13 +139,15 @@ extension Audiences {
     private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
-            let lowestParkedPosition = rounds[round].lowestParkedPosition
-            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].positionsPerLap
+            let lowestParkedPosition = rounds[round].members.lowestParkedPosition
+            guard
+                lowestParkedPosition == .max
+                    || next.position < lowestParkedPosition + rounds[round].progress.positionsPerLap
             else {
                 return .nothing
             }
             guard isPageFresh(next.page, now: now) else {
-                rounds[round].mustQueueFirst = true
+                rounds[round].queuePlaces.mustQueueFirst = true
                 refreshPages(of: round)
                 return .nothing
             }
@@ -164,7 +166,7 @@ extension Audiences {
             }
             guard content.environment == environment else {
                 guard isPoolUnavailable(content.environment, of: round, now: now) else { return .blocked }
-                guard rounds[round].parkedMemberCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
+                guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
                 park(
                     content,
                     at: next.position,
@@ -209,7 +211,7 @@ extension Audiences {
     ) -> AudiencePush {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).rawValue
-        offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].sendPosition)
+        offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].progress.sendPosition)
         let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, progress.rawValue, version)
         pages[next.page].unfinishedMemberCount += 1
@@ -227,10 +229,10 @@ extension Audiences {
 
     private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
-        let version = rounds[slot.round].newestVersion
+        let version = rounds[slot.round].versions.newest
         offeredPush = OfferedPush(
             tag: PushTag(parkedMember: member).rawValue,
-            sendPosition: rounds[slot.round].sendPosition
+            sendPosition: rounds[slot.round].progress.sendPosition
         )
         parkedMembers[member].isUnderWay = true
         parkedMembers[member].version = version
@@ -285,15 +287,18 @@ extension Audiences {
             parkedMembers[tag.parkedMember].isUnderWay = false
             parkedMembers[tag.parkedMember].version = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
-            let earliestMilliseconds = rounds[round].parkedDueMilliseconds[Int(environment.rawValue)]
-            rounds[round].parkedDueMilliseconds[Int(environment.rawValue)] = min(earliestMilliseconds, dueMilliseconds)
+            let earliestMilliseconds = rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)]
+            rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = min(
+                earliestMilliseconds,
+                dueMilliseconds
+            )
         } else {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.member)?.environment ?? .production
             pages[tag.page].sendIndex -= 1
             pages[tag.page].unfinishedMemberCount -= 1
             pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
-            rounds[round].sendPosition = offeredPush.sendPosition
+            rounds[round].progress.sendPosition = offeredPush.sendPosition
         }
         decrementPushesInFlight(round, environment)
         enqueueRound(round)
@@ -301,6 +306,6 @@ extension Audiences {
 
     mutating func decrementPushesInFlight(_ round: RoundIndex, _ environment: APNsEnvironment) {
         appQueues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
-        rounds[round].membersInFlight -= 1
+        rounds[round].members.inFlightCount -= 1
     }
 }

@@ -100,7 +100,7 @@ extension Audiences {
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
         let round = slot.pointee.round
         if slot.pointee.phase == .discarded { freePage(page) }
-        guard rounds[round].firstPage == page || rounds[round].phase != .running else { return }
+        guard rounds[round].pages.first == page || rounds[round].phase != .running else { return }
         freeDonePages(of: round, now: now)
         advance(round, now: now)
     }
@@ -119,7 +119,7 @@ extension Audiences {
     /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
     /// later anyway. False if a retry must bring the member the alert that the newest version carries.
     func newestVersionReachesLater(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         guard newest != .null, position < versions[newest].startPosition else { return false }
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
@@ -162,7 +162,7 @@ extension Audiences {
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-            parkedMembers[rounds[round].firstParkedMember].wasThrottled = wasThrottled
+            parkedMembers[rounds[round].members.firstParked].wasThrottled = wasThrottled
             pages[tag.page].setProgress(tag.member, MemberProgress.parked.rawValue)
             pages[tag.page].unfinishedMemberCount -= 1
             pagePushEnded(tag.page, now: now)

@@ -40,28 +40,28 @@ extension Audiences {
     private static var consecutivePushesMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: RoundIndex) {
-        guard !rounds[round].isQueued else { return }
-        rounds[round].isQueued = true
-        rounds[round].nextInQueue = .null
-        rounds[round].consecutivePushes = 0
+        guard !rounds[round].queuePlaces.isQueued else { return }
+        rounds[round].queuePlaces.isQueued = true
+        rounds[round].queuePlaces.next = .null
+        rounds[round].queuePlaces.consecutivePushes = 0
         let appIndex = Int(rounds[round].appIndex)
         appQueues[appIndex].roundCount += 1
         let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
         if last == .null {
             (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound) = (round, round)
-        } else if rounds[round].mustQueueFirst {
-            rounds[round].nextInQueue = first
+        } else if rounds[round].queuePlaces.mustQueueFirst {
+            rounds[round].queuePlaces.next = first
             appQueues[appIndex].firstRound = round
         } else {
-            rounds[last].nextInQueue = round
+            rounds[last].queuePlaces.next = round
             appQueues[appIndex].lastRound = round
         }
     }
 
     mutating func dequeueFirstRound(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
-        let next = rounds[round].nextInQueue
-        rounds[round].isQueued = false
+        let next = rounds[round].queuePlaces.next
+        rounds[round].queuePlaces.isQueued = false
         appQueues[appIndex].firstRound = next
         if next == .null { appQueues[appIndex].lastRound = .null }
         appQueues[appIndex].roundCount -= 1
@@ -72,20 +72,20 @@ extension Audiences {
     mutating func moveFirstRoundToEnd(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
         dequeueFirstRound(appIndex)
-        rounds[round].mustQueueFirst = false
+        rounds[round].queuePlaces.mustQueueFirst = false
         enqueueRound(round)
     }
 
     mutating func countConsecutivePush(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
-        rounds[round].consecutivePushes += 1
-        if rounds[round].consecutivePushes >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
+        rounds[round].queuePlaces.consecutivePushes += 1
+        if rounds[round].queuePlaces.consecutivePushes >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
     }
 
     /// Removes a round from all queues of its app, because its slot is being freed.
     mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
-        if rounds[round].isQueued {
+        if rounds[round].queuePlaces.isQueued {
             for _ in 0..<appQueues[appIndex].roundCount {
                 if appQueues[appIndex].firstRound == round {
                     dequeueFirstRound(appIndex)
@@ -94,28 +94,28 @@ extension Audiences {
                 }
             }
         }
-        guard rounds[round].awaitsPage else { return }
+        guard rounds[round].queuePlaces.awaitsPage else { return }
         var waiting = appQueues[appIndex].firstRoundAwaitingPage
         appQueues[appIndex].firstRoundAwaitingPage = .null
         appQueues[appIndex].lastRoundAwaitingPage = .null
         while waiting != .null {
-            let next = rounds[waiting].nextAwaitingPage
-            rounds[waiting].awaitsPage = false
+            let next = rounds[waiting].queuePlaces.nextAwaitingPage
+            rounds[waiting].queuePlaces.awaitsPage = false
             if waiting != round { enqueueRoundAwaitingPage(waiting) }
             waiting = next
         }
     }
 
     mutating func enqueueRoundAwaitingPage(_ round: RoundIndex) {
-        guard !rounds[round].awaitsPage else { return }
-        rounds[round].awaitsPage = true
-        rounds[round].nextAwaitingPage = .null
+        guard !rounds[round].queuePlaces.awaitsPage else { return }
+        rounds[round].queuePlaces.awaitsPage = true
+        rounds[round].queuePlaces.nextAwaitingPage = .null
         let appIndex = Int(rounds[round].appIndex)
         let last = appQueues[appIndex].lastRoundAwaitingPage
         if last == .null {
             appQueues[appIndex].firstRoundAwaitingPage = round
         } else {
-            rounds[last].nextAwaitingPage = round
+            rounds[last].queuePlaces.nextAwaitingPage = round
         }
         appQueues[appIndex].lastRoundAwaitingPage = round
     }
@@ -123,9 +123,9 @@ extension Audiences {
     mutating func popRoundAwaitingPage(_ appIndex: Int) -> RoundIndex? {
         let round = appQueues[appIndex].firstRoundAwaitingPage
         guard round != .null else { return nil }
-        appQueues[appIndex].firstRoundAwaitingPage = rounds[round].nextAwaitingPage
+        appQueues[appIndex].firstRoundAwaitingPage = rounds[round].queuePlaces.nextAwaitingPage
         if appQueues[appIndex].firstRoundAwaitingPage == .null { appQueues[appIndex].lastRoundAwaitingPage = .null }
-        rounds[round].awaitsPage = false
+        rounds[round].queuePlaces.awaitsPage = false
         return round
     }
 }

@@ -12,7 +12,7 @@ extension Audiences {
         of round: RoundIndex
     ) {
         appQueues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             let slot = versions.mutableAddress(of: version)
             if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
@@ -20,15 +20,17 @@ extension Audiences {
             }
             version = slot.pointee.nextVersion
         }
-        rounds[round].revision += 1
+        rounds[round].checkpoints.revision += 1
     }
 
     /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do: all members of its window (the
     /// positions that it must pass) have their outcomes, or its window is empty and none of its pushes is under way.
     mutating func completeVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
-        let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)
-        var version = rounds[round].oldestVersion
+        let (watermark, lowestParkedPosition) = (
+            rounds[round].progress.watermark, rounds[round].members.lowestParkedPosition
+        )
+        var version = rounds[round].versions.oldest
         while version != .null {
             let slot = versions[version]
             let hasPassedAll = watermark >= slot.endPosition && lowestParkedPosition >= slot.endPosition
@@ -37,9 +39,9 @@ extension Audiences {
             let isEmpty =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(version)
             if slot.stage == .underWay, hasPassedAll || isEmpty {
-                rounds[round].revision += 1
+                rounds[round].checkpoints.revision += 1
                 versions[version].stage = .awaitingCheckpoint
-                versions[version].completedAtRevision = rounds[round].revision
+                versions[version].completedAtRevision = rounds[round].checkpoints.revision
             }
             version = slot.nextVersion
         }
@@ -47,7 +49,7 @@ extension Audiences {
 
     /// Whether a push that brings this version to a parked member is in flight, or its refusal is being recorded.
     private func isInFlightToParkedMember(_ version: VersionIndex) -> Bool {
-        var member = rounds[versions[version].round].firstParkedMember
+        var member = rounds[versions[version].round].members.firstParked
         while member != .null {
             let slot = parkedMembers.address(of: member)
             if slot.pointee.isUnderWay, slot.pointee.version == version { return true }
@@ -61,11 +63,11 @@ extension Audiences {
     /// or that the store refuses, is treated as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             let next = versions[version].nextVersion
             if versions[version].stage == .awaitingCheckpoint,
-                versions[version].completedAtRevision <= rounds[round].recordedRevision
+                versions[version].completedAtRevision <= rounds[round].checkpoints.recordedRevision
             {
                 beginFinishing(version)
             }
@@ -74,7 +76,7 @@ extension Audiences {
     }
 
     func hasVersionAwaitingCheckpoint(_ round: RoundIndex) -> Bool {
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             if versions[version].stage == .awaitingCheckpoint { return true }
             version = versions[version].nextVersion
@@ -92,7 +94,7 @@ extension Audiences {
     /// Finishes a version whose record came after the record of a newer version, and that the last owner did
     /// not have under way. Its outcome is `superseded`, because the newer version reaches every member.
     mutating func finishLateVersion(_ version: VersionIndex, of round: RoundIndex) {
-        rounds[round].lateVersionCount += 1
+        rounds[round].versions.lateCount += 1
         versions[version].isLate = true
         versions[version].isSuperseded = true
         beginFinishing(version)
@@ -114,7 +116,7 @@ extension Audiences {
         guard versions[version].unacknowledgedCount == 0 else { return }
         let round = versions[version].round
         if versions[version].isLate {
-            rounds[round].lateVersionCount -= 1
+            rounds[round].versions.lateCount -= 1
             settle(version)
         } else {
             versions[version].stage = .finished
@@ -130,14 +132,14 @@ extension Audiences {
     /// record, because it reads the newer version that replaced it.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             let slot = versions[version]
-            let isReplaced = slot.isSuperseded && version != rounds[round].newestVersion
+            let isReplaced = slot.isSuperseded && version != rounds[round].versions.newest
             if slot.stage == .finished, isOldest || isReplaced {
                 unlink(version, of: round)
-                rounds[round].newestSettledVersion = max(rounds[round].newestSettledVersion, slot.record.version)
-                rounds[round].revision += 1
+                rounds[round].versions.newestSettled = max(rounds[round].versions.newestSettled, slot.record.version)
+                rounds[round].checkpoints.revision += 1
                 settle(version)
             } else {
                 isOldest = false
@@ -149,8 +151,8 @@ extension Audiences {
     mutating func unlink(_ version: VersionIndex, of round: RoundIndex) {
         let predecessor = precedingVersion(version, of: round)
         let next = versions[version].nextVersion
-        if let predecessor { versions[predecessor].nextVersion = next } else { rounds[round].oldestVersion = next }
-        if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .null }
+        if let predecessor { versions[predecessor].nextVersion = next } else { rounds[round].versions.oldest = next }
+        if rounds[round].versions.newest == version { rounds[round].versions.newest = predecessor ?? .null }
     }
 
     /// Settles the record of a version that was settled before, without writing a result.

@@ -43,15 +43,15 @@ extension Audiences {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        if now.monotonicMilliseconds - rounds[round].nextClaimMilliseconds > Self.keptClaimMillisecondsMin {
-            rounds[round].lossCount = 0
+        if now.monotonicMilliseconds - rounds[round].claim.nextClaimAtMilliseconds > Self.keptClaimMillisecondsMin {
+            rounds[round].claim.lossCount = 0
         }
-        let doublings = min(rounds[round].lossCount, Self.pauseDoublingsMax)
-        rounds[round].lossCount = doublings + 1
+        let doublings = min(rounds[round].claim.lossCount, Self.pauseDoublingsMax)
+        rounds[round].claim.lossCount = doublings + 1
         let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublings))
-        rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
+        rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
-            rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
+            rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
             storeLostAtMilliseconds = now.monotonicMilliseconds
         }
         rounds[round].enter(.lost)
@@ -67,22 +67,24 @@ extension Audiences {
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
     /// all other servers waiting.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].memberWaitCount < Self.memberWaitsMax else {
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.memberWaitCount < Self.memberWaitsMax else {
             return false
         }
         if mayLackMembers { return true }
-        let newest = rounds[round].newestVersion
-        guard newest != .null, !rounds[round].isForStarts, rounds[round].memberWaitCount == 0 else { return false }
+        let newest = rounds[round].versions.newest
+        guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
+            return false
+        }
         return reply?.newestVersion.map { $0 < versions[newest].record.version } ?? true
     }
 
     /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
     /// members the round would end at once, and its alert or start would reach nobody.
     mutating func awaitMembers(_ round: RoundIndex, now: Moment) {
-        rounds[round].memberWaitCount += 1
+        rounds[round].claim.memberWaitCount += 1
         rounds[round].enter(.lost)
-        rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds
-        rounds[round].membersLostSinceMilliseconds = now.monotonicMilliseconds
+        rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
+        rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)
     }
 
@@ -101,34 +103,34 @@ extension Audiences {
     /// checkpoint or, if the store has lost it, from the last one that this worker recorded. (R26)
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
-        guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
-            return wake(round, at: slot.nextClaimMilliseconds)
+        guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
+            return wake(round, at: slot.claim.nextClaimAtMilliseconds)
         }
         // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. It still waits while all
         // audiences must wait for members (`membersLastCompleteAtMilliseconds` is `.min` too), and this wait counts
-        // from `nextClaimMilliseconds`.
-        let waitBeganAtMilliseconds = max(slot.membersLostSinceMilliseconds, slot.nextClaimMilliseconds)
+        // from `nextClaimAtMilliseconds`.
+        let waitBeganAtMilliseconds = max(slot.claim.membersLostSinceMilliseconds, slot.claim.nextClaimAtMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganAtMilliseconds >= Self.membersWaitMillisecondsMax
-        guard slot.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds || isWaitOver else {
+        guard slot.claim.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if isWaitOver { rounds[round].memberWaitCount = Self.memberWaitsMax }
+        if isWaitOver { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
-        var version = slot.oldestVersion
+        var version = slot.versions.oldest
         while version != .null {
             addRecordBytes(-versions[version].alternateBody.count, of: version)
             versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
             version = versions[version].nextVersion
         }
-        rounds[round].beginAgain(claim: randomness.next())
+        rounds[round].beginAgain(claimNumber: randomness.next())
         storeQueue.append(.claim(round))
     }
 
     /// Lets this lane read the records of other partitions again at once, although pushes of an abandoned round are
     /// still in flight. Members to which such a push is in flight get the state twice.
     mutating func dropVersionsOfOtherPartitionsEarly(of round: RoundIndex) {
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             if versions[version].stage == .underWay, versions[version].record.partition != rounds[round].partition {
                 let assignmentEpoch = noteDroppedEarly(versions[version].record, ofApp: rounds[round].appIndex)
@@ -141,7 +143,7 @@ extension Audiences {
     /// Whether a version of the round waits until its counts and its result are acknowledged. They stay valid, and the
     /// version will settle, even if another worker has claimed the round since.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             if versions[version].stage == .finishing { return true }
             version = versions[version].nextVersion

@@ -210,8 +210,8 @@ extension Audiences {
                 identifier: audience,
                 partition: partition,
                 assignmentEpoch: assignmentEpoch,
-                claim: randomness.next(),
-                positionsPerLap: ordinals.upperBound - ordinals.lowerBound
+                claim: RoundClaim(number: randomness.next()),
+                progress: RoundProgress(positionsPerLap: ordinals.upperBound - ordinals.lowerBound)
             )
         )
         roundsByKey[key] = round
@@ -224,9 +224,9 @@ extension Audiences {
     /// decides about the version.
     private mutating func addToRound(_ version: VersionIndex, now: Moment) {
         let round = versions[version].round
-        let last = rounds[round].newestVersion
-        if last == .null { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
-        rounds[round].newestVersion = version
+        let last = rounds[round].versions.newest
+        if last == .null { rounds[round].versions.oldest = version } else { versions[last].nextVersion = version }
+        rounds[round].versions.newest = version
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
@@ -238,16 +238,16 @@ extension Audiences {
     mutating func admitReceived(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = VersionIndex.null
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null, versions[version].stage != .received {
             (predecessor, version) = (version, versions[version].nextVersion)
         }
         if predecessor == .null {
-            rounds[round].oldestVersion = .null
+            rounds[round].versions.oldest = .null
         } else {
             versions[predecessor].nextVersion = .null
         }
-        rounds[round].newestVersion = predecessor
+        rounds[round].versions.newest = predecessor
         while version != .null {
             let next = versions[version].nextVersion
             versions[version].nextVersion = .null

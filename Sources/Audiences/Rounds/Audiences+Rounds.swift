@@ -9,9 +9,9 @@ extension Audiences {
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return awaitMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
-        rounds[round].checkpointRequestedAtMilliseconds = now.monotonicMilliseconds
+        rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
-        for text in [reply?.bytes, rounds[round].recordedCheckpointText.bytes] {
+        for text in [reply?.bytes, rounds[round].checkpoints.recordedText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
             restore(checkpoint, text, to: round)
             break
@@ -19,21 +19,19 @@ extension Audiences {
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         admitReceived(of: round, now: now)
         guard rounds.isInUse(round) else { return }
-        if rounds[round].passedOverOffset < .max || rounds[round].hasPassedOverDuringClaim {
+        if rounds[round].versions.passedOverOffset < .max || rounds[round].versions.hasPassedOverDuringClaim {
             stopAwaitingPassedOver(round, now: now)
         }
     }
 
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
-        rounds[round].watermark = checkpoint.watermark
-        rounds[round].sendPosition = checkpoint.watermark
-        rounds[round].readPosition = checkpoint.watermark
-        rounds[round].newestSettledVersion = checkpoint.newestSettledVersion
+        rounds[round].progress.restart(at: checkpoint.watermark)
+        rounds[round].versions.newestSettled = checkpoint.newestSettledVersion
         guard let newest = checkpoint.entries.last?.version else { return }
         rounds[round].enter(.awaitingVersions)
-        rounds[round].restoredCheckpoint.newestVersion = newest
-        rounds[round].restoredCheckpoint.text = HeapBytes(copying: text)
-        rounds[round].restoredCheckpoint.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes {
+        rounds[round].checkpoints.restored.newestVersion = newest
+        rounds[round].checkpoints.restored.text = HeapBytes(copying: text)
+        rounds[round].checkpoints.restored.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes {
             HeapBytes(copying: $0)
         }
     }
@@ -46,21 +44,21 @@ extension Audiences {
 
     /// Returns the last owner's checkpoint entries of all versions whose records have not arrived yet, oldest
     /// first.
-    private func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
-        let (newest, text) = (rounds[round].newestVersion, rounds[round].restoredCheckpoint.text)
+    func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
+        let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
         // The round waits for versions and has none, so the records of all entries are missing. An entry may be
         // older than `newestSettledVersion`: an older version may stay open for its alert after a newer one settled.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
-        return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
+        return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
 
     /// Forgets how far the last owner had taken its versions: a version whose record arrives later does not continue
     /// where the last owner stopped. The positions of the parked members stay, and Redis keeps the checkpoint.
     mutating func forgetRestoredCheckpoint(_ round: RoundIndex) {
-        rounds[round].restoredCheckpoint.text.free()
-        rounds[round].restoredCheckpoint.text = .none
+        rounds[round].checkpoints.restored.text.free()
+        rounds[round].checkpoints.restored.text = .none
     }
 
     /// Notes the newest version that the store has admitted.
@@ -68,14 +66,14 @@ extension Audiences {
     /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Other
     /// ranges may already send that version, and after a change of the number of ranges they may have the same members.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
-        guard let version, version > rounds[round].newestAdmittedVersion else { return }
-        rounds[round].newestAdmittedVersion = version
-        let newest = rounds[round].newestVersion
+        guard let version, version > rounds[round].versions.newestAdmitted else { return }
+        rounds[round].versions.newestAdmitted = version
+        let newest = rounds[round].versions.newest
         let newestSeenVersion =
             newest == .null
-            ? rounds[round].newestSettledVersion
-            : max(versions[newest].record.version, rounds[round].newestSettledVersion)
-        rounds[round].newerVersionMissingSinceMilliseconds =
+            ? rounds[round].versions.newestSettled
+            : max(versions[newest].record.version, rounds[round].versions.newestSettled)
+        rounds[round].versions.newestAdmittedMissingSinceMilliseconds =
             version > newestSeenVersion ? now.monotonicMilliseconds : .max
     }
 
@@ -83,7 +81,8 @@ extension Audiences {
     /// for a record that was passed over: there is room for this record only after the older versions have
     /// ended.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
-        rounds[round].newerVersionMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
+        rounds[round].versions.newestAdmittedMissingSinceMilliseconds != .max
+            && rounds[round].versions.passedOverOffset == .max
     }
 
     /// Does everything that the round can do now, and sets the round's timer.
@@ -120,12 +119,12 @@ extension Audiences {
     /// has another number of ranges.
     private mutating func closeOlderVersionsWithoutNewer(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
-            now.monotonicMilliseconds - rounds[round].newerVersionMissingSinceMilliseconds
+            now.monotonicMilliseconds - rounds[round].versions.newestAdmittedMissingSinceMilliseconds
                 >= configuration.newerVersionWaitMilliseconds
         else { return }
-        rounds[round].newerVersionMissingSinceMilliseconds = .max
+        rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
         closeAllVersionsEarly(of: round)
-        var member = rounds[round].firstParkedMember
+        var member = rounds[round].members.firstParked
         while member != .null {
             let next = parkedMembers[member].nextParkedMember
             if !parkedMembers[member].isUnderWay { finishParkedMember(member, .superseded) }
@@ -147,7 +146,7 @@ extension Audiences {
         )?
         .pointee
         .lastReceivedAtMilliseconds
-        let sinceMilliseconds = max(rounds[round].checkpointRequestedAtMilliseconds, lastReceived ?? .min)
+        let sinceMilliseconds = max(rounds[round].checkpoints.requestedAtMilliseconds, lastReceived ?? .min)
         let endMilliseconds = sinceMilliseconds + configuration.newerVersionWaitMilliseconds
         guard endMilliseconds <= now.monotonicMilliseconds else {
             wake(round, at: endMilliseconds)
@@ -168,7 +167,7 @@ extension Audiences {
     /// Closes every version under way early: it reaches no members beyond the round's present position. The
     /// remaining members are left to a newer version, whose record is missing.
     mutating func closeAllVersionsEarly(of round: RoundIndex) {
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             if versions[version].stage == .underWay { closeVersionEarly(version, of: round) }
             version = versions[version].nextVersion
@@ -178,7 +177,7 @@ extension Audiences {
     /// Closes a round without a version, because it has nothing to send: all its versions have settled, or each record
     /// that arrived had been settled before.
     private mutating func closeIfEmpty(_ round: RoundIndex) {
-        guard rounds[round].phase == .running, rounds[round].oldestVersion == .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.oldest == .null else { return }
         rounds[round].enter(.closing)
         discardPages(of: round)
     }
@@ -186,68 +185,11 @@ extension Audiences {
     /// Returns one above the last position that the newest version must pass; 0 without a version. The round reads no
     /// members beyond it.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         return newest == .null ? 0 : versions[newest].endPosition
     }
 
-    // MARK: - Checkpoints
-
-    /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
-    /// (R29)
-    mutating func recordCheckpointIfDue(_ round: RoundIndex, now: Moment) {
-        let slot = rounds[round]
-        let isFinal = slot.phase == .closing || slot.phase == .draining
-        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
-        let isChanged = slot.revision != slot.recordedRevision
-        let isAwaited = isFinal || hasVersionAwaitingCheckpoint(round)
-        let dueMilliseconds = isAwaited ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
-        if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
-            rounds[round].isCallOutstanding = true
-            rounds[round].checkpointRequestedAtMilliseconds = now.monotonicMilliseconds
-            storeQueue.append(.checkpoint(round))
-        }
-        setTimer(round, now: now)
-    }
-
-    /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
-    /// call has the checkpoints of many rounds.
-    private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
-        let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
-        return (rounds[round].checkpointRequestedAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
-    }
-
-    /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
-    /// again. Then no outcome is missing in the round's last checkpoint.
-    func isIdle(_ round: RoundIndex) -> Bool {
-        rounds[round].membersInFlight == 0 && rounds[round].membersAwaitingStoreCount == 0
-    }
-
-    private mutating func setTimer(_ round: RoundIndex, now: Moment) {
-        let slot = rounds[round]
-        guard slot.phase == .running || slot.phase == .restoring else { return }
-        var dueMilliseconds = Int64.max
-        if slot.revision != slot.recordedRevision, !slot.isCallOutstanding {
-            dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
-        }
-        for position in slot.parkedDueMilliseconds.indices
-        where slot.parkedDueMilliseconds[position] > now.monotonicMilliseconds {
-            dueMilliseconds = min(dueMilliseconds, slot.parkedDueMilliseconds[position])
-        }
-        if awaitsNewerVersion(round) {
-            dueMilliseconds = min(
-                dueMilliseconds,
-                slot.newerVersionMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
-            )
-        }
-        if slot.newestVersion != .null {
-            let waitMilliseconds =
-                (expiresAtSeconds(of: versions[slot.newestVersion].record) + 1) * 1_000 - now.wallMilliseconds
-            if waitMilliseconds > 0 {
-                dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
-            }
-        }
-        wake(round, at: dueMilliseconds)
-    }
+    // MARK: - The end
 
     /// Makes sure that the round is checked again at this monotonic time or earlier.
     mutating func wake(_ round: RoundIndex, at milliseconds: Int64) {
@@ -256,84 +198,25 @@ extension Audiences {
         startTimer(.round(round), dueMilliseconds: milliseconds)
     }
 
-    /// Returns the checkpoint of a round; nil if its text is too long. The store then keeps the previous
-    /// checkpoint.
-    mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
-        let slot = rounds[round]
-        var checkpoint = Checkpoint(watermark: slot.watermark, newestSettledVersion: slot.newestSettledVersion)
-        var version = slot.oldestVersion
-        while version != .null {
-            let versionSlot = versions[version]
-            var entry = Checkpoint.Entry(
-                version: versionSlot.record.version,
-                startPosition: min(versionSlot.startPosition, slot.watermark),
-                counts: versionSlot.counts,
-                times: versionSlot.times
-            )
-            let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.positionsPerLap
-            // A version that was closed early must end at the watermark or below it. The next owner sends to
-            // the members above the watermark again, and adds them to the counts of newer versions.
-            if isClosedEarly {
-                entry.positionCount =
-                    max(entry.startPosition, min(versionSlot.endPosition, slot.watermark)) - entry.startPosition
-            }
-            if versionSlot.stage != .received { checkpoint.entries.append(entry) }
-            version = versionSlot.nextVersion
-        }
-        checkpoint.entries += restoredEntries(of: round)
-        var member = slot.firstParkedMember
-        while member != .null {
-            checkpoint.parkedPositions.append(parkedMembers[member].position)
-            member = parkedMembers[member].nextParkedMember
-        }
-        var unreadCheckpoint = slot.restoredCheckpoint
-        while let position = unreadCheckpoint.nextParkedPosition {
-            checkpoint.parkedPositions.append(position)
-            unreadCheckpoint.rereadPositionCount += 1
-        }
-        checkpoint.parkedPositions.sort()
-        rounds[round].sentRevision = slot.revision
-        // A parked member above the watermark is left out, because the next owner reads all members above the
-        // watermark again.
-        checkpoint.parkedPositions.removeAll { $0 >= slot.watermark }
-        let text = checkpoint.encode()
-        rounds[round].sentCheckpointText.free()
-        rounds[round].sentCheckpointText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
-        return text
+    /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
+    /// again. Then no outcome is missing in the round's last checkpoint.
+    func isIdle(_ round: RoundIndex) -> Bool {
+        rounds[round].members.inFlightCount == 0 && rounds[round].members.awaitingStoreCount == 0
     }
-
-    mutating func checkpointReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
-        rounds[round].isCallOutstanding = false
-        rounds[round].recordedRevision = rounds[round].sentRevision
-        noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
-        if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
-            counters.roundsLost &+= 1
-            return claimLost(round, areMembersLost: verdict == .lost, now: now)
-        }
-        if reply?.verdict == .settled {
-            rounds[round].recordedCheckpointText.free()
-            rounds[round].recordedCheckpointText = rounds[round].sentCheckpointText
-            rounds[round].sentCheckpointText = .none
-        }
-        finishRecordedVersions(of: round)
-        advance(round, now: now)
-    }
-
-    // MARK: - The end
 
     /// Frees a round that has nothing left to do.
     mutating func removeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
-        guard !slot.isCallOutstanding, slot.lateVersionCount == 0, isIdle(round) else { return }
+        guard !slot.isCallOutstanding, slot.versions.lateCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
         // A round that waits for versions may be freed if it has none: each record that arrived was settled
         // before. The store still has the last owner's checkpoint.
-        case .awaitingVersions: guard slot.oldestVersion == .null else { return }
-        case .closing: guard slot.revision == slot.recordedRevision, slot.oldestVersion == .null else { return }
+        case .awaitingVersions: guard slot.versions.oldest == .null else { return }
+        case .closing: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.oldest == .null else { return }
         // Results that are being recorded must be acknowledged first, so that their records settle. Otherwise
         // the next owner writes these results again.
-        case .draining: guard slot.revision == slot.recordedRevision, !hasFinishingVersion(round) else { return }
+        case .draining: guard !slot.checkpoints.hasUnrecordedChanges, !hasFinishingVersion(round) else { return }
         case .abandoned: guard !hasFinishingVersion(round) else { return }
         }
         dropVersions(of: round)
@@ -342,7 +225,7 @@ extension Audiences {
 
     /// Drops all versions of a round without settling them, so that the next owner reads their records again.
     private mutating func dropVersions(of round: RoundIndex) {
-        while case let version = rounds[round].oldestVersion, version != .null {
+        while case let version = rounds[round].versions.oldest, version != .null {
             unlink(version, of: round)
             dropVersion(version)
         }
@@ -372,7 +255,7 @@ extension Audiences {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             // Nothing was sent since the claim, so the checkpoint in the store must stay as it is.
-            rounds[round].recordedRevision = rounds[round].revision
+            rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:
             rounds[round].enter(.draining)

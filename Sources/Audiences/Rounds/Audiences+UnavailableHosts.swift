@@ -10,10 +10,10 @@ extension Audiences {
     /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
     /// `start`: if the version before it began at the same position, the round has sent nothing in between.
     mutating func noteStalledSince(of round: RoundIndex, at start: UInt64, now: Moment) {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         let hasMoved = newest == .null || versions[newest].startPosition != start
-        guard hasMoved || rounds[round].stalledSinceMilliseconds == .max else { return }
-        rounds[round].stalledSinceMilliseconds = now.monotonicMilliseconds
+        guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == .max else { return }
+        rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
     /// Closes the older versions of a round whose pools are unavailable, because a newer version has taken
@@ -22,11 +22,12 @@ extension Audiences {
     ///
     /// At most one older version stays open: the one whose alert the newest version carries.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
-        guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
+        guard
+            rounds[round].progress.stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
-        let newest = rounds[round].newestVersion
-        var version = rounds[round].oldestVersion
+        let newest = rounds[round].versions.newest
+        var version = rounds[round].versions.oldest
         while version != newest {
             if versions[version].stage == .underWay, !isAlertCarried(of: version, by: newest) {
                 closeVersionEarly(version, of: round)
@@ -38,7 +39,7 @@ extension Audiences {
     /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no push.
     /// This sends nothing, so it works while APNs' host is unavailable.
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {

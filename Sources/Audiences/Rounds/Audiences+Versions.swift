@@ -20,7 +20,7 @@ extension Audiences {
             append(version, to: round)
             versions[version].startPosition = entry.startPosition
             versions[version].endPosition =
-                entry.startPosition + (entry.positionCount ?? rounds[round].positionsPerLap)
+                entry.startPosition + (entry.positionCount ?? rounds[round].progress.positionsPerLap)
             versions[version].isSuperseded = entry.positionCount != nil
             versions[version].counts = entry.counts
             versions[version].times = entry.times
@@ -31,21 +31,21 @@ extension Audiences {
             }
         } else if let known = knownVersion(recordVersion, in: round) {
             settleRepeated(version, of: known)
-        } else if recordVersion <= rounds[round].newestSettledVersion {
+        } else if recordVersion <= rounds[round].versions.newestSettled {
             settleWithoutResult(version)
         } else if recordVersion < newestKnownVersion(of: round) {
             finishLateVersion(version, of: round)
         } else {
             takeOver(version, of: round, now: now)
         }
-        guard recordVersion >= rounds[round].restoredCheckpoint.newestVersion else { return }
+        guard recordVersion >= rounds[round].checkpoints.restored.newestVersion else { return }
         forgetRestoredCheckpoint(round)
         guard rounds[round].phase == .awaitingVersions else { return }
         rounds[round].enterRunningOrRestoring()
     }
 
     private func knownVersion(_ recordVersion: Version, in round: RoundIndex) -> VersionIndex? {
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
             if versions[version].record.version == recordVersion { return version }
             version = versions[version].nextVersion
@@ -54,31 +54,31 @@ extension Audiences {
     }
 
     private func newestKnownVersion(of round: RoundIndex) -> Version {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         return newest == .null
-            ? rounds[round].restoredCheckpoint.newestVersion
-            : max(versions[newest].record.version, rounds[round].restoredCheckpoint.newestVersion)
+            ? rounds[round].checkpoints.restored.newestVersion
+            : max(versions[newest].record.version, rounds[round].checkpoints.restored.newestVersion)
     }
 
     private mutating func append(_ version: VersionIndex, to round: RoundIndex) {
         updateUnreachedMembersSince(round, by: version)
-        let last = rounds[round].newestVersion
-        if last == .null { rounds[round].oldestVersion = version } else { versions[last].nextVersion = version }
-        rounds[round].newestVersion = version
-        if rounds[round].newestAdmittedVersion <= versions[version].record.version {
-            rounds[round].newerVersionMissingSinceMilliseconds = .max
+        let last = rounds[round].versions.newest
+        if last == .null { rounds[round].versions.oldest = version } else { versions[last].nextVersion = version }
+        rounds[round].versions.newest = version
+        if rounds[round].versions.newestAdmitted <= versions[version].record.version {
+            rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
         }
         versions[version].stage = .underWay
-        rounds[round].revision += 1
+        rounds[round].checkpoints.revision += 1
     }
 
     /// Makes a newer version take over: it begins at the round's present position and passes all positions of
     /// the range once.
     private mutating func takeOver(_ version: VersionIndex, of round: RoundIndex, now: Moment) {
-        let start = max(rounds[round].sendPosition, rounds[round].watermark)
+        let start = rounds[round].progress.turnPosition
         noteStalledSince(of: round, at: start, now: now)
         versions[version].startPosition = start
-        versions[version].endPosition = start + rounds[round].positionsPerLap
+        versions[version].endPosition = start + rounds[round].progress.positionsPerLap
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].enter(.running) }
         // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
@@ -95,8 +95,8 @@ extension Audiences {
     /// Closes the versions that the newest one replaced before any member had its turn: those that begin at the same
     /// position as the newest one. A version whose alert the newest one carries stays open.
     private mutating func closeUnsentVersions(of round: RoundIndex, start: UInt64) {
-        let newest = rounds[round].newestVersion
-        var version = rounds[round].oldestVersion
+        let newest = rounds[round].versions.newest
+        var version = rounds[round].versions.oldest
         while version != newest {
             let slot = versions[version]
             if slot.stage == .underWay, slot.startPosition == start, !isAlertCarried(of: version, by: newest) {
@@ -117,9 +117,10 @@ extension Audiences {
     private mutating func limitOpenVersions(of round: RoundIndex) {
         var openCount = 0
         var oldest = VersionIndex.null
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != .null {
-            if versions[version].stage == .underWay, versions[version].endPosition > rounds[round].sendPosition {
+            if versions[version].stage == .underWay, versions[version].endPosition > rounds[round].progress.sendPosition
+            {
                 if oldest == .null { oldest = version }
                 openCount += 1
             }
@@ -130,13 +131,13 @@ extension Audiences {
 
     /// Ends a version at the round's present position. Newer versions reach the members above this position.
     mutating func closeVersionEarly(_ version: VersionIndex, of round: RoundIndex) {
-        let position = max(rounds[round].sendPosition, rounds[round].watermark)
+        let position = rounds[round].progress.turnPosition
         versions[version].endPosition = max(
             versions[version].startPosition,
             min(versions[version].endPosition, position)
         )
         versions[version].isSuperseded = true
-        rounds[round].revision += 1
+        rounds[round].checkpoints.revision += 1
     }
 
     /// Makes a version without an alert carry the newest alert of the versions before it. So members that have not got
@@ -152,7 +153,7 @@ extension Audiences {
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
-            (start, end) = (slot.startPosition, slot.startPosition + rounds[round].positionsPerLap)
+            (start, end) = (slot.startPosition, slot.startPosition + rounds[round].progress.positionsPerLap)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertFirstPosition, slot.alertEndPosition)
@@ -177,7 +178,11 @@ extension Audiences {
     /// Returns the position below which every member has its outcome.
     private func lowestUnfinishedPosition(of round: RoundIndex) -> UInt64 {
         let slot = rounds[round]
-        return min(slot.watermark, slot.lowestParkedPosition, slot.restoredCheckpoint.nextParkedPosition ?? .max)
+        return min(
+            slot.progress.watermark,
+            slot.members.lowestParkedPosition,
+            slot.checkpoints.restored.nextParkedPosition ?? .max
+        )
     }
 
     private func alertCarried(by version: VersionIndex) -> UnsafeRawBufferPointer {
@@ -185,7 +190,7 @@ extension Audiences {
     }
 
     func precedingVersion(_ version: VersionIndex, of round: RoundIndex) -> VersionIndex? {
-        var predecessor = rounds[round].oldestVersion
+        var predecessor = rounds[round].versions.oldest
         guard predecessor != version else { return nil }
         while versions[predecessor].nextVersion != version { predecessor = versions[predecessor].nextVersion }
         return predecessor
@@ -198,10 +203,10 @@ extension Audiences {
 
     /// Returns the version to send at a position: the newest one that took over at this position or below it.
     func version(at position: UInt64, of round: RoundIndex) -> VersionIndex {
-        let newest = rounds[round].newestVersion
+        let newest = rounds[round].versions.newest
         guard position < versions[newest].startPosition else { return newest }
         var versionAtPosition = newest
-        var version = rounds[round].oldestVersion
+        var version = rounds[round].versions.oldest
         while version != newest {
             if versions[version].stage == .underWay, versions[version].startPosition <= position {
                 versionAtPosition = version

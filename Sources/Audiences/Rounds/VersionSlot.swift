@@ -23,7 +23,7 @@ struct VersionSlot: BitwiseCopyable {
     }
 
     var round: RoundIndex
-    /// The next version in the round's list (``RoundSlot/oldestVersion``); `.null`: this is the last one.
+    /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
     var nextVersion = VersionIndex.null
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
@@ -56,7 +56,7 @@ struct VersionSlot: BitwiseCopyable {
     var counts = OutcomeCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// The value of ``RoundSlot/revision`` when the version became `awaitingCheckpoint`. The version's result is not
+    /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is not
     /// written before a checkpoint with this revision is recorded. (R29)
     var completedAtRevision: UInt64 = 0
     /// How many calls to Redis and records for Kafka that finish the version are not acknowledged yet. The version is

@@ -13,7 +13,7 @@ extension Audiences {
 
     /// Produces the starts of the devices on the pages that were read.
     mutating func produceStarts(of round: RoundIndex, now: Moment) {
-        guard rounds[round].phase == .running, rounds[round].newestVersion != .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.newest != .null else { return }
         startMembersOfPages(of: round, now: now)
         freeDonePages(of: round, now: now)
     }
@@ -44,7 +44,7 @@ extension Audiences {
     private mutating func queueStart(_ next: NextMember, _ version: VersionIndex) {
         advancePast(next, MemberProgress.inFlight.rawValue, version)
         pages[next.page].unfinishedMemberCount += 1
-        rounds[pages[next.page].round].membersInFlight += 1
+        rounds[pages[next.page].round].members.inFlightCount += 1
         unacknowledgedStartCount += 1
         outgoingRecords.append(.start(PageMemberIndex(page: next.page, member: next.member)))
     }
@@ -52,7 +52,7 @@ extension Audiences {
     mutating func startProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1
-        rounds[round].membersInFlight -= 1
+        rounds[round].members.inFlightCount -= 1
         let tag = PushTag(page: index.page, member: index.member)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)

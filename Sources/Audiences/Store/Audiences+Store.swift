@@ -29,7 +29,7 @@ extension Audiences {
                             ticket,
                             slot.appIndex,
                             slot.progressDigest,
-                            .checkpoint(slot.range, claim: slot.claim, text: text)
+                            .checkpoint(slot.range, claim: slot.claim.number, text: text)
                         )
                     )
                 }
@@ -95,18 +95,18 @@ extension Audiences {
             return body(makeCall(ticket, audience.appIndex, audience.digest, operation))
         case .claim(let round), .checkpoint(let round):
             let slot = rounds[round]
-            return body(makeCall(ticket, slot.appIndex, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
+            let claim = Operation.claim(slot.range, claim: slot.claim.number)
+            return body(makeCall(ticket, slot.appIndex, slot.progressDigest, claim))
         case .finishRange(let index):
             let version = versions[index]
             let slot = rounds[version.round]
-            return body(
-                makeCall(
-                    ticket,
-                    slot.appIndex,
-                    slot.digest,
-                    .finishRange(slot.range, version: version.record.version, version.counts, version.times)
-                )
+            let finish = Operation.finishRange(
+                slot.range,
+                version: version.record.version,
+                version.counts,
+                version.times
             )
+            return body(makeCall(ticket, slot.appIndex, slot.digest, finish))
         case .finishBroadcast(let broadcast):
             let key = channels[broadcasts[broadcast].channel].key
             return body(makeCall(ticket, key.appIndex, key.digest, makeFinishOperation(forBroadcast: broadcast)))

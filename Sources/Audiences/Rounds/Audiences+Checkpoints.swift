@@ -1,0 +1,123 @@
+import Delivery
+import LiveActivity
+
+/// When a round records a checkpoint, and what the checkpoint contains. (R29)
+extension Audiences {
+    /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
+    /// (R29)
+    mutating func recordCheckpointIfDue(_ round: RoundIndex, now: Moment) {
+        let slot = rounds[round]
+        let isFinal = slot.phase == .closing || slot.phase == .draining
+        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
+        let isChanged = slot.checkpoints.hasUnrecordedChanges
+        let isAwaited = isFinal || hasVersionAwaitingCheckpoint(round)
+        let dueMilliseconds = isAwaited ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
+        if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
+            rounds[round].isCallOutstanding = true
+            rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
+            storeQueue.append(.checkpoint(round))
+        }
+        setTimer(round, now: now)
+    }
+
+    /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
+    /// call has the checkpoints of many rounds.
+    private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
+        let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
+        return (rounds[round].checkpoints.requestedAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
+    }
+
+    private mutating func setTimer(_ round: RoundIndex, now: Moment) {
+        let slot = rounds[round]
+        guard slot.phase == .running || slot.phase == .restoring else { return }
+        var dueMilliseconds = Int64.max
+        if slot.checkpoints.hasUnrecordedChanges, !slot.isCallOutstanding {
+            dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
+        }
+        for position in slot.members.parkedDueMilliseconds.indices
+        where slot.members.parkedDueMilliseconds[position] > now.monotonicMilliseconds {
+            dueMilliseconds = min(dueMilliseconds, slot.members.parkedDueMilliseconds[position])
+        }
+        if awaitsNewerVersion(round) {
+            dueMilliseconds = min(
+                dueMilliseconds,
+                slot.versions.newestAdmittedMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
+            )
+        }
+        if slot.versions.newest != .null {
+            let waitMilliseconds =
+                (expiresAtSeconds(of: versions[slot.versions.newest].record) + 1) * 1_000 - now.wallMilliseconds
+            if waitMilliseconds > 0 {
+                dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
+            }
+        }
+        wake(round, at: dueMilliseconds)
+    }
+
+    /// Returns the checkpoint of a round; nil if its text is too long. The store then keeps the previous
+    /// checkpoint.
+    mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
+        let slot = rounds[round]
+        var checkpoint = Checkpoint(
+            watermark: slot.progress.watermark,
+            newestSettledVersion: slot.versions.newestSettled
+        )
+        var version = slot.versions.oldest
+        while version != .null {
+            let versionSlot = versions[version]
+            var entry = Checkpoint.Entry(
+                version: versionSlot.record.version,
+                startPosition: min(versionSlot.startPosition, slot.progress.watermark),
+                counts: versionSlot.counts,
+                times: versionSlot.times
+            )
+            let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
+            // A version that was closed early must end at the watermark or below it. The next owner sends to
+            // the members above the watermark again, and adds them to the counts of newer versions.
+            if isClosedEarly {
+                entry.positionCount =
+                    max(entry.startPosition, min(versionSlot.endPosition, slot.progress.watermark))
+                    - entry.startPosition
+            }
+            if versionSlot.stage != .received { checkpoint.entries.append(entry) }
+            version = versionSlot.nextVersion
+        }
+        checkpoint.entries += restoredEntries(of: round)
+        var member = slot.members.firstParked
+        while member != .null {
+            checkpoint.parkedPositions.append(parkedMembers[member].position)
+            member = parkedMembers[member].nextParkedMember
+        }
+        var unreadCheckpoint = slot.checkpoints.restored
+        while let position = unreadCheckpoint.nextParkedPosition {
+            checkpoint.parkedPositions.append(position)
+            unreadCheckpoint.rereadPositionCount += 1
+        }
+        checkpoint.parkedPositions.sort()
+        rounds[round].checkpoints.sentRevision = slot.checkpoints.revision
+        // A parked member above the watermark is left out, because the next owner reads all members above the
+        // watermark again.
+        checkpoint.parkedPositions.removeAll { $0 >= slot.progress.watermark }
+        let text = checkpoint.encode()
+        rounds[round].checkpoints.sentText.free()
+        rounds[round].checkpoints.sentText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
+        return text
+    }
+
+    mutating func checkpointReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
+        rounds[round].isCallOutstanding = false
+        rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.sentRevision
+        noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
+        if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
+            counters.roundsLost &+= 1
+            return claimLost(round, areMembersLost: verdict == .lost, now: now)
+        }
+        if reply?.verdict == .settled {
+            rounds[round].checkpoints.recordedText.free()
+            rounds[round].checkpoints.recordedText = rounds[round].checkpoints.sentText
+            rounds[round].checkpoints.sentText = .none
+        }
+        finishRecordedVersions(of: round)
+        advance(round, now: now)
+    }
+}

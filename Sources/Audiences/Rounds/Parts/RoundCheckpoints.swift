@@ -1,0 +1,56 @@
+import LiveActivity
+
+/// The checkpoints of a round: the last owner's, from which the round continues, and those that the round records. (R29)
+struct RoundCheckpoints: BitwiseCopyable {
+    var restored = RestoredCheckpoint.none
+    /// A number that grows with every change that a checkpoint records. So the round knows whether a change, such as
+    /// the end of a version, is recorded.
+    var revision: UInt64 = 0
+    /// The revision up to which nothing more must be recorded. Each reply to a checkpoint sets it, also if the store has
+    /// refused the checkpoint. Three other events set it: a checkpoint is too long for the store; the round is drained
+    /// before it has sent anything since its claim; the round is claimed again.
+    var recordedRevision: UInt64 = 0
+    /// The revision in the last checkpoint that was composed.
+    var sentRevision: UInt64 = 0
+    /// The text of the checkpoint that is being recorded.
+    var sentText = HeapBytes.none
+    /// The text of the last recorded checkpoint. If the store has lost its own copy, the round continues from this one.
+    var recordedText = HeapBytes.none
+    /// When the round last asked the store to record a checkpoint, or its claim succeeded (monotonic milliseconds);
+    /// `.min`: no claim has succeeded yet.
+    var requestedAtMilliseconds: Int64 = .min
+
+    /// Whether the round has changes that no recorded checkpoint has.
+    var hasUnrecordedChanges: Bool { revision != recordedRevision }
+
+    func freeBytes() {
+        restored.free()
+        sentText.free()
+        recordedText.free()
+    }
+}
+
+/// The contents of the last owner's checkpoint, until the round has used them.
+struct RestoredCheckpoint: BitwiseCopyable {
+    var text: HeapBytes
+    /// The newest version that the last owner had under way; with the timestamp 0: none.
+    var newestVersion = Version(timestamp: 0, sequence: 0)
+    /// The positions of the last owner's parked members, ascending. The members at the first `rereadPositionCount` of
+    /// them have been read again.
+    var parkedPositions: HeapBytes
+    var rereadPositionCount = 0
+
+    static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }
+
+    var parkedPositionCount: Int { parkedPositions.count / 8 }
+    /// The next position whose parked members must be read again; nil if there is none.
+    var nextParkedPosition: UInt64? {
+        rereadPositionCount < parkedPositionCount
+            ? parkedPositions.bytes.load(fromByteOffset: rereadPositionCount * 8, as: UInt64.self) : nil
+    }
+
+    func free() {
+        text.free()
+        parkedPositions.free()
+    }
+}

@@ -1,0 +1,37 @@
+/// How far a round has come on its way through the range's members. (R28)
+///
+/// A position counts places over all laps. In this range of 100 places, position 205 is place 5 in the third lap. A
+/// version whose window begins there ends at position 305, and has then passed each member once:
+///
+/// ```
+/// position  0         100        200        300        400
+///           |  lap 1   |  lap 2   |  lap 3   |  lap 4   |
+///                                  |< window >|
+///                                  205        305
+/// ```
+struct RoundProgress: BitwiseCopyable {
+    /// The number of positions in one lap, which is one pass through the range's members. Positions never fall: a
+    /// version that begins in the middle of a lap ends in the middle of the next one.
+    let positionsPerLap: UInt64
+    /// Every member below the watermark has its outcome or is parked.
+    var watermark: UInt64 = 0
+    /// One above the position of the last member that had its turn: the shell has got its push, its start is being
+    /// produced, or the member needs neither a push nor a start.
+    var sendPosition: UInt64 = 0
+    /// The position from which the next page is read.
+    var readPosition: UInt64 = 0
+    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not known.
+    /// See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    var stalledSinceMilliseconds: Int64 = .max
+    /// Since when at least one member of the round waits for its turn: the admission time of the command that began
+    /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
+    var unreachedMembersSinceWallMilliseconds: Int64 = 0
+
+    /// The position of the next member to have its turn.
+    var turnPosition: UInt64 { max(sendPosition, watermark) }
+
+    /// Moves all positions to the watermark of a checkpoint, or to 0 if there is no checkpoint.
+    mutating func restart(at position: UInt64) {
+        (watermark, sendPosition, readPosition) = (position, position, position)
+    }
+}

@@ -1,0 +1,19 @@
+import Delivery
+
+/// The places of a round in two queues of its app: the queue of rounds that may have something to send, and the queue of
+/// rounds that need a page. See ``AppQueues``.
+struct RoundQueuePlaces: BitwiseCopyable {
+    /// Whether the round is in the queue of rounds that may have something to send.
+    var isQueued = false
+    /// The next round in this queue; `.null`: this one is the last, or is not in the queue.
+    var next = RoundIndex.null
+    /// Whether the round is put at the front of its app's queue, because its pages were too old when it was the first
+    /// there. If it waited at the end, the pages that are read again could again be too old when it is the first.
+    var mustQueueFirst = false
+    /// The number of pushes that the shell has got from the round since the round was put into the queue.
+    var consecutivePushes: UInt16 = 0
+    /// Whether the round is in the queue of rounds that need a page.
+    var awaitsPage = false
+    /// The next round in this queue; `.null`: this one is the last, or is not in the queue.
+    var nextAwaitingPage = RoundIndex.null
+}
