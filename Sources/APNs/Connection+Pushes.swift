@@ -123,8 +123,9 @@ extension Connection {
             // key until the pool replaces the connection, or the token is too old to use.
             nextToken = providerToken
         }
-        // The token of an old key or of a trial is never renewed. If a trial's token were too old, APNs would refuse
-        // it, and its key would be dropped although the key is right.
+        // Only the token of the key in use is renewed. The token of a replaced key can become too old, and so can the
+        // token of a new key that this connection tries. APNs would refuse the new key's token for its age, and the
+        // source would drop the new key although the key is right.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
@@ -140,8 +141,8 @@ extension Connection {
             pinnedAtSeconds: tokenPinnedAtSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If there is no newer token, the time to look for one may have passed already. Wait `newerTokenRetrySeconds`
-        // more, so that not every push asks for a token again.
+        // If the connection got no newer token, `checkAtSeconds` may be in the past, and every push would ask for a
+        // token again. So wait for at least `newerTokenRetrySeconds`.
         newerTokenCheckAtMilliseconds = max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
     }

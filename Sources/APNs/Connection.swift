@@ -27,8 +27,8 @@ final class Connection {
     enum Timer: UInt64 {
         /// Fires if the server's SETTINGS frame has not arrived in time.
         case settings
-        /// Serves the oldest request in flight. At half of the request's timeout, a silent peer gets a PING. At the
-        /// end of the timeout, the request ends.
+        /// Fires at half of the timeout of the oldest request in flight. If the peer is silent, the connection then
+        /// sends a PING. Fires again at the end of this timeout, and ends the request.
         case request
         /// Checks for silence. If nothing has arrived for `pingAfterIdleMilliseconds`, the connection sends a PING,
         /// because the peer may be dead.
@@ -321,8 +321,8 @@ extension Connection {
     }
 
     fileprivate func streamClosed(error: StreamError?) {
-        // Keep the pool alive, as in `streamDrained`. At the end the pool looks for room again: when its last pushes in
-        // flight have ended, an open breaker may permit a probe on another connection.
+        // Keep the pool alive, as in `streamDrained`. `close` ends all pushes of this connection. If the pool then has
+        // no push in flight, an open breaker may permit a probe on another connection. So look for room after `close`.
         let pool = pool
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {

@@ -40,8 +40,8 @@ extension Pool {
         if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
         let generation = tokenSource.keyGeneration
-        // Retire `unauthenticated` connections with the old key. They would get pushes before all others, but only the
-        // connection with the new key needs such a push.
+        // Retire `unauthenticated` connections with the old key. Otherwise the pool would choose them first for the
+        // next pushes, only to learn whether APNs accepts a token of the old key.
         for connection in connections
         where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
             connection.retire(.providerToken)
@@ -56,8 +56,9 @@ extension Pool {
     /// Takes the token of a new key, the candidate, to try the key. Does so only if the key in use works, or if the
     /// breaker is open because APNs refuses the provider token.
     ///
-    /// If the key in use works, it stays in use during the trial. If APNs refuses its token, the pool retires the
-    /// connections with this key. Otherwise they would get the breaker's probes, and no push would try the candidate.
+    /// If the key in use works, its connections keep sending during the trial. If APNs refuses the provider token of
+    /// the key in use, the pool retires the connections with this key. Otherwise these connections would get the
+    /// breaker's probes, and no push would try the candidate.
     private func takeTrialToken() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
@@ -78,8 +79,8 @@ extension Pool {
         )
     }
 
-    /// Clears ``Connection/hasInconclusivePush`` of all connections. The pool then prefers an `unauthenticated`
-    /// connection for the next push again.
+    /// Clears ``Connection/hasInconclusivePush``, which keeps the pool from choosing an `unauthenticated` connection
+    /// first. The next push then tests again whether APNs accepts the connection's provider token.
     private func retryInconclusiveConnections() {
         for connection in connections where connection.hasInconclusivePush {
             connection.hasInconclusivePush = false

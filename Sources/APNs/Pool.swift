@@ -46,18 +46,18 @@ public final class Pool {
     private var preferredConnectionPushesLeft = 0
     private static let preferredConnectionPushesMax = 32
 
-    /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
-    /// handler waits for this call.
+    /// Whether `submit` has refused a push since the pool last called ``PushHandler/poolHasRoom(_:)``. If true, the
+    /// handler waits for the next call of `poolHasRoom`.
     private var isHandlerWaitingForRoom = false
     /// When the pool began to refuse pushes because no connection can take one; at the earliest the beginning of the
     /// current sizing interval. Nil while the pool refuses no push for this reason.
     var starvedSinceMilliseconds: Int64?
 
-    /// The tags of malformed pushes. The pool reports these pushes at the end of the turn, or in ``close()``, because
-    /// it never calls the handler from inside `submit`.
+    /// The tags of malformed pushes, which the pool does not send. Each gets the response `malformed` at the end of the
+    /// turn, or in ``close()``, because the pool never calls the handler from inside `submit`.
     var malformedPushTags: [UInt64] = []
-    /// The maximum number of malformed pushes that wait for their response (R4). After that, `submit` returns false for
-    /// a malformed push.
+    /// The maximum number of elements in `malformedPushTags` (R4). If the array is full, `submit` returns false for a
+    /// malformed push.
     private static let malformedPushTagsMax = 256
 
     /// - Parameters:
@@ -108,14 +108,14 @@ public final class Pool {
     /// Whether the response BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
     /// false, the environment or topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since the previous response of this
-    /// kind. Read it in ``PushHandler/pushResponseReceived(_:)``. The response that is being handled does not yet count
-    /// as the previous response of this kind, but it may already have opened the breaker.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the last response of this kind.
+    /// Read the value in ``PushHandler/pushResponseReceived(_:)``. There, the last response is the one before the
+    /// response that is being handled. If the latter has opened the breaker, the value is false.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 
-    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one, at
-    /// least about `openSpacingMilliseconds` apart.
+    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one.
+    /// Between two openings there are at least three quarters of `openSpacingMilliseconds`.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -382,7 +382,8 @@ extension Pool: TimerHandler, TurnEndHandler {
     public func turnEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // Malformed pushes without a response can make `submit` refuse a push. Now they have their responses.
+        // Until here, malformed pushes counted as in flight. So `submit` may have refused a probe, which must be the
+        // only push in flight, or a malformed push for which `malformedPushTags` had no room.
         notifyHandlerIfRoom()
     }
 }

@@ -41,7 +41,7 @@ public enum RetirementCause: UInt8, Sendable {
     case requestsMax
     /// The pool has more connections than it wants.
     case surplus
-    /// The pool drains.
+    /// ``Pool/drain()`` retired all connections of the pool. The pool opens no other connection.
     case draining
 }
 

@@ -69,7 +69,9 @@ public enum ProviderTokenTimes {
         min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }
 
-    /// Whether a connection may replace the token that it pinned.
+    /// Whether a connection may change its token: it has kept the token for ``pinSecondsMin``.
+    ///
+    /// - Parameter pinnedAtSeconds: when the connection began to use the token, UNIX seconds.
     static func permitsChange(pinnedAtSeconds: Int64, nowSeconds: Int64) -> Bool {
         nowSeconds - pinnedAtSeconds >= pinSecondsMin
     }

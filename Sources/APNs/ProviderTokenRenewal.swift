@@ -25,8 +25,9 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Action: Equatable, Sendable {
-        /// Keep the token in use, if there is one: it is the shared token, the process cannot use the shared token, or
-        /// another worker renews it. When the token in use is too old, the process signs one for itself.
+        /// Keep the token in use, if there is one. This action has one of three reasons: the token in use is the shared
+        /// token, this process cannot use the shared token, or another worker renews the shared token. When the token
+        /// in use is too old, this process signs a token for itself.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that

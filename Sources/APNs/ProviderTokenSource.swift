@@ -17,8 +17,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why APNs refused the last candidate; `absent` if the candidate could not sign, or APNs gave no reason. Nil
-        /// if no candidate has failed since the last one that APNs accepted.
+        /// Why the last candidate key failed: APNs' reason; `absent` if the key could not sign a token, or APNs gave no
+        /// reason. Nil if no candidate key has failed, or APNs has accepted a later candidate key.
         public var refusalReason: Reason?
     }
 
@@ -39,15 +39,15 @@ public final class ProviderTokenSource: Sendable {
         var signer: Signer
         var newestToken: ProviderToken?
         var candidate: Signer?
-        /// The candidate's token while a pool tries it.
+        /// The candidate key's token, while a pool sends pushes with the token to try the key; otherwise nil.
         var trialToken: ProviderToken?
         var trialBeganAtSeconds: Int64 = 0
         var refusalReason: Reason?
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// When the last token that was dropped was issued; see `dropRefused`. Nil if none was dropped. Redis may still
-        /// have this token, and the process must not adopt it again.
+        /// The issue time of the token that `dropRefused` dropped last; nil if it dropped none. Redis may still have
+        /// this token, and the process must not adopt the token again.
         var refusedIssuedAtSeconds: Int64?
     }
 
@@ -154,7 +154,7 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    // MARK: - Another key
+    // MARK: - Replacing the key in use
 
     /// Offers a key, which replaces the key in use once APNs has accepted it. Drops an earlier candidate.
     ///
@@ -197,9 +197,9 @@ public final class ProviderTokenSource: Sendable {
     /// without pushes gets no result.
     static let trialSecondsMax: Int64 = 30
 
-    /// Returns the candidate's token to the first pool that asks. Returns nil to other pools during a trial, for at
-    /// most `trialSecondsMax`, and if there is no candidate. A candidate that cannot sign is dropped. The pool must try
-    /// the token and call `endTrial`.
+    /// Returns the candidate key's token to the first pool that asks. This pool must try the token and call `endTrial`.
+    /// Until then, but for at most `trialSecondsMax`, other pools get nil. If there is no candidate, every pool gets
+    /// nil. A candidate that cannot sign a token is dropped.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,

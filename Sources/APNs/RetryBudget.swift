@@ -15,7 +15,7 @@ public struct RetryBudget: Sendable {
 
     public init() {}
 
-    /// Whether the budget allows one more retry.
+    /// Whether the caller may submit one retry now. First attempts need no permission.
     public var permitsRetry: Bool { balanceHundredths >= Self.hundredthsPerRetry }
 
     /// The part of ``retriesSavedMax`` that is left, 0 to 1.

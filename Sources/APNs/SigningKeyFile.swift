@@ -15,8 +15,8 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The identity of the file when a check last found it. Until a check has found the file, it is the identity that
-    /// the file had when the caller read `loadedKey`.
+    /// The file's identity at the last check that found the file. Until then: the file's identity when the caller
+    /// read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
     /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode

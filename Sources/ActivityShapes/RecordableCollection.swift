@@ -20,9 +20,9 @@ extension Set: RecordableCollection where Element: Decodable {
 
 extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // `Codable` writes a dictionary as an array of keys and values, unless the key type is `String`, `Int` or
-        // conforms to CodingKeyRepresentable. No shape describes such an array, or which keys a type other than
-        // `String` allows.
+        // Only a dictionary with keys of type `String` has a shape of its own. If the key type is `Int` or conforms to
+        // CodingKeyRepresentable, `Codable` writes an object, but no shape says which keys the type allows. `Codable`
+        // writes all other dictionaries as arrays of keys and values, which no shape describes.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

@@ -4,7 +4,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     var codingPath: [any CodingKey] { [] }
 
     /// The keys of the example, without those that `Key` cannot represent. A type that reads this property chooses by
-    /// the keys what to decode, as an enum with associated values does. So the recording describes only the example.
+    /// the keys what to decode, as an enum with associated values does. The recorder cannot see what the type decodes
+    /// for other keys, so the type's shape becomes `any`.
     var allKeys: [Key] {
         recorder.recording.describesOnlyExample = true
         guard case .object(let members)? = recorder.example else { return [] }

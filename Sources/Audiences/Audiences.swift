@@ -187,11 +187,11 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// When the shell last found that audiences need not wait for members: the store had all of them, or the
-    /// longest wait was over. Monotonic milliseconds. `.min`: audiences must wait. `.max`, the initial value:
-    /// no audience waits.
+    /// When the shell last found that audiences need not wait for members (monotonic milliseconds): the store has all
+    /// members, or some have been missing for ``membersWaitMillisecondsMax``. `.min`: audiences must wait. `.max`, the
+    /// initial value: audiences need not wait.
     ///
-    /// A round that the store has lost waits until this time is later than the loss, at most
+    /// A round whose data the store has lost waits until this time is later than the loss, at most
     /// ``membersWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// The last time at which the store may have lost data: the shell lost a connection to it or could not reach it, or

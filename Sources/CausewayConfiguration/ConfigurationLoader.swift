@@ -143,8 +143,8 @@ private struct ConfigurationReader {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // If the key's value is of a wrong kind, the place is missing too, but that fault is already
-            // reported.
+            // A key has no place if it is missing, or if its value in the file is of a wrong kind. The wrong kind is
+            // already reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.memberPlaces[.apps]?[String($0)] }
                 addFault(

@@ -7,7 +7,8 @@ enum ConfigurationPlace: Comparable, Sendable {
     case wholeFile
     case variable(String)
 
-    /// Returns `file:line:column`, only the file (`environment` if there is none), or the variable's name.
+    /// Returns the place as messages name it: `file:line:column` of a key in the file, or the name of a variable. The
+    /// whole file is named by its path, or by `environment` if the worker has no file.
     func description(file: String?) -> String {
         switch self {
         case .document(let line, let column): "\(file ?? ""):\(line):\(column)"

@@ -63,8 +63,8 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// Returns the value that the consumer uses for a property, and the key that sets it. For a default value, this is
-    /// the property's key in `kafka.consumer`.
+    /// Returns the value that the consumer uses for a property, and the configuration key that sets the value. If no
+    /// key sets the value, returns the default value, and the key in `kafka.consumer` that would set it.
     private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

@@ -47,9 +47,9 @@ package struct PropertyValueFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// The properties of the consumer. A later property overrides an earlier one of the same name, so those of
-    /// `consumer` come last. The worker needs librdkafka's statistics, because they say whether a broker is
-    /// connected.
+    /// All properties that the consumer gets. A later property overrides an earlier property of the same name, so the
+    /// properties from the configuration's section `kafka.consumer` come last. The worker needs librdkafka's
+    /// statistics, because they say whether a broker is connected.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {

@@ -74,8 +74,8 @@ extension WorkerConfiguration {
         package var supersededResults = SupersededResultMode.countedWhenBehind
         /// librdkafka properties of both the consumer and the producer.
         package var properties: [KafkaProperty] = []
-        /// More librdkafka properties of both the consumer and the producer. Their values, passwords and keys, are in
-        /// files. A property must not be here and in `properties`.
+        /// More librdkafka properties of both the consumer and the producer. Each value, such as a password or a key,
+        /// is in a file. A property must not be here and in `properties`.
         package var propertyFiles: [PropertyValueFile] = []
         /// librdkafka properties of the consumer; they override `properties`.
         package var consumer: [KafkaProperty] = []

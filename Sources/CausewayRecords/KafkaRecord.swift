@@ -9,7 +9,8 @@ public protocol KafkaRecord: Codable, Sendable {
     /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices
     /// an unchanged state.
     func value() throws -> Data
-    /// Reads the value of a Kafka record.
+    /// Decodes the value of a record that was read from Kafka. Throws an error if the value is not JSON, or lacks a
+    /// required key.
     init(value: Data) throws
 }
 

@@ -77,7 +77,7 @@ struct RecordRules: Sendable {
     private static func bodySizeFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
-            // In the body, one comma replaces the two braces of `payload`.
+            // The body has the members of `payload` behind a comma, without the two braces of `payload`.
             count += try payload.text().count - 1
         }
         var bodyBytesMax = limits.bodyBytesMax

@@ -98,8 +98,8 @@ package enum StartupCheck {
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // Unless files are required, the check leaves out a property that names a missing file or directory of
-            // certificates or keys.
+            // A property may name a file or directory that is missing on this machine. If files are not required,
+            // `canExamine` is then false, and the property is not checked.
             KafkaPropertyFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {

@@ -227,12 +227,11 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. The configuration must
-    /// have the same apps.
+    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. If the file of shapes of
+    /// any app cannot be read, the lanes keep all their contracts.
     ///
-    /// The caller has checked the files of shapes that the new configuration names. If the new configuration lacks an
-    /// app, `configuration` still has it until the restart. If the file of this app can no longer be read, the lanes
-    /// keep all their contracts until the restart.
+    /// - Parameter configuration: must have the apps with which the worker started, also those that the reloaded file
+    ///   no longer names. The caller has checked the files of shapes of the other apps.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }

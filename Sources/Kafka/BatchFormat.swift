@@ -6,11 +6,10 @@
 enum BatchFormat {
     /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
-    /// The byte after the value is read only if the bytes before the value have this format: the key, then
-    /// the value's length as a varint of one to three bytes. Four bytes are not accepted, because older
-    /// formats store every length in four bytes. A value of a mebibyte or more needs a varint of four bytes,
-    /// so its headers are not detected here. If librdkafka had copied key and value to separate addresses,
-    /// these bytes would match only by chance.
+    /// The byte after the value is read only if the bytes before the value have this format: the key, then the value's
+    /// length as a varint of one to three bytes. Four bytes are not accepted, because older formats store every length
+    /// in four bytes. So the result is false for each value of a mebibyte or more. If librdkafka copied key and value
+    /// to separate addresses, the result would be false too, because the bytes would practically never match.
     ///
     /// In this format at least one byte follows the value. If a broker damaged the record, this byte may belong to
     /// what follows the record. At worst the record then counts as one without headers. librdkafka would find no

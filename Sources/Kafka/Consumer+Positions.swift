@@ -25,8 +25,8 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // The result does not matter. With a timeout of 0, the call normally times out. After any other error, the
-        // thread wakes by itself within a second.
+        // Ignore the result. The call wakes the threads when it queues their requests, and a timeout of 0 normally ends
+        // it before their replies. After another error, an idle thread still notices the room within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 

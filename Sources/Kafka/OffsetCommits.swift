@@ -55,8 +55,8 @@ struct OffsetCommits {
         var size = value.count
         let isKnown =
             rd_kafka_conf_get(rd_kafka_conf(client), "auto.commit.interval.ms", &value, &size) == RD_KAFKA_CONF_OK
-        // The value is a number: the consumer's defaults set the property, and librdkafka accepts no other
-        // value.
+        // The value is always a number: the consumer's defaults set the property, and librdkafka accepts only numbers
+        // for it.
         intervalMilliseconds = isKnown ? Int64(strtoll(value, nil, 10)) : 0
     }
 

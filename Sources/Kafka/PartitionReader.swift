@@ -201,8 +201,8 @@ public final class PartitionReader {
         topics.destroyHandles()
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if outcome == .unfinished {
-            // The client's threads continue and may use the callbacks' context, so the context is never
-            // freed.
+            // The client was not freed in time. Its threads still run and may use the callbacks' context, so keep the
+            // context until the process ends.
             _ = Unmanaged.passRetained(callbacks)
         } else {
             topics.freeNames()

@@ -238,8 +238,8 @@ extension Producer {
             pollReports(body)
             if outstandingCount == 0 { return true }
             if deadline.hasPassed { return false }
-            // `rd_kafka_flush` only makes the client send without `linger.ms` while it waits. The reports are
-            // events, so `pollReports` above takes them.
+            // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. The call takes no
+            // reports, because they are events: `pollReports` above takes them.
             rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMilliseconds))
         }
     }
@@ -263,8 +263,8 @@ extension Producer {
             topics.removeAll()
         }
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        // If the outcome is `.unfinished`, the client's threads continue and may use the callbacks' context.
-        // The context is then never freed.
+        // If the outcome is `.unfinished`, the client was not freed in time. Its threads still run and may use the
+        // callbacks' context, so keep the context until the process ends.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }

@@ -14,9 +14,10 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Returns the faults of the properties. `init` would throw only the first one. Some faults show only when a client
-    /// is made. So if no property is refused, apart from files that cannot be opened, this method also makes a client.
-    /// This client has no servers, so it does not connect.
+    /// Returns the faults of the properties. `init` would throw only the first one.
+    ///
+    /// Some faults show only when a client is made. So this method leaves out the properties whose files cannot be
+    /// opened. If the others have no fault, it makes a client with them, but without servers, so nothing connects.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -30,9 +31,10 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Returns the faults of the properties. `init` would throw only the first one. Some faults show only when a client
-    /// is made. So if no property is refused, apart from files that cannot be opened, this method also makes a client.
-    /// This client has no servers, so it does not connect.
+    /// Returns the faults of the properties. `init` would throw only the first one.
+    ///
+    /// Some faults show only when a client is made. So this method leaves out the properties whose files cannot be
+    /// opened. If the others have no fault, it makes a client with them, but without servers, so nothing connects.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
@@ -45,9 +47,9 @@ extension Producer {
     }
 }
 
-/// Sets the properties one by one. If none is refused, apart from files that cannot be opened, makes a client without
-/// servers. This finds faults that librdkafka reports only when a client is made: in certificates and keys, and of
-/// properties that exclude each other.
+/// Sets the properties one by one, and then leaves out those whose files cannot be opened. If the others are accepted,
+/// makes a client with them, but without servers. This finds faults that librdkafka reports only when a client is made:
+/// in certificates and keys, and of properties that exclude each other.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]

@@ -154,8 +154,8 @@ public final class TopicAdministrator {
         isOpen = false
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        // If the outcome is `.unfinished`, the client's threads continue and may use the callbacks' context.
-        // The context is then never freed.
+        // If the outcome is `.unfinished`, the client was not freed in time. Its threads still run and may use the
+        // callbacks' context, so keep the context until the process ends.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }

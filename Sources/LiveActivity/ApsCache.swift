@@ -11,8 +11,9 @@ public struct ApsCache: ~Copyable {
     /// Nil if this value never remembers a dictionary (``disabled``).
     private let dictionaryBytes: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// Grows with each dictionary that is parsed without a fault, even if it is not remembered, and with each
-    /// ``forget()``. Records that are decoded without a fault while the number stays the same have the same dictionary.
+    /// The number of the dictionary in the last record that was decoded without a fault. If two such records have the
+    /// same number, they have the same dictionary. Each dictionary that is parsed without a fault increases the number,
+    /// even if it is not remembered. So does ``forget()``.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
@@ -66,8 +67,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered. The previous dictionary is then forgotten too: a record
-        // that repeats the previous one would get the number of the long one.
+        // A dictionary that is too long is not remembered, but it has increased the number. So the previous dictionary
+        // is forgotten: a record that repeats it would get the number of the long dictionary.
         guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

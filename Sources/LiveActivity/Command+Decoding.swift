@@ -239,7 +239,7 @@ extension Command {
         return members.position
     }
 
-    /// Checks the rules that combine several keys beside `aps`.
+    /// Checks that `app`, `aps` and an address are present, and that the other keys fit this address.
     @inline(__always)
     private func checkAddress(_ text: JSONText, _ start: Int, _ members: JSONMembers) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }

@@ -58,8 +58,8 @@ public struct Command: Sendable, BitwiseCopyable {
     /// `aps.dismissal-date`, converted like ``staleDateSeconds``. The device removes the activity at once for 0 or a
     /// past time.
     public var dismissalDateSeconds: Int64
-    /// In a command that Causeway wrote: the version of the older command whose alert this command carries.
-    /// Its timestamp is 0 if the alert is the command's own, or absent.
+    /// In a command that Causeway wrote: the version of the older command whose alert this command carries. With
+    /// the timestamp 0: this command carries no older command's alert.
     public var alertVersion: Version
     /// The length of the request body that ``Body/write(_:from:into:)`` composes. May exceed ``bodyBytesMax``
     /// only if one of the functions `decodeAnySize` decoded the command.

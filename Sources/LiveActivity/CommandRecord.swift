@@ -14,7 +14,8 @@ public struct CommandRecord {
     /// Whether a command to an audience asks for a broadcast channel.
     public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
-    /// Apple's dictionary, including its braces; without the closing brace if ``address`` completes it.
+    /// Apple's dictionary, including its braces. If ``address`` is set: without the key that the address writes, and
+    /// without the closing brace (``StartedActivityAddress/copyWithoutAddress(_:into:)``).
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
@@ -29,11 +30,11 @@ public struct CommandRecord {
     public var policy: UnsafeRawBufferPointer?
     /// The command's own expiration, UNIX seconds; -1: it has none.
     public var expirationSeconds: Int64 = -1
-    /// The version of the older command that brought the alert; nil if the alert is the command's own, or absent.
+    /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
     /// Only Causeway may write this field.
     public var alertVersion: Version?
-    /// How updates reach the activity that this start begins. ``StartedActivityAddress/copyWithoutAddress(_:into:)`` has
-    /// removed this key from ``aps``, and the record gets it again. Nil: ``aps`` is complete.
+    /// How updates reach the activity that this start begins. ``write(to:)`` completes ``aps`` with this address. Nil:
+    /// ``aps`` is complete.
     public var address: StartedActivityAddress?
     /// The token that came with the command. A held command has no token, because another token may be valid
     /// when the command is sent.

@@ -4,9 +4,10 @@
 /// changes. It is not keyed. A producer that chooses contents or ids can make two of them collide, which harms only
 /// its own activities and audiences.
 struct Digest {
-    // The first 64 bits of the fractional parts of the square roots of 2, 3 and 5; the last one is odd. Input words are
-    // combined with the first two by XOR. These two are not well-formed UTF-8, so no text can make a factor of the
-    // multiplication zero.
+    // The first 64 bits of the fractional parts of the square roots of 2, 3 and 5. `multiplier` is odd, so that a
+    // multiplication by it loses no bits. The words of a pair are combined with the other two constants by XOR, then
+    // multiplied. A word that equals its constant would make the product zero, whatever the other word is. No text has
+    // such a word, because the two constants are not well-formed UTF-8.
     private static let firstConstant: UInt64 = 0x6A09_E667_F3BC_C908
     private static let secondConstant: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B

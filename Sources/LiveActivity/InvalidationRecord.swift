@@ -34,7 +34,7 @@ public struct InvalidationRecord {
         self.invalidAtMilliseconds = invalidAtMilliseconds
     }
 
-    /// Appends the record.
+    /// Appends the record to `writer` as one JSON object.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("app", app)

@@ -20,8 +20,7 @@ struct JSONMemberRemoval {
     ///   - path: keys, from outside to inside.
     ///   - start: the position of the object.
     ///   - record: a record that was decoded.
-    /// - Returns: the number of bytes that are left; nil if the text is not valid, which never happens for a
-    ///   decoded record.
+    /// - Returns: the record's new length; nil if the text is not valid, which never happens for a decoded record.
     static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
         do throws(Fault) {
             var removal = JSONMemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
@@ -67,7 +66,7 @@ struct JSONMemberRemoval {
     }
 
     /// Copies the end of the record to the result.
-    /// - Returns: the number of bytes that are left.
+    /// - Returns: the length of the whole result.
     private mutating func copyRestToResult() -> Int {
         copyToResult(upTo: record.count)
         return writtenCount

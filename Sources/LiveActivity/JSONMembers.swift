@@ -42,8 +42,9 @@ struct JSONMembers {
 
     /// Reads the next key.
     /// - Parameter knownField: returns the field for the bytes of a key.
-    /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused: the
-    ///   object's own field. At the end of the object: nil, and ``position`` is after the closing brace.
+    /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused: the field that
+    ///   `init` got for the object, such as `payload`. At the end of the object: nil, and ``position`` is after the
+    ///   closing brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,
@@ -95,7 +96,8 @@ struct JSONMembers {
         }
     }
 
-    /// - Returns: nil also for a key that is longer than every known key (``Limits/knownKeyBytesMax``).
+    /// Returns the field of a key that has escapes; nil if the key is unknown. A key longer than
+    /// ``Limits/knownKeyBytesMax`` is unknown.
     @inline(never)
     private static func fieldOfEscapedKey(
         _ key: UnsafeRawBufferPointer,

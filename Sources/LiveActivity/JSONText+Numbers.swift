@@ -17,8 +17,8 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer without sign, fraction or exponent. It is a value inside an object, so a record that ends
-    /// with the integer is truncated.
+    /// Reads an integer without sign, fraction or exponent. The integer is a value inside an object, so if the record
+    /// ends after its digits, the fault is `truncated`.
     @inline(__always)
     func readUnsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {

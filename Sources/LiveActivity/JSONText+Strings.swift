@@ -62,7 +62,8 @@ extension JSONText {
         return try readLongString(start, from: plainEnd, field)
     }
 
-    /// Returns the position of the first byte from `start` on that is not plain.
+    /// Returns the position of the first quote, backslash, control character, DEL or byte outside of ASCII from `start`
+    /// on; the record's length if there is none. All other bytes are plain.
     @inline(__always)
     private func endOfPlainBytes(_ start: Int) -> Int {
         var position = start

@@ -14,9 +14,12 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case held
     /// The activity, or the audience, has ended.
     case ended
-    /// The command's expiration passed before it was sent. Or a start or a command to an audience became too old (R20).
-    /// Also: Redis does not know the activity of a command that is too old for any activity to be shown, Redis has no
-    /// token for the end of a lifetime, or the policy does not restart the activity any more.
+    /// The command is too late, for one of these reasons:
+    /// - Its expiration passed before it was sent.
+    /// - It is a start or a command to an audience, and became too old (R20).
+    /// - It is too old for any phone to show its activity, and Redis does not know the activity.
+    /// - It is the end of a lifetime, and Redis has no token.
+    /// - It restarts an activity, and the policy does not restart activities any more.
     case expired
     /// The record is wrong, or it names something wrong, such as an app that is not configured.
     case invalid

@@ -12,7 +12,7 @@ public struct OversizeFields: Sendable, Equatable {
 
     /// The names as the configuration writes them.
     private let names: [[UInt8]]
-    /// The keys of each name's path.
+    /// For each of ``names``, its keys from outside to inside: two for `match.lineups`.
     private let fieldPaths: [[[UInt8]]]
 
     /// - Parameter names: as in a policy's `oversize`. The loader of the configuration has checked them, so a wrong

@@ -63,7 +63,7 @@ extension Stream {
         handler.streamDrained(self)
     }
 
-    // MARK: -
+    // MARK: - Sending the output
 
     private var acceptsOutput: Bool {
         switch state {

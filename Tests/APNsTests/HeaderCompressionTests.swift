@@ -259,7 +259,7 @@ import Testing
         ]
     }
 
-    // MARK: -
+    // MARK: - Texts and random fields
 
     private func decode(_ bytes: [UInt8]) -> [UInt8]? {
         var output = [UInt8](repeating: 0, count: Huffman.decodedBytesMax(encodedBytes: bytes.count))

@@ -228,7 +228,8 @@ import Testing
         var tag: UInt64 = 0
         while tag < 1_000, fixture.submit(tag, priority: 1) { tag += 1 }
         #expect(tag == 256 && roomReports == 0)
-        // No push is in flight, so only the end of this turn can report room.
+        // APNs has no push, so no response can make the pool report room. The pool reports room at the end of this
+        // turn, after it has responded to the malformed pushes.
         fixture.loop.runTurn(waitMilliseconds: 0)
         #expect(fixture.recorder.count(.malformed) == 256 && roomReports == 1)
     }

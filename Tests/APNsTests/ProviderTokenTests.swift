@@ -167,8 +167,9 @@ import Testing
         #expect(file.poll().name == "replaced")
     }
 
-    /// A change of the file's mode leaves its identity unchanged. Here the content changes instead, because tests may
-    /// run as root, who can read every file.
+    /// A `FileIdentity` does not contain the file's mode. So a key file that could not be read may become readable, and
+    /// keep its identity. This test changes the content and keeps the identity, because root can read a file of any
+    /// mode.
     @Test func `A broken key file is read again although its identity is the same`() throws {
         let (path, pem) = try (TestCredentials.keyPath("repaired.p8"), privateKeyPEM(curve: NID_X9_62_prime256v1))
         try writeFile(path, pem, mode: 0o600)
@@ -226,7 +227,7 @@ import Testing
         }
     }
 
-    // MARK: -
+    // MARK: - Keys
 
     /// A key with a passphrase. It must be refused, and the terminal must not be asked for the passphrase.
     private var encryptedKey: String {

@@ -91,9 +91,9 @@ import Testing
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
             #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
-            // A window begins with 65,535 bytes, although the server wants 20,000. The server grants no more
-            // until the window is below 20,000 bytes. Each connection sends enough to reach that, so at the end no
-            // window is larger than 20,000 bytes.
+            // A connection may send 65,535 bytes at first, although the server sets a window of 20,000. The server
+            // grants more bytes only when fewer than 20,000 are left. Each connection sends so much that fewer are
+            // left. So at the end no window is larger than 20,000 bytes.
             #expect(sent.sendWindowsLeftBytes.count == 2 && sent.sendWindowsLeftBytes.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStopCount > 0)
         },

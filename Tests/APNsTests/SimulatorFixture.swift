@@ -133,7 +133,8 @@ struct SentPushes: Sendable {
     var connectionsOpened = 0
     /// The number of GOAWAY notices that the pool got.
     var goAwayCount = 0
-    /// The stream limits of all connections: one when a connection was authenticated, and one after each change.
+    /// The stream limits of all connections: for each connection, the limit when it was authenticated, and each changed
+    /// limit after that.
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0

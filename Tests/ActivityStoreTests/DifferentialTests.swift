@@ -26,9 +26,9 @@ import Testing
         let comparison = try DifferentialRunner()
         let setCount = (Self.histories + Self.historiesPerSet - 1) / Self.historiesPerSet
         for set in 0..<setCount {
-            // In every second set all histories share one clock, and all use the same two paces. A Redis command has
-            // room for few different paces, so many calls of these histories share one command, as a worker's calls
-            // do.
+            // In each set with an odd number, all histories use the same clock and the same two paces. One Redis
+            // command has room for only `pacesMax` different paces. So in these sets many calls share one command, like
+            // the calls of a worker.
             let sharesClockAndPaces = set % 2 == 1
             let seeds = (0..<Self.historiesPerSet).map { UInt64(set * Self.historiesPerSet + $0) }
             let paceSeed = sharesClockAndPaces ? UInt64(set) : nil

@@ -156,8 +156,8 @@ import Testing
                 .verdict
         }
         #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
-        // This start names the life that waits for it, so it continues this life. A start that names another
-        // time begins another life.
+        // The time of this start is the time of the restart for which the life waits. So the kept commands stay. A
+        // start with another time begins a life without them.
         reportEvent(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
         #expect(checkLifetime(7) == .retry)

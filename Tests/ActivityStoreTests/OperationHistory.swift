@@ -132,8 +132,8 @@ struct OperationHistory {
         )
     }
 
-    /// Returns the number that identifies a start's draw. In most cases it is some intervals of the budget ahead of the
-    /// clock, like the number of a real draw.
+    /// Returns the number that identifies a start's draw. A real number is the time at which the budget is full after
+    /// the draw. So most numbers are up to five refill intervals after the present time.
     private mutating func draw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget
@@ -149,8 +149,9 @@ struct OperationHistory {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
-    /// Returns a few audiences, or up to eight of many, so that a member may leave more audiences than Redis can store.
-    /// Often returns nil.
+    /// Returns the digests of the audiences that a registration names; often nil. Most lists have at most two digests,
+    /// out of four. The others have up to eight, out of 40: a member may then leave more audiences than Redis can
+    /// store.
     private mutating func audiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0

@@ -175,8 +175,9 @@ import Testing
         #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
         #expect(comparison.admit(makeCommand(101, high: true, token: token)).budgetLeft == 3)
-        // Redis stores when the budget is full again. Two pushes are missing from the larger budget, so it is full
-        // in two seconds. The smaller budget gains a push in ten seconds, so then only one push is missing.
+        // Redis stores the time at which the budget is full again. The larger budget lacks two pushes, so this time is
+        // in two seconds. The smaller budget gains one push in ten seconds, so it lacks one push two seconds before it
+        // is full.
         #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false)) == .registered)
         #expect(comparison.admit(makeCommand(102)).budgetLeft == 2)
         // A stale registration does not change the budget.

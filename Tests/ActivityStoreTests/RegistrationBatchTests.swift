@@ -140,7 +140,8 @@ import Testing
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
         }
-        // A reply has room for the longest held command alone, or for the first two of the other three.
+        // A reply has room for the held command of activity 0 alone, or for those of activities 1 and 2. Activity 3's
+        // does not fit beside these two.
         #expect(readCommandLengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
         #expect(readCommandLengths([1, 2, 3]) == [70_000, 61_000, nil])
         #expect(readCommandLengths([3]) == [10])

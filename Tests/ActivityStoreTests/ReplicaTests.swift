@@ -29,7 +29,7 @@ import Testing
         let caller: StoreCaller
     }
 
-    /// - Parameter replicas: the number of replicas that must have a write before its reply counts.
+    /// - Parameter replicas: how many replicas must acknowledge a call's writes before the call gets its reply.
     private func makePair(replicas: Int, deadlineMilliseconds: Int64 = 10_000) throws -> ReplicatedPair {
         let primary = try RedisServer(["--repl-diskless-sync-delay", "0"])
         let replica = try RedisServer([

@@ -67,7 +67,7 @@ extension ScriptTests {
         )
         #expect(comparison.verdict(repeatedRegistration) == .registered)
         #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
-        // Redis knows a token, so it has not lost the timestamps, and it raises none.
+        // The registration is read again two seconds later. A timestamp far above the present second is not raised.
         comparison.advanceClock(2_000)
         #expect(comparison.verdict(repeatedRegistration) == .registered)
         #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
@@ -89,7 +89,8 @@ extension ScriptTests {
         #expect(comparison.admit(reread(100)).timestamp == present + 1)
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
-        // Redis knows a token, so it has not lost the timestamps, and it raises none.
+        // Redis still has a token, so it has not lost the activity's sent timestamps. It raises no timestamp for this
+        // command.
         comparison.advanceClock(2_000)
         #expect(comparison.admit(reread(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }

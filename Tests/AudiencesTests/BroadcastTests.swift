@@ -258,7 +258,8 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().count == 1)
         if isRefused {
-            // The refusal comes after 10 s. With it, the core begins to wait again for the whole time.
+            // The refusal comes after 10 s. From then on, the core waits for `replacementChannelWaitMilliseconds`
+            // again.
             harness.advanceClock(milliseconds: 10_000)
             harness.core.channelRefused(
                 appIndex: 0,

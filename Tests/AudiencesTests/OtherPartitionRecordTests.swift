@@ -197,8 +197,8 @@ import Testing
 }
 
 extension RoundHarness {
-    /// Replies to the core's calls, and acknowledges its records, until only a checkpoint is left to record after the
-    /// first record has settled. Returns this call; nil if it never came.
+    /// Replies to the core's calls and acknowledges its records until the first record has settled. Returns the next
+    /// call without a reply: it records the round's last checkpoint. Returns nil if the core makes no such call.
     fileprivate func performWorkUntilClosing() -> AudienceCall<[UInt8]>? {
         for _ in 0..<20 {
             core.endBatch(now: moment)

@@ -16,7 +16,8 @@ import Testing
         )
     }
 
-    /// Returns the record of a command, which the harness's own partition does not have.
+    /// Returns a command's record for an added partition. The log of the test's harness, which is for its own
+    /// partition, does not have this record.
     private func record(
         _ number: Int,
         hasAlert: Bool = false,
@@ -27,10 +28,11 @@ import Testing
         return try #require(other.log.first)
     }
 
-    /// The worker keeps the added partition, so no other worker reads the newest version's record. (R30)
+    /// The first partition, which has the round or channel, is revoked. The newest version's record is in the added
+    /// partition. The worker keeps this partition, so no other worker reads the record. (R30)
     ///
-    /// - Parameter isDraining: the newest version comes while the older one is in flight and its partition is being
-    ///   revoked.
+    /// - Parameter isDraining: whether the newest version comes while the first partition is being revoked and the
+    ///   older version is in flight.
     @Test(arguments: [false, true], [false, true])
     func `A version is sent although the partition of its round or channel is revoked`(
         usesChannel: Bool,
@@ -60,8 +62,9 @@ import Testing
         #expect(harness.core.passedOverCount(added) == 0 && harness.core.committableOffset(added) == 1)
     }
 
-    /// The newer version is dropped while the older one is in flight. It is read again before the older one has its
-    /// response. In the slot of the channel that drains, it must not be taken for a repeated record.
+    /// The channel's partition is being revoked while the older version is in flight, so the channel drops the newer
+    /// version. The newer version's record is then read again before the older version has its response. The channel
+    /// must not take this record for a repeated one, because the channel sends nothing more.
     @Test func `A broadcast that is read again while its channel drains is sent later`() throws {
         let newest = try record(2, channel: try Self.channel())
         let harness = RoundHarness()
@@ -165,9 +168,9 @@ import Testing
         #expect(harness.committableOffset == 3)
     }
 
-    /// A partition is lost, and the lane gets it again while a round or channel of another partition still has its
-    /// record. If the record settled as a repeated one, and then the other partition was revoked, nobody would read the
-    /// record again.
+    /// The lane loses the added partition and gets it again. A round or channel of the first partition still has the
+    /// record that was read before. If the record now settled as a repeated one, a later revocation of the first
+    /// partition would drop its state, and nobody would read the record again.
     @Test(arguments: [false, true])
     func `A record stays unsettled while a record of an earlier assignment stands for it`(usesChannel: Bool) throws {
         let channel = usesChannel ? try Self.channel() : nil

@@ -15,8 +15,9 @@ import Testing
         return harness.core.recordBytes
     }
 
-    /// While the added partition is being read again from its first record, its second record is dropped with a round of
-    /// the other partition.
+    /// A round of the first partition has the second record of the added partition. While the added partition is being
+    /// read again from its first record, the first partition is revoked. So the round drops the second record before
+    /// the reading comes to it.
     @Test func `A record that is dropped ahead of the reading is not noted after it was taken`() {
         let other = RoundHarness()
         other.appendCommand(11, "match-11", appIndex: 1)
@@ -73,7 +74,8 @@ import Testing
         return harness
     }
 
-    /// In the bits, the first offset that does not fit into the ledger has the same place as the lowest one.
+    /// The bits of ``PassedOverRecords`` repeat after 64 offsets. So offset 65, which does not fit into the ledger, has
+    /// the bit of offset 1, whose record was passed over.
     @Test func `A record beyond the ledger is not taken for one that was passed over`() {
         let harness = harnessWithFullLedger()
         harness.performPendingWork()
@@ -107,8 +109,8 @@ import Testing
         #expect(harness.committableOffset == 131 && harness.passedOverCount == 0)
     }
 
-    /// The partition stopped, because the ledger is full. It is read again from the record that now has room, not only
-    /// from the record that does not fit, because nothing else makes room in the ledger.
+    /// The partition stopped at offset 65, because the ledger is full. The ledger gets room only when the record at
+    /// offset 1 settles. So as soon as the core has room for this record, the partition is read again from offset 1.
     @Test func `A full ledger does not keep its partition from being read again`() {
         let harness = harnessWithFullLedger()
         #expect(harness.rereadRequest(0) == FanoutRereading(offset: 65, pauseMilliseconds: 5_000))

@@ -51,8 +51,8 @@ import Testing
         harness.send()
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 20_000)
-        // Timestamps count from the test's clock, which is 20 s later now. So command 30 has the version of
-        // command 50.
+        // A command's timestamp is the clock's second plus the command's number. The clock is 20 s later now, so
+        // command 30 has the timestamp that command 50 had, and command 10 has an older one.
         handOver(30, 10, to: harness)
         #expect(endings(harness) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
         #expect(harness.send().isEmpty)

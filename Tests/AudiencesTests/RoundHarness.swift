@@ -303,7 +303,8 @@ final class RoundHarness {
     }
 
     /// Gives all pushes in flight the same response.
-    /// - Parameter performsWork: whether the work that follows is performed too.
+    /// - Parameter performsWork: whether the harness then also replies to the core's calls and acknowledges its
+    ///   records.
     func respondToPushes(
         _ disposition: PushResult.Disposition = .accepted,
         reason: String = "",

@@ -45,10 +45,10 @@ struct CapacityTests {
     }
 
     @Test func `Kafka's disk space is rounded up once`() throws {
-        // A command and its result have 906 B. One a second, in three copies for 4 h, takes 0.04 GiB.
+        // A command and its result have 906 B. For one command a second, three copies for 4 h take 0.04 GiB.
         let small = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
         #expect(small.kafkaStoredGibibytes == 1)
-        // 150,000 a second take 5,467.7 GiB.
+        // For 150,000 commands a second, these copies take 5,467.7 GiB.
         #expect(try CapacityPlan(demand: CapacityPage.demand).kafkaStoredGibibytes == 5_468)
     }
 

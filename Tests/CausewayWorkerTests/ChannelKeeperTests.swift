@@ -38,8 +38,10 @@ import Testing
         }
     }
 
-    /// The record of the older entry reaches the topic after another worker has published the newer entry, and before or
-    /// after that worker notes so in the registry.
+    /// Another worker has published the newer entry before the record of the older entry reaches the topic.
+    ///
+    /// - Parameter isPublished: true if the other worker has already noted in the registry that the newer entry is
+    ///   published; nil if it notes this afterwards.
     @Test(arguments: [true, nil])
     func `An entry that reaches the topic after a newer one of another worker is replaced there, and not announced`(
         isPublished: Bool?
@@ -50,7 +52,7 @@ import Testing
             let presentEntry = isPublished == true ? entry : try await worker.change(entry) { $0.isPublished = nil }
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: nil)
             #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
-            // Now the other worker makes its note.
+            // If `isPublished` is nil, the other worker notes only now that its entry is published.
             try await worker.notePublishedIfUnchanged(presentEntry)
             #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
@@ -71,7 +73,7 @@ import Testing
         }
     }
 
-    /// Only the topic knows the channel then.
+    /// Without the registry, only the topic says which channel the audience has.
     @Test func `An entry that is published when Redis has lost the registry stays in the topic`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
@@ -145,7 +147,8 @@ import Testing
 
     // MARK: - Planning
 
-    /// The request to plan the deletion may come after the request of a newer start. That one found no plan to cancel.
+    /// The request to plan the deletion may come after the request of a newer start. The start's request then found no
+    /// plan to cancel.
     @Test(arguments: AudienceAdmitter.Command.allCases)
     func `A deletion is planned only if no newer start was admitted`(command: AudienceAdmitter.Command)
         async throws
@@ -161,7 +164,8 @@ import Testing
             )
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
             #expect((presentEntry.deleteAfterMilliseconds != nil) == (command == .end))
-            // A plan that is cancelled at once would stay if the worker died in between.
+            // After a start, the keeper must not even write a plan and cancel it at once: if the worker died between
+            // the two writes, the plan would stay.
             if command == .start { #expect(presentEntry == entry) }
         }
     }
@@ -183,7 +187,8 @@ import Testing
         }
     }
 
-    /// A start's request may have found the new channel before its deletion was planned.
+    /// A start's request may find the new channel before its deletion is planned, so the request has no plan to cancel.
+    /// The keeper must therefore ask Redis whether a start was admitted.
     @Test(arguments: AudienceAdmitter.Command.allCases)
     func `A new channel takes over a planned deletion only if no newer start was admitted`(
         command: AudienceAdmitter.Command
@@ -197,8 +202,8 @@ import Testing
             #expect(successor.channel != entry.channel)
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
             #expect(presentEntry.deleteAfterMilliseconds == (command == .end ? .max : nil))
-            // The channel has the plan from the beginning. A plan that is written later would be missing if the worker
-            // died in between.
+            // The entry has the plan from the beginning. If the keeper wrote the plan later, a worker that died before
+            // this write would leave a channel without a plan.
             #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == presentEntry.topicValue)
         }
     }

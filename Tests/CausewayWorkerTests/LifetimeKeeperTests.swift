@@ -13,7 +13,8 @@ import Testing
 @testable import CausewayWorker
 @testable import Observability
 
-/// The ``LifetimeKeeper`` finds lives that are due, but cannot produce commands for them. (R35)
+/// What the ``LifetimeKeeper`` does about due lives with missing or damaged data, about lives of apps that its worker
+/// does not have, and about lives that are long overdue. (R35)
 @Suite(.ownThread) struct LifetimeKeeperTests {
     /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
     private let beganAtMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
@@ -127,8 +128,9 @@ import Testing
         #expect(fixture.events[.lifetimeForgotten].count == 3)
     }
 
-    /// Each case: an update that is kept for the new start, under a newer version than the start's or under none.
-    /// Redis refuses a start while the timetable keeps a newer update than the one whose state the start shows.
+    /// The timetable keeps a damaged update for the new start. In the first two cases, Redis takes the update for newer
+    /// than the start. In the third case, the update has no version. Redis refuses a start while it keeps a newer
+    /// update, so the keeper must replace the damaged one.
     @Test(arguments: ["17900000070000000000000000000?", "179000000700000000000000000000{}", "?"])
     func `A restart leaves out a kept update that cannot be read, and reports it once`(update: String) async throws {
         let broker = try EmbeddedBroker()

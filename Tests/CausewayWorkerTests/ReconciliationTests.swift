@@ -74,7 +74,7 @@ struct ReconciliationTests {
         )
     }
 
-    /// Each of the listed channels may be that of the entry.
+    /// Each of the listed channels `o` and `z` may be the channel of the entry that cannot be read.
     @Test(arguments: [true, false])
     func `Nothing is decided about unknown channels while an entry's channel cannot be read`(deletesUnknown: Bool) {
         let reconciliation = reconciliation(
@@ -88,7 +88,7 @@ struct ReconciliationTests {
         #expect(reconciliation.hasUnreadableChannel && reconciliation.resolvedIntents.isEmpty)
         #expect(reconciliation.channelsToDelete.isEmpty && reconciliation.newForeignChannels.isEmpty)
         #expect(reconciliation.possiblyForeignChannels == ["z"])
-        // The other entries are compared.
+        // Entries whose channel can be read are still compared with APNs' list.
         #expect(reconciliation.lostEntries == [Self.entry("x", "lost")])
     }
 

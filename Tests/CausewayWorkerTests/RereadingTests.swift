@@ -34,7 +34,7 @@ import Testing
         #expect(isCommittable101 && table[topicPartition]?.firstUnsettledOffset == 101)
     }
 
-    /// The last records were deleted from the log, or are transaction markers that no reader gets.
+    /// No reader gets the last records: for example, Kafka has deleted them, or they are transaction markers.
     @Test func `An end that no record reaches is reached at the log's end`() {
         var (table, number) = makeTable(end: 100)
         table.noteDealtRecord(0, 5, offset: 95)

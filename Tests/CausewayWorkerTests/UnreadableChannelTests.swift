@@ -20,7 +20,7 @@ import Testing
             let text = error?.text ?? ""
             #expect(text.contains("a:final") && text.contains("cannot be read"), "\(text)")
             #expect(try await fixture.simulator.statistics().managementRequests == 0)
-            // The others get their channels.
+            // Other audiences still get their channels.
             _ = try await worker.create("semifinal", Self.appEnvironment)
         }
     }
@@ -66,7 +66,8 @@ import Testing
 
     // MARK: - Comparisons with APNs' list
 
-    /// An old intent is left, so a listed channel that no entry names would count as left behind.
+    /// The registry has the old intent of an interrupted creation. So a comparison takes each listed channel that no
+    /// entry names for the channel of this creation, and deletes it.
     @Test(arguments: [true, false])
     func `A comparison does not delete the channel of an entry that cannot be read`(isChannelReadable: Bool)
         async throws
@@ -89,7 +90,8 @@ import Testing
         }
     }
 
-    /// While the entry cannot be read, a creation records its channel as another program's.
+    /// While the entry cannot be read, the creation of another audience's channel records the entry's channel as
+    /// foreign: as the channel of another program.
     @Test func `A channel that was recorded as foreign is ours again when its entry can be read`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()

@@ -242,7 +242,8 @@ import Testing
         }
     }
 
-    /// In each case the file of the key in use comes back unchanged.
+    /// The key file is moved away, and moved back unchanged. If `wasReplaced`, a file without a key has its name
+    /// meanwhile.
     @Test(arguments: [false, true]) func `The return of the key in use ends the alert`(wasReplaced: Bool) throws {
         try withKey { directory, keyFile in
             let (registry, source, begunWatch) = try beginWatching(keyFile)

@@ -61,8 +61,9 @@ struct ChannelWorkerTests {
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreignChannel)
-        // The first worker leaves an intent, because of which the next worker would begin a reconciliation. The test
-        // takes the lease, so that only the test reconciles.
+        // The worker that this test kills leaves an intent. Because of the intent, the next worker would begin a
+        // reconciliation, and delete the channel that the killed worker created. The test takes the lease for such
+        // reconciliations, so that only the test's own reconciliation deletes the channel.
         try lease("intents", scene)
 
         try scene.delayResponses(milliseconds: 5_000)

@@ -115,8 +115,9 @@ private final class AudienceScene {
         _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, ResponseTimes()))
     }
 
-    /// Begins a second version. Range 0 has finished the version since its last checkpoint, which shows it at a quarter
-    /// of its members. Range 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
+    /// Begins a second version. Range 0 has finished the version. Its last checkpoint is older: when it was recorded,
+    /// the range had reached a quarter of its members. Range 1 has reached a quarter of its members. Ranges 2 and 3
+    /// have not begun.
     private func beginRound() throws {
         try admit(Self.newerVersion, ranges: 4)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)

@@ -73,7 +73,7 @@ struct ReplayTableTests {
         #expect(table.usedBytes == table.bytesMax - 100)
     }
 
-    /// Of a command that does not fit, its version and its audience stay.
+    /// If the table has no room for a newer command's record, it keeps the command's version and audience.
     @Test func `A command that does not fit counts what stays of it`() {
         var table = ReplayTable(bytesMax: ReplayTable.entryOverheadBytes + 7 + 100)
         var tooLarge = candidate(.update, 2, bytes: 200)

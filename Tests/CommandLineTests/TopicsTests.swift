@@ -2,11 +2,11 @@ import Foundation
 import Testbed
 import Testing
 
-/// `causeway topics` with an independent broker in Python (`Tests/Acceptance/tools/topic-broker`), which reads
-/// requests by Kafka's description of the protocol.
+/// `causeway topics` with a broker in Python (`Tests/Acceptance/tools/topic-broker`). The broker is independent of
+/// librdkafka: it reads requests by Kafka's description of the protocol.
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
-    /// The independent broker, and the requests that it got.
+    /// Runs the broker in Python until this object is released, and reads the requests that the broker got.
     private final class IndependentBroker {
         private let process = Process()
         private let output: URL

@@ -41,8 +41,8 @@ extension StoreCall {
         }
     }
 
-    /// Where a device's registration that releases held starts one by one has got to: the start that its previous call
-    /// released. Redis releases the next one. Nil in the first call.
+    /// The start that the previous call of a device's registration released; nil in the first call. The registration
+    /// releases held starts one by one, and Redis releases the start after this one.
     var previousHeldStart: HeldStart<Bytes>? {
         if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }

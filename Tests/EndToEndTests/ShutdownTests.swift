@@ -125,7 +125,8 @@ struct ShutdownTests {
 
 /// The commands of a match, and their results. Used from one thread.
 private final class MatchPlayback {
-    /// The time limit of one wait. In this time, a worker that was restarted may work on most of the match.
+    /// The time limit of one wait. The limit is long, because a restarted worker may have most of the match's commands
+    /// ahead.
     private static let matchTimeout: Duration = .seconds(480)
 
     let run: ExampleRun

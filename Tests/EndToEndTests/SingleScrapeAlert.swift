@@ -40,9 +40,9 @@ enum SingleScrapeAlert: String, CaseIterable {
 }
 
 extension ExampleRun {
-    /// Waits for a reading that a ``PrometheusAlertHistory`` may stretch to minutes. Each thread of a worker publishes
-    /// its numbers at its own time, so one reading may show a state that does not last. Therefore the
-    /// function waits until the metrics are as expected and exactly these alerts have a cause.
+    /// Waits for a reading that a ``PrometheusAlertHistory`` may count for several minutes, so its state must last.
+    /// Each thread of a worker publishes its numbers at its own time, so one reading may show a state that does not
+    /// last. Therefore the function waits until the metrics are as expected and exactly these alerts have a cause.
     ///
     /// - Parameter ignoring: alerts that may have a cause or not.
     func awaitSteadyState(

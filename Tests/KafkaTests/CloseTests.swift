@@ -28,7 +28,8 @@ import Testing
 
     @Test func `Closing while the assignment is under way does not abort`() async throws {
         // The consumer has joined the group, but the response with its assignment fails. If librdkafka closed such a
-        // consumer, its cooperative-sticky assignor would abort the process. So `close` does not begin to leave.
+        // consumer, its cooperative-sticky assignor would abort the process. So `close` does not close the consumer,
+        // and returns `unfinished` at its deadline.
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         broker.failNextRequests(.syncGroup, with: Array(repeating: 14, count: 1_000))

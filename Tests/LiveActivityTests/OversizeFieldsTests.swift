@@ -6,7 +6,8 @@ import Testing
 
 @testable import LiveActivity
 
-/// Besides a field, only one comma goes, and the white space before it. All other bytes stay as they are. (R33)
+/// Together with a field, only one comma beside it and the white space between the two are dropped. All other bytes
+/// stay unchanged. (R33)
 @Suite("Fields that are dropped from a body that is too large", .ownThread)
 struct OversizeFieldsTests {
     /// A payload that keeps the body too large, so that every listed field is dropped.

@@ -96,8 +96,9 @@ struct SchemaTests {
         #expect(accepted > 1_000 && refused > 1_000)
     }
 
-    /// Each bit of a number selects a field, so the numbers give every combination of fields. Combinations with
-    /// two fields of the same key are left out. Here no known difference excuses a disagreement.
+    /// Each bit of a number selects a field, so the numbers give every combination of fields. Combinations with two
+    /// fields of the same key are left out. The decoder and the schema must agree on each; `compare` would accept known
+    /// differences.
     @Test(arguments: ["start", "update", "end"])
     func `Schemas and decoders agree on every combination of addresses`(event: String) throws {
         let members = [

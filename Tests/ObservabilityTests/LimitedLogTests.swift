@@ -179,8 +179,8 @@ struct LimitedLogTests {
         }
         let rememberedCount = (0..<2 * LogRepetitionLimiter.replacedFailuresMax)
             .count { limiter.forgetFailures([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // Of the replaced failures, the log remembers `replacedFailuresMax`. One of them is an error of Kafka, so it is
-        // not in `rememberedCount`.
+        // The log remembers `replacedFailuresMax` replaced failures. One of them is `kafkaError`, and `rememberedCount`
+        // has only those of the kind `apnsUntrusted`.
         #expect(rememberedCount == LogRepetitionLimiter.replacedFailuresMax - 1 + LogRepetitionLimiter.subjectsMax)
 
         var log = LimitedLog(logger: LogCollector().logger, events: RecentEvents())

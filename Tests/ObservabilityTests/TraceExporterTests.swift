@@ -70,7 +70,7 @@ struct TraceExporterTests {
         // A request that begins after the second signal also ends at once.
         scene.rings[0].push(Fixture.trace)
         await exporter.exportRemainingTraces()
-        // If the exporter had waited, the failure would count as late.
+        // If the exporter had waited for the response until the time limit, the failure would count as `late`.
         #expect(scene.counters.failureCounts[Int(TracePostFailure.late.rawValue)] == 0)
         #expect(scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 2)
         #expect(scene.counters.failureCounts[Int(TracePostFailure.hurried.rawValue)] >= 1)

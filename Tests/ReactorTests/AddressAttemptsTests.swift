@@ -11,7 +11,7 @@ struct AddressAttemptsTests {
         var attempts = AddressAttempts(addresses, deadlineMilliseconds: 9_000)
         let first = attempts.next(nowMilliseconds: 3_000)
         #expect(first?.address == addresses[0] && first?.timeoutMilliseconds == 2_000)
-        // The first attempt failed at once, so the others get more.
+        // The first attempt failed at once, so each of the other two addresses gets half of the time.
         let second = attempts.next(nowMilliseconds: 3_000)
         #expect(second?.address == addresses[1] && second?.timeoutMilliseconds == 3_000)
         let last = attempts.next(nowMilliseconds: 6_000)

@@ -205,8 +205,8 @@ extension ReactorTests {
         try leaveHandlersOnLoop(times: 1)
         let formerDescriptorCount = countOpenDescriptors()
         try leaveHandlersOnLoop(times: 20)
-        // A look-up that outlives its loop holds a wake-up until it is done. Descriptors are counted again
-        // and again, because a running look-up opens files of its own.
+        // A look-up may outlive its loop. Until it is done, it keeps the descriptor of its `Wakeup` and opens files of
+        // its own. So the test counts until no more descriptors are open than before.
         try eventually("descriptors that are closed", every: .milliseconds(1)) {
             countOpenDescriptors() <= formerDescriptorCount
         }

@@ -139,7 +139,8 @@ extension ReactorTests {
                 }
             }
             server.forgetConnections()
-            // Lets the connections that the client closed too early reach the server and end.
+            // The server may accept a connection that the client has closed before it was established. These turns let
+            // the server accept such connections and close them.
             for _ in 0..<2 { loop.runTurn(waitMilliseconds: 0) }
             server.forgetConnections()
             if round == 20 { descriptorCountBefore = countOpenDescriptors() }

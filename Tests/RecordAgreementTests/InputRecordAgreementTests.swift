@@ -22,12 +22,14 @@ enum ValidationDifference: CaseIterable {
     case names
 }
 
-/// Compares the worker's core, `causeway check`, the schemas and the library for app servers (`CausewayRecords`).
-/// Worker and check must agree on each record. The schema accepts each record that they accept and that Foundation can
-/// read. It accepts others only for a reason in `RuleBeyondSchema`, or because only the configuration has the names of
-/// apps and policies. The library reads what the worker accepts, and writes it with the same content, except for
-/// `ServerLibraryDifference`. Of the records that it can read, the library refuses to send exactly those that the
-/// worker refuses, except for `ValidationDifference`.
+/// Compares the worker's core, `causeway check`, the schemas and the library for app servers (`CausewayRecords`):
+/// - Worker and check accept the same records.
+/// - The schema accepts each record that they accept and that Foundation can read. It accepts others only for a reason
+///   in `RuleBeyondSchema`, or because only the configuration has the names of apps and policies.
+/// - The library reads what the worker accepts, and writes it with the same content, except for
+///   `ServerLibraryDifference`.
+/// - If the library can read a record that the worker refuses, it refuses to send the record, except for
+///   `ValidationDifference`. It refuses no other record.
 @Suite("The readers of commands and registrations agree", .ownThread)
 struct InputRecordAgreementTests {
     private struct Counts: CustomStringConvertible {

@@ -15,8 +15,8 @@ enum ServerLibrary {
         }
     }
 
-    /// Returns the command as the library writes it from its properties alone. ``rewrite(_:_:)`` also writes what the
-    /// library received and has no property for.
+    /// Returns the command as the library writes it from its properties alone. ``rewrite(_:_:)`` also writes received
+    /// fields for which the library has no property.
     static func writeOwnFields(_ value: Data) throws -> Data {
         try LiveActivityCommand<JSONValue>(value: value).propertiesJSON().text()
     }

@@ -9,7 +9,8 @@ import Testing
 final class ClusterProcesses {
     let primaries: [RedisServer]
     let replicas: [RedisServer]
-    /// Primaries without slots, as before slots are moved to new servers.
+    /// Primaries without slots. A cluster has such servers when they were added, and no slots have been moved to them
+    /// yet.
     let emptyPrimaries: [RedisServer]
     private(set) var identifiers: [String] = []
 

@@ -84,7 +84,8 @@ import Testing
         #expect(owner.lookUpCount + other.lookUpCount == lookUpCount)
     }
 
-    /// The first server requires a password, which is the reason. Nothing listens at the others' addresses.
+    /// The first server refuses the client, because it requires a password. Nothing listens at the second server's
+    /// address.
     @Test func `The error of the last server does not hide the refusals of the others`() throws {
         let loop = try EventLoop()
         let seed = try FakeNode(loop: loop)

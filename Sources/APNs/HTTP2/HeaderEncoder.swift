@@ -247,8 +247,8 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces again. Each priority (5 or 10) has a piece only when the fields of its
-    /// blocks no longer change the table.
+    /// Builds the constant pieces again. If the encoder uses the table, the first push with a priority (5 or 10) must
+    /// still add the priority to the table. Until then, there is no piece for this priority.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
@@ -327,7 +327,8 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC
-    /// 7541, section 4.2). After them the peer's table is empty, or still has all its entries.
+    /// 7541, section 4.2). If a size since the last request was too small for all entries, the bytes also empty the
+    /// table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = pendingTableBytes else { return [] }
         pendingTableBytes = nil

@@ -11,16 +11,16 @@ struct Huffman: @unchecked Sendable {
     /// The longest code, in bits, that a look-up in `shortCodes` finds. All digits and letters have codes of at most
     /// this length.
     private static let shortCodeBitsMax: UInt64 = 8
-    /// Enough for two codes of six bits. An `apns-id` has 36 symbols of five or six bits: one look-up for two symbols
-    /// instead of one reduced the decoding from 10 % to 4.5 % of a round's CPU (Measurements.md).
+    /// How many bits a look-up in `codePairs` reads: enough for two codes of six bits. An `apns-id` has 36 symbols of
+    /// five or six bits. Decoding two at a time took 4.5 % of a round's CPU, one at a time 10 % (Measurements.md).
     private static let pairLookupBits = 12
 
     /// For each value of the next eight bits: the symbol in the lower byte, and the length of its code in the
     /// upper byte. 0 if a longer code begins with these bits.
     private let shortCodes: UnsafeMutablePointer<UInt16>
-    /// For each value of the next twelve bits, which can hold two codes of digits or of most lower-case
-    /// letters. An entry has the first symbol in the lowest byte, the second symbol above it, and then the
-    /// length of both codes together. 0 if the bits do not hold two whole codes.
+    /// For each value of the next twelve bits: the first symbol in the lowest byte, the second symbol in the next
+    /// byte, then the length of both codes together. 0 if the bits do not hold two whole codes. The bits can hold
+    /// two codes of digits or of most lower-case letters.
     private let codePairs: UnsafeMutablePointer<UInt32>
     /// For each length of a code: the first code of this length, left-aligned in 32 bits, and the index of
     /// its symbol in `symbols`.
@@ -145,8 +145,8 @@ struct Huffman: @unchecked Sendable {
     /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits; nil for the
     /// end-of-string symbol.
     private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // Left-aligned, a longer code has a larger value. So the code's length is the greatest length whose first code
-        // is not larger than the bits.
+        // Left-aligned in 32 bits, each code is larger than all shorter codes. So find the greatest length whose first
+        // code is at most `bits`: the code has this length.
         var length = Int(Self.shortCodeBitsMax) + 1
         while length < Self.codeBitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.codeBitsMax + 1] else { return nil }

@@ -106,7 +106,7 @@ extension DeviceModel {
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: device)
         guard phonesByDevice[key] == nil else { throw .deviceExists(device) }
         guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
-        // Otherwise a phone without some of its tokens would stay.
+        // Check this before the phone is added. Otherwise the model would keep a phone that lacks some of its tokens.
         guard tokens.hasRoom(for: apps[appIndex].typeIndices.count) else { throw .tooMany("tokens") }
         let index = phones.count
         let ownEnvironment = environment ?? self.environment

@@ -103,8 +103,8 @@ public struct DeviceModel: ~Copyable {
     var pushesToVoidTokens = 0
     var compactPhones = CompactPhones()
     var channels: ChannelTable
-    /// The number of changes of all phones so far. With each request for screens, the web page sends the number up to
-    /// which it already has the changes.
+    /// The number of changes of all phones so far. Each response about screens contains this number. The web page sends
+    /// the number with its next request, and gets only the later changes.
     var changeCount = 0
     /// The pushes that a correct client of the simulator does not send.
     var senderFaults = SenderFaultCounts()
@@ -186,8 +186,8 @@ public struct DeviceModel: ~Copyable {
         phones[phone].lastChangeNumber = changeCount
     }
 
-    /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to its
-    /// pushes, but for `expiredToken` only after the grace time (`DeviceRules`).
+    /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
+    /// for the token: at once, or for the reason `expiredToken` after the grace time (`DeviceRules`).
     mutating func retireToken(of activity: Int, as reason: Reason) {
         guard let token = activities[activity].tokenIndex,
             let endedAtMilliseconds = activities[activity].endedAtMilliseconds

@@ -1,4 +1,4 @@
-/// The parts of a push's body. Objects and texts are kept as indexes of the JSON tape.
+/// The parts of a push's body. Objects and texts are kept as indexes of values in the `JSONTape`.
 ///
 /// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an
 /// activity.
@@ -16,8 +16,8 @@ struct PushPayload {
     var event: Event
     /// The `timestamp` of the push, UNIX seconds.
     var timestamp: Int64
-    /// The index of the content state on the tape; nil if the body has none. `attributesIndex`, `attributesTypeIndex`
-    /// and `alertIndex` are indexes too.
+    /// The index of the content state in the `JSONTape`; nil if the body has none. `attributesIndex`,
+    /// `attributesTypeIndex` and `alertIndex` are such indexes too.
     var contentStateIndex: Int?
     var attributesIndex: Int?
     var attributesTypeIndex: Int?
@@ -27,8 +27,8 @@ struct PushPayload {
     /// The `dismissal-date`, UNIX seconds.
     var dismissalDateSeconds: Int64?
     var relevanceScore: Double?
-    /// The index, on the tape, of the broadcast channel's id in a start. An activity on a channel gets no
-    /// update token.
+    /// The index of the broadcast channel's id in the `JSONTape`; nil if the body names no channel. An activity on a
+    /// channel gets no update token.
     var inputPushChannelIndex: Int?
 
     /// Reads a body into the tape and finds its parts.

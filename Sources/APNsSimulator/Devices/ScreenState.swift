@@ -58,7 +58,8 @@ struct LostResponseTimes {
 /// find the name, the table must scan the JSON. Many phones show the same content, so the table caches the
 /// number by the content's hash.
 struct StateNameTable: ~Copyable {
-    /// The maximum number of names, because a number has one byte. All further names get the last number.
+    /// The maximum number of names, because a number has one byte. All further names share the last number, so phones
+    /// with these names have the same colour.
     static let namesMax = 255
     /// The maximum number of cached contents. A full cache is emptied and filled again.
     private static let contentsMax = 8_192
@@ -73,7 +74,7 @@ struct StateNameTable: ~Copyable {
     private var nameNumbersByContentHash: [UInt64: UInt8] = [:]
     private var tape = JSONTape()
 
-    /// Returns the number of a content's name, and a hash of the content.
+    /// Returns the number that decides the colour of a screen with this content state, and a hash of the content state.
     mutating func nameNumberAndHash(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
         let hash = content.withUnsafeBytes { Self.hash($0) }
         if let number = nameNumbersByContentHash[hash] { return (number, hash) }

@@ -41,10 +41,11 @@ import Reactor
 ///   `priority10`, `repeatedPushes`, `alerts`, `refused`, `effects`; and `pushesMax`, the most pushes to one phone.
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
-/// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin` and
-///   `latencyMillisecondsMax`, `noResponseShare` is `unansweredShare`, `requestsWithoutResponseTakeEffect` is
-///   `lostAnswersAreApplied`, `goAwayUnprocessedRequests` is `goAwayUnprocessed`, `reasonShares` is an object with
-///   Apple's reasons as keys, `goAway` is `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
+/// - `GET`, `PUT`, `DELETE /faults`. Takes a key for each property of `Faults`, and gives all of them. The keys of some
+///   properties have other names: `unansweredShare` sets `noResponseShare`, `lostAnswersAreApplied` sets
+///   `requestsWithoutResponseTakeEffect`, `goAwayUnprocessed` sets `goAwayUnprocessedRequests`. Two keys set the
+///   latency: `latencyMillisecondsMin` and `latencyMillisecondsMax`. Three keys set `goAway`: `goAwayCode`,
+///   `goAwayReason` and `goAwayGraceMilliseconds`. `reasonShares` is an object with Apple's reasons as keys.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
@@ -53,8 +54,8 @@ import Reactor
 /// - `POST /channels/delete`. Deletes a channel as another program would. Takes `app`, `channel`.
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.
-/// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code` (the `errorCode`), `reason`, `lastStream`,
-///   `graceMilliseconds`.
+/// - `POST /goaway`. Takes nothing, or keys for the properties of `GoAway`: `code` (sets `errorCode`), `reason`,
+///   `lastStream`, `graceMilliseconds`.
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all established connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`: how far to advance the simulated clock.

@@ -16,8 +16,8 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose time was over while they were not in `waiters`: not yet added, or already woken. If such a
-        /// reader was not yet added, it must not be added now, because nothing would wake it at its deadline.
+        /// Readers that were not in `waiters` at their deadline: `wait` had not added them yet, or they were woken
+        /// already. `wait` does not add such a reader any more, because nothing would wake it.
         var expiredIdentifiers: Set<Int> = []
     }
 

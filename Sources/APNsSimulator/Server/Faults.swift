@@ -52,8 +52,8 @@ public struct Faults: Sendable, Equatable {
     /// when the fault was set gets none.
     public var goAwayAfterRequests = 0
     /// How many requests before the GOAWAY are not processed. With 3, these are the last three of the first
-    /// ``goAwayAfterRequests`` requests. The last stream in the GOAWAY is the highest one that was processed. A request
-    /// on a lower stream than a processed one is processed in any case.
+    /// ``goAwayAfterRequests`` requests. The GOAWAY names the highest processed stream as its last stream, and so says
+    /// that lower streams are processed. So if one of the three requests is on such a lower stream, it is processed.
     ///
     /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
     /// client then waits for the responses to the unprocessed requests until its deadline. The same is true of a
@@ -134,7 +134,7 @@ enum UndocumentedResponse {
     case unknownReason
     case notJSON
 
-    /// A documented reason with the same HTTP status. The response takes its status from this reason.
+    /// The documented reason from which the response takes its HTTP status.
     var reason: Reason {
         switch self {
         case .unknownReason: .badTopic

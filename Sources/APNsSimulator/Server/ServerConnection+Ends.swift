@@ -32,7 +32,8 @@ extension ServerConnection {
         if requestCount >= faults.cutAfterRequests { isCutDue = true }
     }
 
-    /// Leaves the connection half open, if it has had more requests than configured, or if the configured number is 0.
+    /// Leaves the connection half open when it has had more requests than `silentAfterRequests`. If this number is 0,
+    /// leaves the connection half open before its first request.
     func becomeHalfOpenIfDue() {
         let faults = owner.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfterRequests || faults.silentAfterRequests == 0

@@ -30,13 +30,13 @@ final class ServerConnection {
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedStreamLimit: UInt32 = 0
-    /// The highest stream whose request was not left unprocessed; see `isLeftUnprocessed`.
+    /// The highest stream whose request may be processed, as `isLeftUnprocessed` has decided. 0: no request yet.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max` while there is none.
     var goAwayLastStream = Int32.max
     /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
-    /// Whether the simulator also reads nothing more from the connection.
+    /// Whether the simulator reads nothing more from this connection, which is left half open.
     var hasStoppedReading = false
     /// Whether the connection must be cut after the present call of nghttp2. During the call, nghttp2 needs
     /// its session.

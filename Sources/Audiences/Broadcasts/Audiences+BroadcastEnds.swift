@@ -79,16 +79,17 @@ extension Audiences {
         return nil
     }
 
-    /// Settles a record whose version the channel had from another record, without writing a result.
+    /// Settles a record without writing a result. The broadcast of an earlier record with the same version writes the
+    /// result.
     mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].stage = .finished
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
-    /// Settles a record whose version the channel has from another record, without writing a result.
+    /// Settles the record of `broadcast` without writing a result, because `other` has the same version.
     ///
-    /// If the other record is of an assignment that has ended, its broadcast takes over this record instead: if the
-    /// channel drops the broadcast, this lane must read this record again.
+    /// If the assignment of the other record has ended, `broadcast` is freed, and `other` gets its offset. This offset
+    /// settles when `other` ends. If `other` is dropped, this lane reads the record at this offset again.
     mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
         guard isOfEndedAssignment(broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
         broadcasts[other].record.takeOrigin(of: broadcasts[broadcast].record)
@@ -96,8 +97,7 @@ extension Audiences {
         free(broadcast: broadcast)
     }
 
-    /// Drops a broadcast without a result. The broadcast's record is read again, and the record whose alert the
-    /// broadcast carried.
+    /// Drops a broadcast, and the older broadcast whose alert it carries, without results. Both records are read again.
     mutating func dropBroadcast(_ broadcast: BroadcastIndex, now: Moment) {
         let slot = broadcasts[broadcast]
         if slot.rider != .null {
@@ -216,8 +216,9 @@ extension Audiences {
         }
     }
 
-    /// Lets this lane read the records of the broadcast under way again at once, if they are of other partitions, and
-    /// also the record whose alert it carries.
+    /// Called when the channel's partition is released, while a push may be under way. Lets this lane read again at
+    /// once the pushed broadcast's record, and the record whose alert it carries, if these records are of other
+    /// partitions.
     private mutating func dropUnderWayOfOtherPartitionEarly(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

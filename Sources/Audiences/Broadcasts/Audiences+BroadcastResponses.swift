@@ -102,7 +102,7 @@ extension Audiences {
     }
 
     /// Called when the keeper has refused to replace a lost channel. If the broadcasts still wait for the new channel,
-    /// begins this wait again.
+    /// their wait now counts from this refusal, because the keeper asks APNs again only after a pause.
     mutating func replacementChannelRefused(_ channel: ChannelIndex, now: Moment) {
         guard channels[channel].replacementAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
         beginWaitForReplacementChannel(channel, now: now)

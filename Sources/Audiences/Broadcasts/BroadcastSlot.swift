@@ -95,11 +95,11 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs responds that the
     /// channel does not exist, it means this one. Nil before the first push.
     var lastPushedChannel: ChannelIdentifier?
-    /// The highest timestamp sent so far: a version's own, or a raised one (R11). Each later push has a higher one. 0:
-    /// none was sent.
+    /// The highest timestamp that a version got for its push so far: its own, or a raised one (R11). Each later version
+    /// gets a higher one. 0: there was none.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far. After an end, the highest possible version: an update whose sent timestamp is not
-    /// higher then never follows the end. With the timestamp `.min`: there was none.
+    /// The highest version so far. With the timestamp `.min`: there was none. After an end, the highest possible
+    /// version: an update is then superseded, unless its sent timestamp is higher than the end's.
     var newestVersion = Version(timestamp: .min, sequence: 0)
     /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A version that
     /// was admitted later has a higher timestamp. If not, Redis has lost the record of the audience or channel, and the

@@ -44,16 +44,15 @@ extension Audiences {
     /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256, so that ranges
     /// have the same number of segments.
     ///
-    /// A range then has on average at most `membersPerRangeMax` members, unless the audience needs more than 256
-    /// ranges for that.
+    /// A range then has on average at most `membersPerRangeMax` members, unless 256 ranges are too few for this
+    /// maximum.
     ///
-    /// When an audience has grown or shrunk, its next command may use another number of ranges. Then the store
-    /// deletes the checkpoints of the old ranges.
+    /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
+    /// the checkpoints of the former ranges.
     ///
-    /// Known issue: the result of an old range may then lack its counts, if its worker dies after the store has added
-    /// the counts and before Kafka has the result. The next owner finds no checkpoint and writes the result without
-    /// counts. The command's own result is correct, but the counts of its ranges do not add up to it (simulation
-    /// `ranges`, seed 343).
+    /// Known issue: a worker may die after the store has added the counts of a former range, and before Kafka has the
+    /// range's result. The next owner finds no checkpoint, and writes this result without counts. The command's own
+    /// result is correct, but the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
     package static func rangeCount(members: Double, membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax)
         -> Int
     {

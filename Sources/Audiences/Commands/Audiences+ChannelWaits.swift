@@ -19,8 +19,8 @@ extension Audiences {
     /// The maximum number of audiences that have a pause (``channelWaitPauseMilliseconds``). While it is reached, no
     /// command of any audience begins to wait. Commands that already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
-    /// The shortest time between two removals of ended pauses while ``channelWaitPausesMax`` is reached. Each removal
-    /// scans all pauses.
+    /// While ``channelWaitPausesMax`` is reached, the core removes ended pauses at most once in this time, because each
+    /// removal scans the pauses of all audiences.
     static var pauseCleaningIntervalMilliseconds: Int64 { 1_000 }
 
     /// Makes an admitted start or update wait for its audience's channel, if the channel is missing and a wait is

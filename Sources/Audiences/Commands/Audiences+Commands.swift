@@ -5,7 +5,8 @@ import LiveActivity
 /// is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps the newest state.
 /// If that is an update, it also keeps an older end.
 extension Audiences {
-    /// Whether the shell may call ``receiveCommand(_:)`` once more.
+    /// Whether the core has room for one more command, also later in the queue of returned commands
+    /// (``nextReturnedCommand()``).
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
     /// Takes a command. It is returned through ``nextReturnedCommand``, exactly once.
@@ -69,9 +70,9 @@ extension Audiences {
     /// If a carrier is withdrawn but its rider is not, the rider waits in the carrier's place: the next owner of the
     /// carrier's partition does not know the alert.
     ///
-    /// - Parameter isPartitionBeingRevoked: whether a record's partition is being revoked. Must be false for a record of an
-    ///   earlier assignment of its partition: after a new assignment, the record is read again, and may already be
-    ///   settled as a duplicate of this one.
+    /// - Parameter isPartitionBeingRevoked: whether a record's partition is being revoked. Must be false for a record
+    ///   of an earlier assignment of its partition. This lane has read that record again since, and may have settled
+    ///   the second reading as a duplicate of the first. If the first were withdrawn, the command would be lost.
     public mutating func withdrawWaitingCommands(where isPartitionBeingRevoked: (_ record: RecordIndex) -> Bool) {
         for rawCommand in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawCommand)
@@ -135,7 +136,8 @@ extension Audiences {
         if first == .null || commands[first].event == .start || commands[command].event == .start {
             prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
-            // Keep the current command, because it may carry an older command's alert. `merge` would end it instead.
+            // Both have the same version. Keep `command`, because it may carry an older command's alert, and end
+            // `first`. `merge` would end `command`.
             put(command, inPlaceOf: first, of: audience)
             finishCommand(first, .outcome(.duplicate))
         } else {

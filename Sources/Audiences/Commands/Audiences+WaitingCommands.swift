@@ -24,9 +24,12 @@ extension Audiences {
     }
 
     /// Merges two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is in no
-    /// list. One of them is kept, in the place of `waiting`. The other one ends, or becomes a rider: of the kept one,
-    /// or of a newer end that waits before it. If the older command is an end and the newer one an update, both are
-    /// kept (`keepBoth`).
+    /// list. The newer one is kept, in the place of `waiting`. The older one ends as superseded, or becomes the rider
+    /// of the newer one. Exceptions:
+    /// - If the versions are equal, `command` ends as a duplicate.
+    /// - An older end and a newer update are both kept (`keepBoth`).
+    /// - If `command` is older than `waiting`, and also older than an end directly before `waiting`, that end
+    ///   supersedes it.
     mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)

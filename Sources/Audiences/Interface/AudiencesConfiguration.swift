@@ -16,8 +16,8 @@ public struct AudiencesConfiguration: Sendable {
     public var commandsMax = 4_096
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
     public var fanoutRecordsMax = 16_384
-    /// The limit for the bytes of these fan-out records (slots, bodies and texts). The last record that is taken, and
-    /// bodies with carried alerts, may exceed it. At least 1.
+    /// The limit for the bytes of all fan-out records in memory (slots, bodies and texts). The last record that is
+    /// taken, and bodies with carried alerts, may exceed it. At least 1.
     public var fanoutRecordBytesMax = 64 << 20
     /// The maximum number of pages in memory over all apps, and the maximum of their bytes. Each app may use only its
     /// part, so an app whose host is unavailable does not block the others. A part is at least eight pages, so the
@@ -56,8 +56,8 @@ public struct AudiencesConfiguration: Sendable {
     /// has admitted, or that of a version that the last owner of the partition had under way. Some such records never
     /// come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMilliseconds: Int64 = 10_000
-    /// The planned maximum of members in a range, by an estimate of the audience's size. A range has more if the
-    /// audience needs more than 256 ranges for that, or if the audience grows while the number of ranges is fixed.
+    /// The planned maximum of members in a range, by an estimate of the audience's size. A range has more members if
+    /// 256 ranges are too few for this maximum, or if the audience grows while the number of ranges is fixed.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits

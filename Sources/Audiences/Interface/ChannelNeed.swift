@@ -37,7 +37,7 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Returns the environments of the rule for which `channels` has no channel, as a set of bits: bit
+    /// Returns the environments in which audiences get a channel and `channels` has none, as a set of bits: bit
     /// `APNsEnvironment.rawValue` stands for an environment.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }

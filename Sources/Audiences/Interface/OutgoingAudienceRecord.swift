@@ -26,9 +26,10 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     public let kind: Kind
     /// For a fan-out record: the index of its range, or ``broadcastRange`` plus the channel's environment.
     public let range: UInt16
-    /// Above every index of a range (at most 255). The highest of the eleven bits that a tag has for ``range``.
+    /// A channel's fan-out record has this number plus its environment's raw value as ``range``. The number is above
+    /// every range's index (at most 255), and is the highest of the eleven bits that a tag has for ``range``.
     static let broadcastRange: UInt16 = 0x400
-    /// The slot that the kind names.
+    /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
     /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities. It is the
@@ -58,7 +59,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         Self(.commandResultAfterBroadcast, broadcast.rawValue)
     }
 
-    // Each of these is valid only for the kinds that name such a slot.
+    // Each of these is valid only for the kinds whose records are about such a slot.
     var command: CommandIndex { CommandIndex(rawValue: rawIndex) }
     var version: VersionIndex { VersionIndex(rawValue: rawIndex) }
     var refusedMember: RefusedMemberIndex { RefusedMemberIndex(rawValue: rawIndex) }

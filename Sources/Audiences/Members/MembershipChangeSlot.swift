@@ -80,8 +80,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // An audience that the member both leaves and joins gets no entry about the leave, unless the member left
-        // later than it registered.
+        // If the member leaves and joins the same audience, the audience keeps the later of the two entries. So it
+        // needs the entry about the leave only if the member left later than it registered.
         let leftAudiences = incoming.leftAudiences.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
         }
@@ -143,9 +143,10 @@ struct MembershipChangeSlot: BitwiseCopyable {
     func freeBytes() { packedFields.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
-/// In the rare case that two members have the same location, the core treats them as one member. A later change of one
-/// member then waits until the audiences know the earlier change of the other, and the core gives up the other's push.
+/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id. In
+/// the rare case that two members have the same location, the core treats them as one member. Then the second member's
+/// change waits until the audiences know the first member's change. The first member does not get the push that shows
+/// it the newest state.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind
@@ -159,12 +160,12 @@ struct MemberKey: Hashable {
 /// Names a request for an audience's newest state.
 typealias NewestStateRequestIndex = SlabIndex<NewestStateRequest>
 
-/// A request for an audience's newest state, for all members that asked for it before the request was queued.
+/// A request for an audience's newest state, on behalf of members that have joined the audience.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// The first in the list of changes that the reply is for.
     var firstChange: MembershipChangeIndex
-    /// The first in the list of changes that asked after the request was queued; `.null`: none. The reply may be older
+    /// The first in the list of changes that came after the request was queued; `.null`: none. The reply may be older
     /// than their members' entries in the audience, so the request is repeated for them.
     var firstLaterChange = MembershipChangeIndex.null
 

@@ -1,7 +1,7 @@
 import Delivery
 
-/// The member of a round that has its turn next: the shell gets its push, the core produces its start, or the member
-/// needs neither.
+/// The member of a round that has its turn next. In its turn, the shell gets the member's push, or the core produces
+/// its start. A member gets neither if, for example, the version has expired or the member is parked.
 struct NextMember {
     var page: PageIndex
     var member: Int

@@ -49,7 +49,8 @@ extension Audiences {
     /// - Returns: false if no page is free now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // The round's own pages must not block this member: those pages may be waiting for it.
+        // If no page is free, give up the round's own pages, because their members may have to wait for this parked
+        // member.
         if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].appIndex)) }

@@ -12,8 +12,9 @@ extension Audiences {
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// After this many directories for one page, the round skips the positions up to the next page: the segment's
-    /// directory and its pages contradict each other, and the round would otherwise never end.
+    /// How often the core reads a segment's directory for one page. If the page is still not found, directory and pages
+    /// contradict each other. The round then skips the positions up to the next page, because it would otherwise never
+    /// end.
     private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
@@ -286,21 +287,22 @@ extension Audiences {
         offerFreePages(Int(rounds[round].appIndex))
     }
 
-    /// Does the same as ``refreshPages(of:)``, except that the caller must call ``offerFreePages(_:)``.
+    /// Drops the members that have not had their turn, so that they are read again. The caller must call
+    /// ``offerFreePages(_:)`` afterwards; ``refreshPages(of:)`` calls both.
     mutating func giveUpReadAhead(of round: RoundIndex) {
         dropUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.turnPosition
     }
 
-    /// Gives up all pages of a round, except for the members whose pushes or starts are under way, or whose refusals
-    /// are being recorded.
+    /// Removes all pages from a round, and frees them. A page that is being read is freed when the reply comes. A page
+    /// with a push, start or refused member under way is freed when the last of them has ended.
     mutating func discardPages(of round: RoundIndex) {
         releasePages(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
-    /// Releases the pages. Does not offer them to other rounds, because this round may itself wait for a
-    /// page.
+    /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. Offered here, a
+    /// page could go to this round while ``dropUnsentMembers(of:)`` still changes its list.
     private mutating func releasePages(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null

@@ -9,12 +9,12 @@ struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
     /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// The requests leave at once if there are at most this many pages in use for each request.
+    /// If the pages in use are at most this many times the collected requests, the requests leave at once.
     private static var pagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// The time of the last check, and the time when the oldest request has waited long enough. Monotonic
-    /// milliseconds.
+    /// When ``mustSend(pagesInUse:now:)`` was last called, and when the oldest request has waited long enough.
+    /// Monotonic milliseconds. The wait of a new first request counts from the first of these times.
     private var lastCheckMilliseconds: Int64 = .min
     private var dueMilliseconds: Int64 = .max
 
@@ -44,7 +44,7 @@ struct PageReadBatch: ~Copyable {
 }
 
 extension Audiences {
-    /// Sends the collected requests, if they must leave now.
+    /// Moves the collected requests to the queue of store calls, if they need not wait any longer.
     mutating func sendPageReadsIfDue(now: Moment) {
         guard pageReads.mustSend(pagesInUse: pages.count, now: now) else { return }
         while let ticket = pageReads.popFirst() { storeQueue.append(ticket) }

@@ -13,8 +13,8 @@ struct PageSlot: BitwiseCopyable {
         case requestingDirectory
         case requestingPage
         case ready
-        /// The round no longer needs the page. It is freed when the store replies. If it was ready, it is freed when no
-        /// push, start or recording of a refusal is under way for any of its members.
+        /// The round no longer needs the page. If the page was being read, it is freed when the store replies. If it
+        /// was ready, it is freed when no push, start or recording of a refusal is under way for any of its members.
         case discarded
     }
 
@@ -26,8 +26,8 @@ struct PageSlot: BitwiseCopyable {
     /// Whether the page is read because the last owner had parked members at its first position. The round
     /// then needs only these members.
     var needsOnlyParkedMembers = false
-    /// The parked member for which the page is read; it may have left. `.null`: the page is read for its
-    /// round.
+    /// The parked member for which the page is read, to learn whether the member has left the audience or has another
+    /// token. `.null`: the page is read for its round.
     var parkedMember = ParkedMemberIndex.null
     /// The first position that the round needs.
     var startPosition: UInt64
@@ -123,8 +123,8 @@ struct PageSlot: BitwiseCopyable {
         progressBase.storeBytes(of: progress, toByteOffset: member, as: UInt8.self)
     }
 
-    /// Returns a member's content. It is nil only if the bytes have no valid entry of the member, which was checked
-    /// before they were loaded.
+    /// Returns a member's content; nil if the page's bytes have no valid entry of the member. This does not occur:
+    /// ``MemberPage/members(into:)`` has found the entry valid before the page was loaded.
     func member(_ member: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: block.mutableBytes.baseAddress, count: pageByteCount))?[
             reference(member)
@@ -134,7 +134,8 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { block.free() }
 }
 
-/// The progress of a member of a page. To store an outcome, its raw value is added to that of `done`.
+/// The progress of a member of a page, in one byte: one of these cases or, if the member has its outcome, the sum of
+/// the raw values of `done` and of the outcome.
 enum MemberProgress: UInt8 {
     case unsent
     case inFlight

@@ -28,9 +28,8 @@ extension Audiences {
         let appIndex = Int(key.appIndex)
         let lowestOffset = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
         guard let round = roundsByKey[key] else { return offset <= lowestOffset && mayBeginRound(appIndex) }
-        // While the round's own partition is being revoked, the round begins nothing more, and drops its versions. It
-        // may have been stopped before it knew the last owner's checkpoint, and a new version would make it record
-        // another one.
+        // While the round's own partition is being revoked, the round takes no version. If it was stopped before it
+        // knew the last owner's checkpoint, a new version would make it replace this checkpoint in the store.
         guard isPartitionAssigned(of: round) else { return false }
         // A newer version replaces the older ones of its range. It must wait for older records of its range that were
         // passed over or dropped. The round knows them only if they are of its own partition.
@@ -47,8 +46,10 @@ extension Audiences {
     /// has only a few records at a time.
     ///
     /// If all slots for channels are in use, a new channel gets the slot of an idle one. If none is idle, there is no
-    /// room. There is none either while the channel drains: its slot sends nothing more, and would take a record that it
-    /// has dropped for a repeated one.
+    /// room.
+    ///
+    /// There is no room either while the channel's partition is being revoked. The channel then sends nothing more, and
+    /// has dropped the record that waited. It would settle this record as a repetition, so the record would be lost.
     mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
@@ -64,13 +65,14 @@ extension Audiences {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 1)
     }
 
-    /// Whether an app may add broadcasts, or versions to ranges under way: only while it uses less than three times the
-    /// free room. This is more than for new rounds, because a newer version replaces older ones.
+    /// Whether an app may add broadcasts, or versions to ranges under way: only while its records use less than three
+    /// times the room that is free. A new round needs more free room (`mayBeginRound`), because it replaces no older
+    /// record.
     private func mayAddVersion(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
-    /// Whether an app has enough free room for its records that were passed over, so that their partition may be read
-    /// again: the app uses less than half as much room as is free. With the limit of `mayBeginRound`, only a few
-    /// records might find room each time.
+    /// Whether the partition may be read again for an app's records that were passed over: the app's records must use
+    /// less than half of the room that is free. This limit is stricter than that of `mayBeginRound`. Otherwise each
+    /// reading might find room for only a few records.
     private func hasRoomToReread(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
     }
@@ -89,7 +91,8 @@ extension Audiences {
         partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Offsets of different partitions cannot be compared, and another partition may be revoked without the round.
+        // Offsets of different partitions cannot be compared. Also, the round may continue after another partition is
+        // revoked.
         if rounds[round].partition == record.partition {
             rounds[round].versions.passedOverOffset = min(rounds[round].versions.passedOverOffset, offset)
         }
@@ -114,12 +117,14 @@ extension Audiences {
             .insert(record.offset, of: appIndex, admittedAtMilliseconds: record.instruction.admittedAtMilliseconds)
     }
 
-    /// Notes that the record of a version or broadcast is dropped, although its push is still under way. The record's
-    /// version or broadcast is dropped when the push has ended. Until then, another worker may work on the same range or
-    /// channel, so this lane must read the record again before it takes newer ones of that partition.
+    /// Treats a record as dropped while a push of its version or broadcast is still under way. The version or broadcast
+    /// itself is dropped when this push has ended.
     ///
-    /// - Returns: the assignment epoch that the record must get. No assignment has it, so nothing is noted or settled for
-    ///   the record later.
+    /// This lane must read the record again before it takes newer records of that partition, because another worker may
+    /// now work on the same range or channel.
+    ///
+    /// - Returns: the assignment epoch that the record must get. No partition has this epoch, so nothing is noted or
+    ///   settled for the record later.
     mutating func noteDroppedEarly(_ record: FanoutRecord, ofApp appIndex: UInt16) -> UInt32 {
         noteDropped(record, ofApp: appIndex)
         return 0
@@ -144,8 +149,9 @@ extension Audiences {
         resumeRound(round, now: now)
     }
 
-    /// Whether the arrived versions, which the caller has closed early, have nothing left to send: the watermark has
-    /// reached the end of the newest one, and the last owner's checkpoint has no parked member below this end.
+    /// Whether the round has nothing left to send of the versions whose records have arrived. The caller has closed
+    /// these versions early. True if the watermark has reached the end of the newest of them, and no parked member of
+    /// the last owner's checkpoint is below this end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
         return end <= rounds[round].progress.watermark
@@ -163,7 +169,8 @@ extension Audiences {
     public func rereadRequest(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         let latestMilliseconds = now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
-        // The records that now have room come first: in a full ledger, only they may make room.
+        // Records that were passed over and now have room come first. If the ledger is full, it may get room only when
+        // they settle.
         if partition.pointee.passedOverRecords.count > 0,
             partition.pointee.lastRereadAtMilliseconds <= latestMilliseconds,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })

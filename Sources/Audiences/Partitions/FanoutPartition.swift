@@ -25,8 +25,8 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
         passedOverRecords = PassedOverRecords(windowOffsets: windowOffsets)
     }
 
-    /// Whether the record at `offset` was passed over and waits to be read again. Outside the ledger's window, another
-    /// record has the same bit.
+    /// Whether the record at `offset` was passed over and waits to be read again. An offset outside the ledger's window
+    /// has the same bit as one inside (``PassedOverRecords``), so the window is checked first.
     func hasPassedOver(_ offset: Int64) -> Bool {
         ledger.committableOffset <= offset && offset < ledger.nextOffset && passedOverRecords.contains(offset)
     }

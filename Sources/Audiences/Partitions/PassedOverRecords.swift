@@ -45,8 +45,9 @@ struct PassedOverRecords: ~Copyable {
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
     /// is none.
     ///
-    /// If the partition is being read again, this reading gets to a record that was dropped ahead of it. A reading that
-    /// began there would leave out the records before it.
+    /// While the partition is being read again, only records below the reading's present offset are considered. The
+    /// reading itself gets to all later ones. If it began again at one of them, it would leave out the records in
+    /// between.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowestRecords.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
@@ -69,8 +70,8 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it. Reading has come this far, so it
-    /// gets to the app's later records next, and they need no ``LowestRecord``.
+    /// Removes a record, because the core has taken it or the log no longer has it. No later record of the app becomes
+    /// the app's ``LowestRecord``: the partition is being read again, and this reading gets to the later records next.
     ///
     /// - Parameter offset: must be in the ledger's window: ``FanoutPartition/hasPassedOver(_:)``.
     mutating func remove(_ offset: Int64) {
@@ -91,7 +92,8 @@ struct PassedOverRecords: ~Copyable {
         expectedOffset = offset
     }
 
-    /// Notes that the record at `offset` was read. Returns the offsets below it that the log no longer has.
+    /// Notes that the record at `offset` was read. Returns the offsets that the reading has skipped before this record:
+    /// the log has deleted their records.
     mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let missing = min(expectedOffset, offset)..<offset

@@ -2,8 +2,8 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The push that the shell got last. If no stream is free for it, the shell gives it back, and the round sets its own
-/// `sendPosition` back to this one.
+/// The push that the shell got last. If no stream is free for it, the shell gives it back. The round's `sendPosition`
+/// then gets the value that it had before this push, which is kept here.
 struct OfferedPush: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0

@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of a response belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// Only this many repetitions of a push to a member may follow without a pause, as for single commands. They also
-    /// need a response that permits it (`retryNow`) and a pool that permits retries. All others wait for a pause. (R21)
+    /// The maximum number of retries of a push to a member that follow without a pause, as for single commands. The
+    /// response (`retryNow`) and the pool must permit such a retry. Every other retry comes after a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has responded to a push, or when no response will come.

@@ -26,7 +26,8 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs responded to the last attempt with 429. Then the member gets no carried alert outside its turn.
+    /// Whether APNs responded to the last attempt with 429. Then the member waits for its turn, even if the newest
+    /// version could bring it an older version's alert at once.
     var wasThrottled = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var version = VersionIndex.null

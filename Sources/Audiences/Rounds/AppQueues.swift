@@ -67,8 +67,8 @@ extension Audiences {
         appQueues[appIndex].roundCount -= 1
     }
 
-    /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueFirst`), and may
-    /// again send `consecutivePushesMax` pushes when it is the first the next time.
+    /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueFirst`). When it is
+    /// the first again, it may again send `consecutivePushesMax` pushes.
     mutating func moveFirstRoundToEnd(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
         dequeueFirstRound(appIndex)

@@ -72,8 +72,9 @@ extension Audiences {
                 times: versionSlot.times
             )
             let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
-            // A version that was closed early must end at the watermark or below it. The next owner sends to
-            // the members above the watermark again, and adds them to the counts of newer versions.
+            // A version that was closed early reaches no more members, so its entry ends at the watermark or below it.
+            // The next owner sends newer versions to the members above the watermark, and counts the members for these
+            // versions.
             if isClosedEarly {
                 entry.positionCount =
                     max(entry.startPosition, min(versionSlot.endPosition, slot.progress.watermark))

@@ -91,8 +91,8 @@ extension Audiences {
         storeQueue.append(.finishRange(version))
     }
 
-    /// Finishes a version whose record came after the record of a newer version, and that the last owner did
-    /// not have under way. Its outcome is `superseded`, because the newer version reaches every member.
+    /// Finishes a late version: the round knows a newer one, and the last owner did not have the late version under
+    /// way. The outcome is `superseded`, because the newer version reaches every member.
     mutating func finishLateVersion(_ version: VersionIndex, of round: RoundIndex) {
         rounds[round].versions.lateCount += 1
         versions[version].isLate = true
@@ -128,8 +128,8 @@ extension Audiences {
     /// Settles finished versions, the oldest first. While an older version is open, the newest version stays unsettled,
     /// so that a new owner of the partition reads both again.
     ///
-    /// A replaced version settles even while an older one is open, which may take hours. A new owner does not need its
-    /// record, because it reads the newer version that replaced it.
+    /// A replaced version does not wait for older versions, which may stay open for hours. A new owner does not need
+    /// its record, because it reads the newer version that replaced it.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
         var version = rounds[round].versions.oldest
@@ -155,13 +155,14 @@ extension Audiences {
         if rounds[round].versions.newest == version { rounds[round].versions.newest = predecessor ?? .null }
     }
 
-    /// Settles the record of a version that was settled before, without writing a result.
+    /// Settles a record without writing a result, because its range has settled the same version or a newer one before.
     mutating func settleWithoutResult(_ version: VersionIndex) { settle(version) }
 
-    /// Settles a record whose version the round has already from another record, without writing a result.
+    /// Settles the record of `version` without writing a result, because the round has the same version from another
+    /// record (`known`).
     ///
-    /// If the other record is of an assignment that has ended, the version takes over this record instead: if the round
-    /// drops the version, this lane must read this record again.
+    /// If the assignment of the other record has ended, `version` is freed, and `known` gets its offset. This offset
+    /// settles when `known` ends. If `known` is dropped, this lane reads the record at this offset again.
     mutating func settleRepeated(_ version: VersionIndex, of known: VersionIndex) {
         guard isOfEndedAssignment(versions[known].record) else { return settle(version) }
         versions[known].record.takeOrigin(of: versions[version].record)

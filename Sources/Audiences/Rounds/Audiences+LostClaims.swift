@@ -106,9 +106,9 @@ extension Audiences {
         guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claim.nextClaimAtMilliseconds)
         }
-        // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. It still waits while all
-        // audiences must wait for members (`membersLastCompleteAtMilliseconds` is `.min` too), and this wait counts
-        // from `nextClaimAtMilliseconds`.
+        // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. The round then waits only
+        // while `membersLastCompleteAtMilliseconds` is `.min` too, because then all audiences must wait for members.
+        // That wait counts from `nextClaimAtMilliseconds`.
         let waitBeganAtMilliseconds = max(slot.claim.membersLostSinceMilliseconds, slot.claim.nextClaimAtMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganAtMilliseconds >= Self.membersWaitMillisecondsMax
         guard slot.claim.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds || isWaitOver else {

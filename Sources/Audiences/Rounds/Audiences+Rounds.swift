@@ -48,8 +48,9 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
-        // The round waits for versions and has none, so the records of all entries are missing. An entry may be
-        // older than `newestSettledVersion`: an older version may stay open for its alert after a newer one settled.
+        // The round waits for versions and has none, so the records of all entries are missing. An entry may be older
+        // than `newestSettledVersion`: a version that was replaced before it reached any member settles before older
+        // versions that still have members to reach.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
@@ -164,8 +165,9 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes every version under way early: it reaches no members beyond the round's present position. The
-    /// remaining members are left to a newer version, whose record is missing.
+    /// Closes every version under way early: each ends at the round's present position and reaches no further members.
+    /// They get a newer version, whose record the round lacks: it was passed over, or went to other ranges or another
+    /// partition.
     mutating func closeAllVersionsEarly(of round: RoundIndex) {
         var version = rounds[round].versions.oldest
         while version != .null {
@@ -189,7 +191,7 @@ extension Audiences {
         return newest == .null ? 0 : versions[newest].endPosition
     }
 
-    // MARK: - The end
+    // MARK: - The end of a round
 
     /// Makes sure that the round is checked again at this monotonic time or earlier.
     mutating func wake(_ round: RoundIndex, at milliseconds: Int64) {
@@ -254,7 +256,8 @@ extension Audiences {
     mutating func drain(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            // Nothing was sent since the claim, so the checkpoint in the store must stay as it is.
+            // Nothing was sent since the claim. A checkpoint would only replace the last owner's, which the round may
+            // not know yet.
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:

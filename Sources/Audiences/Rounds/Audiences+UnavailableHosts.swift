@@ -4,11 +4,12 @@ import LiveActivity
 /// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not respond. The core
 /// must not keep records of such a round that have expired or that newer versions have replaced.
 extension Audiences {
-    /// If a round has sent nothing for this long and its pools are unavailable, it closes its older versions.
+    /// If a round has sent nothing for this long and its pools are unavailable, its older versions end at the round's
+    /// present position.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
 
-    /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
-    /// `start`: if the version before it began at the same position, the round has sent nothing in between.
+    /// Notes since when the round sends nothing. The core calls this before a newer version takes over at `start`. If
+    /// the previous version began at `start` too, the round has sent nothing since then, and the noted time stays.
     mutating func noteStalledSince(of round: RoundIndex, at start: UInt64, now: Moment) {
         let newest = rounds[round].versions.newest
         let hasMoved = newest == .null || versions[newest].startPosition != start

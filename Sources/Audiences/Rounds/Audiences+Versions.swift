@@ -25,7 +25,8 @@ extension Audiences {
             versions[version].counts = entry.counts
             versions[version].times = entry.times
             carryAlert(to: version, of: round, now: now)
-            // The record came after the round had stopped waiting for it, so the round must send again.
+            // The round had stopped waiting for this record, and may have nothing else to send. Now it must send this
+            // version.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].enterRunningOrRestoring()
             }
@@ -107,8 +108,8 @@ extension Audiences {
         }
     }
 
-    /// Whether the newest version carries the alert of an older one. The callers then leave the older version open,
-    /// because after a crash the new owner takes the alert from its record again.
+    /// Whether the newest version carries the alert of `version`. The callers then leave `version` open, so that its
+    /// record stays unsettled. After a crash, the new owner takes the alert from this record again.
     func isAlertCarried(of version: VersionIndex, by newest: VersionIndex) -> Bool {
         versions[newest].carriesAlert && versions[version].record.hasAlert
             && versions[version].record.alertVersion == versions[newest].record.alertVersion

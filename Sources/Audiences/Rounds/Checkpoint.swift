@@ -15,7 +15,8 @@ struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var startPosition: UInt64
-        /// How many positions the version passes if it was closed early; nil: as many as the range has.
+        /// How many positions the version passes if it was closed early, because newer versions reach the other
+        /// members; nil: as many as the range has.
         var positionCount: UInt64?
         var counts = OutcomeCounts()
         var times = ResponseTimes()

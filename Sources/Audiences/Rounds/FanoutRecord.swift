@@ -41,7 +41,8 @@ struct FanoutRecord: BitwiseCopyable {
         )
     }
 
-    /// Makes this record stand for another record of the same version.
+    /// Takes over the partition and offset of another record with the same version. From then on, that offset settles,
+    /// or is read again, instead of this record's former one.
     mutating func takeOrigin(of other: FanoutRecord) {
         (partition, assignmentEpoch, offset) = (other.partition, other.assignmentEpoch, other.offset)
     }

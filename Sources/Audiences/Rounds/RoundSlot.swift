@@ -42,12 +42,12 @@ struct RoundSlot: BitwiseCopyable {
         /// - The store has lost the round or this lane's claim.
         /// - The store may lack the members of a round that begins.
         ///
-        /// The core claims the round after a pause, when the members are back or the longest wait is over, and no push
-        /// is in flight. Next: `claiming`.
+        /// The core claims the round again after three waits: a pause, the wait for missing members, which has a limit,
+        /// and the wait for the pushes in flight. Next: `claiming`.
         case lost
-        /// The round's partition was released, or was revoked while the round was lost. Or the round was lost while it
-        /// closed or drained. No push is sent, and no outcome is recorded any more. When the pushes in flight have
-        /// their responses, the slot is freed.
+        /// Another worker may own the range, so no push is sent and no outcome is recorded any more. The round's
+        /// partition was released, or was revoked in the phase `lost`. Or the claim was lost in the phase `closing` or
+        /// `draining`. When the pushes in flight have their responses, the slot is freed.
         case abandoned
 
         fileprivate func canChange(to next: Phase) -> Bool {

@@ -63,8 +63,7 @@ struct VersionSlot: BitwiseCopyable {
     /// `finished` when Redis has its counts and Kafka its result. (R9)
     var unacknowledgedCount: UInt8 = 0
 
-    /// Whether a newer version replaced this one before this one was sent to any member, or before it had reached all
-    /// its members.
+    /// Whether a newer version replaced this one before it had reached all members.
     var isSuperseded = false
 
     var carriesAlert: Bool { alertEndPosition > 0 }

@@ -17,7 +17,8 @@ package enum RecordKey {
         init(from decoder: any Decoder) throws { identifier = try? decoder.singleValueContainer().decode(String.self) }
     }
 
-    /// Returns the key of a record; nil if the record has none of these ids, or cannot be decoded.
+    /// Returns the key of a record; nil if the record names no activity, audience, channel or device, or cannot be
+    /// decoded.
     package static func key(of record: [UInt8]) -> [UInt8]? {
         guard let addresses = try? JSONDecoder().decode(AddressFields.self, from: Data(record)) else { return nil }
         let channel = addresses.channel?.identifier

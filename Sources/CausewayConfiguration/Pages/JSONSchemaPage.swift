@@ -20,7 +20,7 @@ struct JSONSchemaPage {
         return .object(head + JSONSchemaPage(isForChart: false).members(of: section))
     }
 
-    /// Returns the part of the chart's schema for `config`.
+    /// Returns the schema of the chart value `config`, which is a part of the chart's schema.
     static func chartSchema(of section: PageSection) -> DocumentValue {
         let description = "The program's configuration: the keys of Config/causeway.yaml. CONFIG.md lists them."
         return .object(
@@ -36,8 +36,8 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Whether the file must name an entry of this section: the section needs more entries than those that exist
-    /// without the file.
+    /// Whether the file must name an entry of this section. True if the section needs more entries than its predefined
+    /// ones, such as the policy `default`.
     private func isRequired(_ section: NamedSection) -> Bool {
         section.memberCountRange.lowerBound > section.predefinedMembers.count
     }

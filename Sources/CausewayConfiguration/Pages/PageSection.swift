@@ -10,7 +10,7 @@ struct PageSection: Sendable {
     let name: String
     let members: [(name: String, member: Member)]
 
-    /// The whole file.
+    /// The section that contains all keys and sections of the file. It has no name.
     static let wholeFile = PageSection(name: "", keys: ConfigurationSchema.descriptions)
 
     /// - Parameter keys: the keys of the section and of the sections in it. The keys of each section are
@@ -37,6 +37,6 @@ struct PageSection: Sendable {
     /// The text that the pages show about the section; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sections[name] }
 
-    /// This section as a `NamedSection`; nil if the operator does not name its entries.
+    /// `apps` or `policies` if this section is one of the two, whose entries the operator names; otherwise nil.
     var namedSection: NamedSection? { NamedSection(rawValue: name) }
 }

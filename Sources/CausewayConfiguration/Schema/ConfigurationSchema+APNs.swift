@@ -1,5 +1,4 @@
 extension ConfigurationSchema {
-    /// The keys of `apns`.
     static let apnsKeys: [SchemaKey<WorkerConfiguration>] = [
         .text(
             "apns.production.host",

@@ -7,7 +7,6 @@ extension ConfigurationSchema {
         """
     ]
 
-    /// The keys of `http`.
     static let httpKeys: [SchemaKey<WorkerConfiguration>] = [
         .text(
             "http.host",

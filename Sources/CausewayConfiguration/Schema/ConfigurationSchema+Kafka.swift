@@ -7,7 +7,6 @@ extension ConfigurationSchema {
         """
     ]
 
-    /// The keys of `kafka`.
     static let kafkaKeys: [SchemaKey<WorkerConfiguration>] = [
         .text(
             "kafka.bootstrapServers",

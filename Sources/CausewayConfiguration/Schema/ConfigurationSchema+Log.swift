@@ -1,5 +1,4 @@
 extension ConfigurationSchema {
-    /// The keys of `log`.
     static let logKeys: [SchemaKey<WorkerConfiguration>] = [
         .choice("log.level", \.log.level, "The least severe events that are logged.").asReloadable,
         .choice(

@@ -1,5 +1,4 @@
 extension ConfigurationSchema {
-    /// The keys of `redis`.
     static let redisKeys: [SchemaKey<WorkerConfiguration>] = [
         .choice(
             "redis.mode",

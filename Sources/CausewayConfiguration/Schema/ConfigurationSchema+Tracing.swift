@@ -8,7 +8,6 @@ extension ConfigurationSchema {
         """
     ]
 
-    /// The keys of `tracing`.
     static let tracingKeys: [SchemaKey<WorkerConfiguration>] = [
         .optionalText(
             "tracing.endpoint",

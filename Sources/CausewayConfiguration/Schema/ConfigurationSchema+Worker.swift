@@ -1,5 +1,4 @@
 extension ConfigurationSchema {
-    /// The keys of `worker`.
     static let workerKeys: [SchemaKey<WorkerConfiguration>] = [
         .integer(
             "worker.lanes",

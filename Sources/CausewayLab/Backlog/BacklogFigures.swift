@@ -10,13 +10,13 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var pushes: Int
     var phonesWithFinalScore: Int
     /// How long a client that only reads takes from the assignment of its partitions to the backlog's last
-    /// record: the median of all readings.
+    /// record. The client reads the whole backlog several times; this is the median.
     var readingMilliseconds: Int64
-    /// The times of all readings, shortest first.
+    /// How long the client took each time that it read the backlog, shortest first.
     var readingsMilliseconds: [Int64]
-    /// CPU time of the lab's process, in which the client runs, in the median reading.
+    /// CPU time of the lab's process, in which the client runs, while the client read the backlog in the median time.
     var readingCPUMilliseconds: Int64
-    /// CPU time of the broker in the median reading.
+    /// CPU time of the broker while the client read the backlog in the median time.
     var medianReadingBrokerCPUMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64

@@ -27,8 +27,8 @@ struct DurationHistogram {
         return recent
     }
 
-    /// Returns the shortest duration that at least `percent` per cent of all durations do not exceed; nil without
-    /// durations. A duration above one minute counts as one minute.
+    /// Returns a percentile: at least `percent` per cent (1 to 100) of all durations are as long as the result or
+    /// shorter. Nil without durations. A duration above one minute counts as one minute.
     func percentileMilliseconds(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }

@@ -11,7 +11,7 @@ struct Evidence {
     var resultsFile: String { "\(directory)/results.jsonl" }
     /// The pushes that arrived at APNs.
     var pushesFile: String { "\(directory)/pushes.jsonl" }
-    /// The spacing and the budget of the worker's policy.
+    /// The spacing and the budget of the worker's policy, as `writePolicy` writes them.
     var policyFile: String { "\(directory)/policy.json" }
 
     /// Creates the directory if it does not exist, and removes the files of an earlier run, because results are

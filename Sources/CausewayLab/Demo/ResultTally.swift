@@ -3,9 +3,11 @@ import LiveActivity
 /// Counts the outcomes of the commands from their result records.
 ///
 /// A command to an audience has one result for the whole command, one for each range and one for each
-/// broadcast. Only the result for the whole command is counted. (APNs must refuse no member: the result of a refused
-/// member would count as its command's result.) For a start to an audience, the worker writes a command to each
-/// device. The results of these commands count only as pushes.
+/// broadcast. Only the result for the whole command is counted. For a start to an audience, the worker writes a command
+/// to each device. The results of these commands count only as pushes.
+///
+/// Use the tally only in a run in which APNs refuses no member of an audience. The result of a refused member would
+/// count as the result of the whole command.
 ///
 /// A result names the record of its command. So a command is counted once, even if its result was written
 /// twice because a worker died. The result of a held command is `held`. When its token registers, its push

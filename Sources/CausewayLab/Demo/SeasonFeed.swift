@@ -80,8 +80,9 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
-    /// The numbers of the followers of one match to whom starts are sent: those whose app has not started an
-    /// activity. If commands go to audiences, there is one start for all, and its number has no meaning.
+    /// Which followers of each match get a start by push, by the follower's number (from 1): those whose app has not
+    /// started an activity. If commands go to audiences, one start reaches all these followers, and the range has one
+    /// element, whose value is not used.
     private var startedFollowers: Range<Int> {
         guard appStartedFollowers < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1
@@ -181,7 +182,7 @@ struct SeasonFeed {
         )
     }
 
-    /// Writes out the journal's buffer.
+    /// Writes the journal's last entries to its file. Without this call, the file lacks them when the run ends.
     func flushJournal() throws(LabError) { try journal?.flush() }
 
     private mutating func finishEvent(_ event: Timeline.Event) {

@@ -38,7 +38,7 @@ extension Deployment {
         }
     }
 
-    /// Deletes everything in Redis.
+    /// Makes Redis lose all its data while it runs. The worker must notice the loss and read its records again.
     func wipeRedis() throws(LabError) { try runRedisCommand("FLUSHALL") }
 
     /// Runs a Redis command whose only correct reply is OK.

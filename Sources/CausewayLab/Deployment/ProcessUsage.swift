@@ -22,7 +22,8 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
-    /// Returns the CPU time divided by `count`; 0 if `count` is 0.
+    /// Returns the average CPU time of one push or command, if the process has handled `count` of them; 0 if `count`
+    /// is 0.
     func cpuMicroseconds(per count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
 
     /// Reads the usage of a process. Returns nil if the process no longer exists.

@@ -21,7 +21,7 @@ struct WorkerConfigurationText {
     struct Channels {
         /// The name of an audience, or the beginning of names and a `*`, as in the configuration.
         var audiences: String
-        /// How long after the end of its audience a channel is deleted.
+        /// How long a channel still exists after its audience has ended.
         var keepSeconds: Int
     }
 

@@ -208,7 +208,7 @@ final class FanoutRun {
         }
     }
 
-    // MARK: - The round
+    // MARK: - Fanning out
 
     private struct Round {
         var commands: [AudienceUpdate]

@@ -6,9 +6,9 @@ import Kafka
 /// activities outside the audience.
 struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
-        /// The time before the command to the audience.
+        /// The time before the first command is sent to the audience.
         case before
-        /// The time from the first command to the audience until every member shows the newest state.
+        /// Begins when the first command is sent to the audience. Ends when every member shows the newest state.
         case during
     }
 

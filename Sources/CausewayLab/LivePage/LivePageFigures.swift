@@ -74,8 +74,8 @@ struct LateCommandCounter {
     private static let sampleIntervalMilliseconds: Int64 = 250
     private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2
 
-    /// How many commands had been written at earlier times, oldest first. Only the first sample can be
-    /// ``lateAfterMilliseconds`` old or older, because still older ones are removed.
+    /// How many commands had been written at earlier times, oldest first. As soon as a second sample is
+    /// ``lateAfterMilliseconds`` old, the first one is removed. So at most one sample is so old.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
     mutating func addSample(commands: Int, nowMilliseconds: Int64) {
@@ -104,7 +104,8 @@ struct RecentFreshness {
     private var nextMeasurementMilliseconds: Int64 = 0
     private var newestFreshness: LivePageFigures.Freshness?
 
-    /// - Returns: nil if there was no push.
+    /// Returns the freshness of the pushes that the histogram has gained since the last measurement; nil if it gained
+    /// none. Within a second after a measurement, returns the result of that measurement.
     mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMeasurementMilliseconds else { return newestFreshness }
         nextMeasurementMilliseconds = nowMilliseconds + Self.windowMilliseconds

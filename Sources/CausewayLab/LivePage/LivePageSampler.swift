@@ -144,8 +144,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Returns the changes after change number `cursor`, and the number of the newest change, or 0 if the number of
-    /// phones has changed; nil if the simulator does not respond.
+    /// Returns the changes after change number `cursor`, or nil if the simulator does not respond. `next` is the
+    /// viewer's next cursor: the number of the newest change. If the number of phones has changed, `next` is 0.
     private func readScreenChanges(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageEventWriter.largePhones(of: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),

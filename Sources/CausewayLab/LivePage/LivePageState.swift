@@ -3,7 +3,8 @@ import Synchronization
 /// What a run and its live page share. The run reports its progress and what the page may query,
 /// and takes what visitors have requested. Any thread may use it.
 final class LivePageState: Sendable {
-    /// How the page asks a worker's Redis and results about an activity, with `causeway inspect`.
+    /// The command line of `causeway inspect`. The page runs this program to show what a worker's Redis and the results
+    /// topic have about an activity.
     struct InspectCommandLine: Sendable, Equatable {
         /// The path of the program `causeway`.
         var program: String
@@ -43,7 +44,7 @@ final class LivePageState: Sendable {
     /// The disturbances that are switched on, both those of the run and those of the simulated APNs.
     var disturbances: PageDisturbances { state.withLock { $0.disturbances } }
 
-    // MARK: - The run
+    // MARK: - Called by the run
 
     func show(_ dataSources: DataSources?) { state.withLock { $0.dataSources = dataSources } }
 
@@ -68,7 +69,7 @@ final class LivePageState: Sendable {
         takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }
 
-    // MARK: - The page
+    // MARK: - Called by the page
 
     /// Queues the press of a button until the run, or the sampler, carries it out.
     ///

@@ -130,7 +130,8 @@ struct OutageStep {
     /// When the run carries out the step, counted from the first command.
     var milliseconds: Int64
     var action: Action
-    /// Alerts that rang within this time before the step may ring again; nil: no alert may ring again.
+    /// An alert may ring again if it rang at most this long before this step. Nil: the step permits no alert to ring
+    /// again.
     var alertRepeatWindowMilliseconds: Int64?
 
     init(at milliseconds: Int64, _ action: Action, alertRepeatWindowMilliseconds: Int64? = nil) {

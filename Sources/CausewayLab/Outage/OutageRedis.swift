@@ -106,7 +106,7 @@ final class OutageRedis {
         }
     }
 
-    // MARK: - Breaking
+    // MARK: - Breaking the servers
 
     func server(_ index: Int) throws(LabError) -> ChildProcess {
         guard servers.indices.contains(index), let process = servers[index].process else {
@@ -162,7 +162,7 @@ final class OutageRedis {
         guard reply == "+OK" else { throw LabError("Redis answers \(reply ?? "nothing") to \(command)") }
     }
 
-    // MARK: - Looking
+    // MARK: - Queries to the servers
 
     /// Returns the number of keys on all servers except replicas. Marks are not counted.
     func keyCount() throws(LabError) -> Int {

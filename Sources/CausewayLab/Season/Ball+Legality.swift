@@ -46,8 +46,8 @@ extension Ball {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // Four extra runs are far more often byes than a wide with three runs. The last ball of an over has
-        // no next ball, and no complete over ends with a wide.
+        // The ball is probably legal in two cases. Four extra runs usually come from a legal ball that nobody hit, and
+        // rarely from a wide. The last ball of a complete over has no next ball, and is never a wide.
         guard ball.extraRuns != 4, let next else { return 1 }
         let isRunCountOdd = ball.batter != next.batter
         let isExtraCountOdd = ball.extraRuns % 2 == 1

@@ -1,8 +1,8 @@
 import Numbers
 
-/// A record that is built once and sent to every follower of a match, or to their audience. Only the follower's number
-/// and the timestamp change. Both have a fixed width, so they are overwritten in place. In a record for an audience,
-/// only the timestamp changes.
+/// A record that is built once and sent to every follower of a match, or to their audience. A follower is a phone, and
+/// has a number. Only this number and the timestamp change in the record. Both have a fixed width, so they are
+/// overwritten in place. In a record for an audience, only the timestamp changes.
 struct CommandTemplate {
     /// The number of digits of a follower's number.
     static let followerDigitCount = 4
@@ -38,8 +38,8 @@ struct CommandTemplate {
     private let timestampOffset: Int
 
     /// - Parameters:
-    ///   - activityPrefix: the beginning of activities' ids, before the follower's number. The three prefixes must
-    ///     contain no character that JSON escapes.
+    ///   - activityPrefix: the beginning of activities' ids, before the follower's number. Like `devicePrefix` and
+    ///     `identifierPrefix`, it must contain no character that JSON escapes.
     ///   - record: writes the record with the given placeholders.
     init(
         activityPrefix: String,
@@ -63,7 +63,7 @@ struct CommandTemplate {
         self.init(record: record(Placeholders.timestamp), key: audience, numberedTexts: [])
     }
 
-    /// - Parameter numberedTexts: the texts in the record that end with a follower's number.
+    /// - Parameter numberedTexts: the ids in the record that end with the number of the follower, a phone.
     private init(record: [UInt8], key: String, numberedTexts: [String]) {
         func offsets(ofJSONString text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
         let found = numberedTexts.map { (length: $0.utf8.count, offsets: offsets(ofJSONString: $0)) }

@@ -65,13 +65,13 @@ struct Match {
         }
     }
 
-    /// The target of the side that bats second.
+    /// What the side that bats second needs to win.
     struct Chase: Equatable {
-        /// The runs to reach; nil if rain changed the target and the season's files do not contain the new
-        /// one.
+        /// The number of runs with which the side wins; nil if rain changed the number and the season's files do not
+        /// contain the new one.
         var target: Int?
-        /// The legal balls in which the target must be reached; nil if the season's files do not contain
-        /// their number.
+        /// How many legal balls the side has to make these runs; nil if the season's files do not contain the number.
+        /// Wides and no-balls do not count (see ``Ball/Legality``).
         var balls: Int?
         var isRevised: Bool
     }

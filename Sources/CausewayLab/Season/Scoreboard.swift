@@ -60,8 +60,8 @@ struct Scoreboard {
         state.phase = .inningsBreak
     }
 
-    /// The overs in scorers' notation. An umpire may by mistake allow a seventh legal ball in an over. The
-    /// notation has no form for this, so the over counts as complete.
+    /// The length of the innings so far. `12.3` means twelve complete overs, each of six legal balls, and three legal
+    /// balls. If an umpire by mistake allows a seventh legal ball in an over, the over counts as complete.
     private var oversText: String {
         legalBallsOfOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallsOfOver)"
     }

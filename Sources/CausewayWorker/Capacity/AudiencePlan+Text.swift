@@ -2,7 +2,8 @@ import Numbers
 import Observability
 
 extension AudiencePlan {
-    /// The plan as a page of text.
+    /// The text that `causeway plan --audience-members` prints: the demand, the sizes that the demand needs, the costs
+    /// behind them, and notes.
     package var text: String {
         PlanText.makeText(
             demandLines: demandLines,

@@ -7,8 +7,8 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate at which a command reaches all members within `fleet.laneBusyPercentMax` per cent of the time
-    /// between two commands.
+    /// The push rate that the rounds of a command need, so that they take only `fleet.laneBusyPercentMax` per cent of
+    /// the time until the next command.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Cores that are busy at the peak, in hundredths of a core.
     package private(set) var busyCoresHundredths: Int64 = 0

@@ -2,7 +2,8 @@ import Numbers
 import Observability
 
 extension CapacityPlan {
-    /// The plan as a page of text.
+    /// The text that `causeway plan --activities` prints: the demand, the sizes that the demand needs, the costs behind
+    /// them, and notes.
     package var text: String {
         let restartCostLines = demand.restartedActivities > 0 ? [costs.restartCostLine] : []
         return PlanText.makeText(

@@ -25,8 +25,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     /// Cores that are busy at the peak, in hundredths of a core.
     package private(set) var busyCoresHundredths: Int64 = 0
-    /// The pods that carry the peak with every lane at most `laneBusyPercentMax` per cent busy, plus one in case a pod
-    /// fails. At least ``podsMin``.
+    /// The number of pods. At the peak, each lane is at most `laneBusyPercentMax` per cent busy, even if one pod fails.
+    /// At least ``podsMin``.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     /// The memory limit of a pod. The worker keeps its memory below this limit.

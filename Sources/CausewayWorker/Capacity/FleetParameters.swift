@@ -6,8 +6,8 @@ package struct FleetParameters: Sendable, Equatable {
     /// Cores of a pod. A pod has one lane for each core. Range: 1...256, because a worker has at most 256 lanes.
     package var coresPerPod: Int64 = 4
     /// How busy a lane may be at the peak, per cent. Range: 10...90. The free time serves bursts, the load of a failed
-    /// pod, and a backlog. In the plan of an audience, the rounds of a command may take this part of the time until the
-    /// next command.
+    /// pod, and a backlog. For an audience, the rounds of one command may take at most this percentage of the time
+    /// until the next command.
     package var laneBusyPercentMax: Int64 = 50
     /// Memory of one Redis node for keys, GiB. Range: 1...4,096.
     package var redisNodeGibibytes: Int64 = 8

@@ -77,7 +77,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 /// An entry of the registry that this release cannot read. A newer release may have written it.
 package struct UnreadableChannelEntry: Equatable, Sendable {
     package var audience: String
-    /// The channel; nil if not even this can be read.
+    /// APNs' id of the channel, if this part of the entry can be read. Nil: any unknown channel at APNs may belong to
+    /// this entry, so none of them is deleted.
     package var channel: String?
 
     package init(audience: String, channel: String?) { (self.audience, self.channel) = (audience, channel) }

@@ -27,7 +27,8 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
     /// The reason and what to do, for operators.
     package var text: String
     /// Until this time (UNIX milliseconds), the keeper throws the same refusal without another attempt. This concerns
-    /// only failed creations and failed reads of the channels topic. Other refusals are not repeated.
+    /// only failed creations and failed reads of the channels topic. After any other refusal, the keeper makes a new
+    /// attempt at each request.
     package var untilMilliseconds: Int64
     /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
     /// other channels would probably fail too.

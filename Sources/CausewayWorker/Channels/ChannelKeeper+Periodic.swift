@@ -80,7 +80,8 @@ extension ChannelKeeper {
                 deletesUnknown: false,
                 onlyResolvesIntents: !isDaily
             )
-            // This may last. So the next attempt comes when the lease expires.
+            // An entry may stay unreadable for days. So keep the lease: the next comparison comes when the lease
+            // expires.
             guard !reconciliation.hasUnreadableChannel else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
@@ -129,9 +130,9 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
-    /// - Parameter onlyResolvesIntents: true: the comparison only looks for channels that failed attempts to create one
-    ///   may have left behind (their intents still exist), and changes no entry of the registry. Such a comparison may
-    ///   come every minute, and just when APNs works badly.
+    /// - Parameter onlyResolvesIntents: true: this call changes no entry of the registry. It only deletes channels that
+    ///   failed attempts may have left at APNs, and then removes the attempts' intents. Such a call may come every
+    ///   minute while APNs has faults, so it replaces no channel that APNs' list lacks.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknown: Bool,
@@ -177,7 +178,8 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let refusal { throw refusal }
-        // If nothing is decided about the unknown channels, do not record this comparison: it must be made again.
+        // In these cases `Reconciliation` has not decided about the unknown channels. Do not record the time of this
+        // comparison: the intents would count as compared, and no comparison would follow soon.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try registry.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
@@ -212,8 +214,8 @@ extension ChannelKeeper {
             )
         }
         try convertRedisErrors { () throws(RedisError) in
-            // Keep the intents until all orphans are deleted, because an intent proves that Causeway may have
-            // created an orphan.
+            // If a channel without an entry could not be deleted, keep the intents. Without an intent, the next
+            // comparison would take the channel for another program's, and keep it.
             if orphanRefusal == nil {
                 try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }

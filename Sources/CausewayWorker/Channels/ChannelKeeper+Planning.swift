@@ -55,8 +55,9 @@ extension ChannelKeeper {
             guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else {
                 return false
             }
-            // A start may have been admitted since the check. Its request may have found no planned deletion to cancel,
-            // so this call cancels the deletion. If this process dies before, `deleteUnlessStarted` cancels it.
+            // A start may have been admitted after the check above and before the deletion was planned. The request of
+            // that start found no planned deletion, so cancel the deletion here. If this process dies before,
+            // `deleteUnlessStarted` cancels it.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
@@ -130,8 +131,8 @@ extension ChannelKeeper {
                 )
             )
             guard let plannedEntry else { return }
-            // A start may have been admitted since the check. Its request may have found no planned deletion
-            // to cancel, so this call cancels the deletion.
+            // A start may have been admitted after the check above and before the deletion was planned. The request of
+            // that start found no planned deletion, so cancel the deletion here.
             if try registry.readAudienceEnd(of: entry) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
             }

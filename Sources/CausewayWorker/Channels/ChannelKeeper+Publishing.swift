@@ -1,13 +1,16 @@
 import Kafka
 import Redis
 
-/// How the keeper writes an entry to `causeway.channels` and to the audience's record.
+/// How the keeper publishes an entry and announces its channel. To publish is to write the entry to
+/// `causeway.channels`. To announce is to write the channel into the audience's record, where admission reads it.
 ///
-/// Neither write is one atomic step with the registry, which decides. So a worker's write may arrive after another
-/// worker has changed the registry and has written the change. Each worker therefore looks at the registry after its
-/// last write, and writes again until both agree. A known gap: if a worker dies, or Redis fails, after the write and
-/// before the look, an old record may stay the newest one of the topic, and an old announcement in the audience's record.
-/// Such an announcement is repaired when APNs refuses the next update to its channel.
+/// The registry decides, but neither write is one atomic step with a change of the registry. So a worker may write an
+/// old entry after another worker has changed the registry and written the new entry. Each worker therefore reads the
+/// registry again after its write, and repeats the write until the written entry is the present one.
+///
+/// A known gap: a worker may die, or Redis may fail, between the write and the next read of the registry. Then the
+/// topic and the audience's record may keep an old entry or channel. An old channel in the audience's record is
+/// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {
     /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
     static let writesMax = 8
@@ -28,17 +31,19 @@ extension ChannelKeeper {
         try repairTopic(after: entry, like: entry)
     }
 
-    /// Writes to the topic what the registry says about an entry's audience, unless the topic has this already. If the
-    /// topic cannot be written, reports the error: the periodic work publishes an entry again, but not a tombstone.
+    /// Writes the audience's present entry to the topic, or a tombstone if the registry has no entry. Writes nothing if
+    /// `writtenEntry` is still the present entry. If the topic cannot be written, reports the error and returns. The
+    /// periodic work later publishes an entry again, but no tombstone.
     ///
     /// - Parameters:
-    ///   - writtenEntry: what this process wrote last; nil: a tombstone.
-    ///   - entry: an entry of the audience.
+    ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
+    ///   - entry: names the app, the environment and the audience.
     func repairTopic(after writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(ChannelRefusal) {
         var writtenEntry = writtenEntry
         for _ in 0..<Self.writesMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
-            // Without the registry, only the topic knows the channel.
+            // The registry is incomplete, or the entry cannot be read. Only the topic still has the channel, and a
+            // tombstone would remove it there.
             guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
             guard lookup.entry?.topicValue != writtenEntry?.topicValue else { return }
             if let presentEntry = lookup.entry {
@@ -57,7 +62,8 @@ extension ChannelKeeper {
         throw makeChangingEntryRefusal(entry.audience, "published")
     }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Reports an error: broadcasts need only the announcement.
+    /// Writes an entry to the topic, or a tombstone for nil. Reports an error and does not throw it, because broadcasts
+    /// do not need the topic: admission reads the channel in the audience's record.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
     private func writeOrReport(_ writtenEntry: ChannelEntry?, like entry: ChannelEntry) -> Bool {
@@ -83,10 +89,10 @@ extension ChannelKeeper {
         }
     }
 
-    /// Announces the channel of an entry in the audience's record, or the channel that the audience has got meanwhile.
-    /// Withdraws the announcement if the audience has no active channel any more.
+    /// Writes the channel of an entry into the audience's record. If the audience has another channel meanwhile, writes
+    /// that channel. Removes the channel from the record if the audience's entry is gone or is being deleted.
     ///
-    /// - Returns: the audience's present entry; nil if it has no active one, or if Redis has lost the registry.
+    /// - Returns: the audience's present entry; nil if that entry is missing, cannot be read, or is being deleted.
     private func announce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
         var announcedEntry = entry
         for _ in 0..<Self.writesMax {

@@ -35,7 +35,8 @@ package enum ChannelResponse: Sendable {
 extension ChannelKeeper {
     /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
-    /// - Parameter respond: takes the responses to `wanted` and `lost`. For `ended` it takes only refusals.
+    /// - Parameter respond: gets one response for each environment of a request. A request of the kind `ended` gets a
+    ///   response only if it is refused.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void

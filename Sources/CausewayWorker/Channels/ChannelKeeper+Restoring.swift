@@ -38,7 +38,8 @@ extension ChannelKeeper {
         return lookup
     }
 
-    /// Reports the entries that cannot be read. Only their audiences' channels stay as they are.
+    /// Reports the first entry that cannot be read, and the number of the others. The keeper neither replaces nor
+    /// deletes the channels of these entries.
     func reportUnreadableEntries(
         of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment

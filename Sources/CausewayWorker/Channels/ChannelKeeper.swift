@@ -24,9 +24,9 @@ package actor ChannelKeeper {
         var management: ChannelManagement
     }
 
-    /// The interval of the periodic work. A failed creation may leave an intent, which counts when it is one minute old
-    /// (``Reconciliation/clockSkewMillisecondsMax``). So at most two minutes after the failure, the keeper looks for a
-    /// channel that the creation left at APNs.
+    /// The interval of the periodic work. If a failed creation leaves an intent, the periodic work compares APNs' list
+    /// with the registry when the intent is a minute old (``Reconciliation/clockSkewMillisecondsMax``). So at most two
+    /// minutes after the failure, the keeper looks for a channel that the creation left at APNs.
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the registry. It is short, because an admission does not know
     /// the audiences' channels until the registry is restored.
@@ -120,7 +120,8 @@ package actor ChannelKeeper {
                 {
                     return presentEntry
                 }
-                // If another worker has changed the entry, the audience still has one, so this pass creates no channel.
+                // Here the entry was deleted, or another worker has changed it. If the audience still has an entry,
+                // `createIfMissing` creates no channel, and the next pass of the loop reads that entry.
             }
             if let refusal = refusals[
                 RefusalKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
@@ -137,7 +138,7 @@ package actor ChannelKeeper {
                 )
             }
             if let lease {
-                // If this call fails, the lease expires.
+                // If the release fails, the lease expires.
                 defer { try? registry.releaseLease(lease) }
                 let entry = try await createIfMissing(
                     audience,
@@ -213,7 +214,9 @@ package actor ChannelKeeper {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
                 isRedundant = true
-                // A comparison may have removed the intent, because it found no lease.
+                // Write the intent again: without the lease, a comparison (`reconcile`) may have taken the creation for
+                // ended, and removed the intent. If the deletion fails, a later comparison needs the intent to delete
+                // the channel.
                 try registry.write(intent, appEnvironment)
                 try await managedEnvironment.management.delete(channel)
                 try registry.remove([intent], appEnvironment)
@@ -244,10 +247,12 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
-    /// listed them. If the id of a channel in the registry cannot be read, this own channel is recorded as foreign too.
-    /// This does no harm: as long as the id cannot be read, a comparison deletes no unknown channel, and afterwards the
-    /// next comparison removes the wrong note.
+    /// Records the listed channels without an entry as foreign (created by other programs), unless there is an intent:
+    /// then a channel may be Causeway's.
+    ///
+    /// If an entry's channel id cannot be read, that channel is recorded as foreign too. This does no harm. While the
+    /// id cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next comparison
+    /// removes the wrong record.
     private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal)
     {
@@ -273,7 +278,8 @@ package actor ChannelKeeper {
         guard let entry else { return try await ensureChannel(of: audience, at: managedEnvironment) }
         report(.lost(entry))
         // If the deletion of the lost channel was planned, because the audience has ended, plan the deletion of the new
-        // channel too. The daily comparison does not plan it, because the channel is newer than the end.
+        // channel too. `planDeletionIfEnded` will not plan it: it keeps channels that are newer than the audience's
+        // end.
         let isStarted = try convertRedisErrors { () throws(RedisError) in try registry.isAudienceStarted(of: entry) }
         let deleteAfterMilliseconds = isStarted ? nil : entry.deleteAfterMilliseconds
         let successor = try await ensureChannel(
@@ -283,8 +289,9 @@ package actor ChannelKeeper {
             deleteAfterMilliseconds: deleteAfterMilliseconds
         )
         if let deleteAfterMilliseconds {
-            // Another worker may have created the channel without the plan. Or a start may have been admitted since the
-            // check; its request may have found no channel.
+            // Another worker may have created the new channel, without a planned deletion. Or a start may have been
+            // admitted since the check above, and its request found no planned deletion to cancel. This call corrects
+            // both.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,

@@ -15,8 +15,8 @@ import Redis
 ///
 /// Calls block. Use this object from one thread at a time.
 final class ChannelRegistry {
-    /// How long Redis keeps an audience's record after its last change, other than by ``withdrawAnnouncement(_:)``. The
-    /// script `audience` sets the same time, so an announcement shortens no record's life.
+    /// How long Redis keeps an audience's record after a channel was written into it. The script `audience` sets the
+    /// same time after each of its changes. With a shorter time here, Redis would delete the record too early.
     private static let recordTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -122,8 +122,8 @@ final class ChannelRegistry {
         return (key, field, value)
     }
 
-    /// Notes that the topic may not have an entry, so that the periodic work publishes it again. Changes nothing if the
-    /// entry counts as unpublished already, or if it is being deleted.
+    /// Notes in the registry that the topic possibly lacks this form of the entry, so that the periodic work publishes
+    /// the entry again. Changes nothing if the entry counts as unpublished already, or if it is being deleted.
     ///
     /// - Returns: the present entry; nil if another process has changed the entry since it was read.
     func markUnpublished(_ entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
@@ -175,10 +175,10 @@ final class ChannelRegistry {
         Self.isComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
-    /// Notes in the registry that it is being restored. Call this before reading the topic. All processes
-    /// that restore at the same time share the token.
+    /// Writes a token into the registry, which says that the registry is being restored. Call this before reading the
+    /// topic. If another process has already written a token, both use that token.
     ///
-    /// - Returns: nil if the registry is already complete, or if Redis has just lost the note again.
+    /// - Returns: the token; nil if the registry is already complete, or if Redis has just lost the token again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
@@ -186,8 +186,10 @@ final class ChannelRegistry {
     }
 
     /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
-    /// deleted, into the audiences' records, where admission reads them. A record that cannot be read becomes an entry
-    /// that cannot be read: so its audience gets no other channel, and a newer release can use the entry.
+    /// deleted, into the audiences' records, where admission reads them.
+    ///
+    /// If a record of the topic cannot be read, its value is copied unchanged as an entry. So no worker creates another
+    /// channel for its audience, and a newer release can read the entry.
     ///
     /// - Parameter token: the token from `beginRestoration`.
     /// - Returns: false if, since `beginRestoration`, Redis was emptied, a channel was deleted, or another process
@@ -223,8 +225,9 @@ final class ChannelRegistry {
     /// How often ``announceActiveChannels(_:)`` reads the registry, because it changes meanwhile (R4).
     private static let announcingReadsMax = 8
 
-    /// Announces all active channels of the registry. Then reads the registry again: if another process has replaced or
-    /// deleted a channel meanwhile, this call may have written the former one after that process wrote the change.
+    /// Writes all active channels of the registry into the audiences' records. Then reads the registry again, until
+    /// nothing has changed. Otherwise, if another process replaces or deletes a channel meanwhile, this call could
+    /// write the old channel over the new one.
     ///
     /// - Returns: false if the registry changes all the time.
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {

@@ -26,12 +26,13 @@ struct PublishedChannels {
         }
     }
 
-    /// The newest entry of each key whose newest record is an entry.
+    /// The newest record of each key, if this release can read it. Keys with a tombstone have none.
     var entries: [ChannelEntry] = []
-    /// An older entry of such a key is no substitute: its channel may be deleted, and the audience may have another.
+    /// The newest record of each key, if this release cannot read it. An older record of the key is not used instead:
+    /// its channel may be deleted, and the audience may have another.
     var unreadableRecords: [UnreadableRecord] = []
 
-    /// Returns what concerns one app in one environment.
+    /// Returns only the entries and unreadable records of one app in one environment.
     func filtered(_ appEnvironment: AppEnvironment) -> PublishedChannels {
         PublishedChannels(
             entries: entries.filter {

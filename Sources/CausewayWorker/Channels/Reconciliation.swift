@@ -15,10 +15,12 @@ package struct Reconciliation: Equatable, Sendable {
         package var intents: [ChannelCreationIntent] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
-        /// Whether the registry has all entries of `causeway.channels`. If not, entries may be missing.
+        /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
+        /// have a channel.
         package var isComplete = false
-        /// The time of APNs' list in the last comparison that was made while no creation was under way, UNIX
-        /// milliseconds. Nil: there was no such comparison, or Redis has lost the time.
+        /// When a worker requested APNs' list for the last complete comparison of the list with the registry, UNIX
+        /// milliseconds. A comparison is complete if it has decided about all channels and nothing has failed. Nil:
+        /// there was none, or Redis has lost the time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
@@ -41,9 +43,9 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
-    /// Channels to delete. No entry names them, and there are at least as many intents as such channels, so Causeway's
-    /// own attempts may have created them. With `deletesUnknown`, also the channels that other programs created, or
-    /// may have created.
+    /// Channels to delete: those that have no entry and are not recorded as foreign, if there are at most as many as
+    /// intents. Then Causeway's own attempts may have created all of them. With `deletesUnknown`, also the channels
+    /// that other programs created, or may have created.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -62,14 +64,16 @@ package struct Reconciliation: Equatable, Sendable {
     /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
     /// channel. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
-    /// Whether not even the channel of some entry can be read, so that an unknown channel may belong to this entry. A
+    /// Whether an entry exists whose channel id cannot be read, so that an unknown channel may belong to this entry. A
     /// later reconciliation then decides about the unknown channels.
     package var hasUnreadableChannel = false
 
-    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost only if it was
-    /// created more than this time before the worker asked for the list. Otherwise a channel that is newer than the
-    /// list could count as lost, if its worker's clock is behind. APNs may also take this long to carry out the request
-    /// of an intent.
+    /// How far apart the clocks of two workers may be. APNs may also take this long to carry out a request to create a
+    /// channel.
+    ///
+    /// A channel that APNs' list lacks counts as lost only if it was created more than this time before the list was
+    /// requested. Without this margin, a channel that is newer than the list could count as lost, if the clock of the
+    /// worker that created it is behind.
     static let clockSkewMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
@@ -115,7 +119,8 @@ package struct Reconciliation: Equatable, Sendable {
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
             channelsToDelete += unrecordedChannels
-            // APNs may still carry out the request of a younger intent, unless each intent has its channel.
+            // If there are as many unrecorded channels as intents, each attempt has made its channel. Otherwise an
+            // intent that is younger than a minute stays, because APNs may still carry out its request.
             let hasAllChannels = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 hasAllChannels || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
@@ -128,7 +133,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Removes what this result says about entries of the registry. A comparison that only looks for the channels of
-    /// intents must not change entries.
+    /// Removes all entries from the result, and keeps the channels and intents. A comparison that only resolves intents
+    /// must not change entries.
     mutating func clearEntryResults() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

@@ -138,8 +138,10 @@ struct AssignmentTable {
     }
 
     /// Begins a rereading that ends at `endOffset`, or at the end of the partition's previous rereading if that is
-    /// higher, because no offset below either end may be committed. If `endOffset` is 0, nothing is read again: the
-    /// rereading is complete at once, and the previous end still limits the commits.
+    /// higher. No offset below either end may be committed, because the commit would move the group's position back.
+    ///
+    /// If `endOffset` is 0, nothing is read again, and the rereading is complete at once. Offsets below the previous
+    /// end still may not be committed.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
@@ -152,8 +154,9 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes the end of a partition's log: its high watermark. If reading has reached the end, notes the position
-    /// after the last dealt record instead, because no record that can be read now follows it.
+    /// Notes the end of a partition's log, which the lane needs to know its backlog: the high watermark. If reading has
+    /// reached the end, notes the position after the last dealt record instead. Up to the high watermark, there are
+    /// then only transaction markers or an open transaction.
     ///
     /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
     mutating func updateReportedEnd(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
@@ -196,7 +199,8 @@ struct AssignmentTable {
             }
     }
 
-    /// Returns the partitions of a topic that count in `countRecordsBehind`.
+    /// Returns the partitions of a topic that have undealt records in the log. Leaves out partitions without a dealt
+    /// record.
     func findPartitionsBehind(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.reportedEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
     }

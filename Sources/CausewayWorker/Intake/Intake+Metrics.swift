@@ -11,8 +11,9 @@ enum PartitionLag {
     ///   - firstUnsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - lowWatermark: the oldest offset in the log; negative if it is not known.
-    ///   - highWatermark: the log's end; negative if it is not known.
-    ///   - logEnd: the end of the log, if reading has reached it and no record was dealt since; else nil.
+    ///   - highWatermark: the end of the log that the brokers last reported; negative if it is not known.
+    ///   - logEnd: the end of the log that reading has reached; nil if it has not, or if a record was dealt since.
+    ///     Replaces the watermarks, because the offsets below the end may be only transaction markers.
     static func countRecords(
         firstUnsettledOffset: Int64,
         startPosition: SeekPosition?,

@@ -66,7 +66,8 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
-        // This call comes again, because it also reports the number of partitions, which is lower now.
+        // Note the state a second time: the call also publishes the number of assigned partitions, and the loop has
+        // removed the revoked partitions.
         noteConsumerGroupState(.joining)
     }
 

@@ -5,8 +5,8 @@ import LiveActivity
 ///
 /// - `source`, for operators: topic, partition and offset of the command's record.
 /// - `range`, for operators: the range's index, and the number of ranges.
-/// - `state`, for the lane that reads the record: the fields of a ``FanoutInstruction`` that none of the headers below
-///   has, in their order, then the number of the format, separated by spaces.
+/// - `state`, for the lane that reads the record: numbers, separated by spaces. They are the fields of a
+///   ``FanoutInstruction`` that have no header below, then the number of the format (``stateText(of:)``).
 /// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
 ///   command's broadcasts, and the channel's id.
 /// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by

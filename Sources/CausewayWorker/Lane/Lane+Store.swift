@@ -27,7 +27,8 @@ extension Lane {
             case .replicasMissing:
                 delivery.storeCallSetAside(now: now)
             case .notReady, .full:
-                // A reply, or the next connection, requests another turn.
+                // The call stays in the queue. When a reply has made room, or when a connection is ready, another turn
+                // tries the call again.
                 return
             case .outOfBounds:
                 delivery.storeCallRefused("Redis: the call exceeds Redis' limits", now: now)

@@ -263,7 +263,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             prefetchRecords()
-            // The order that assigns the partition may have come after this turn took its orders.
+            // The lane does not know the partition. The Kafka thread may have sent the `LaneOrder` that assigns the
+            // partition after this turn took its orders.
             if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
             guard receive(entry) else {
                 waitingEntry = entry

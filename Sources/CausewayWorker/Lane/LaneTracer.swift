@@ -12,8 +12,8 @@ final class LaneTracer {
     private let ring: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// The seed of span ids. An id is computed from the seed, the parent span, and the offset and number of earlier
-    /// results of the record. So if this lane produces a result twice, both name the same span.
+    /// The seed of span ids. An id is computed from the seed, the parent span, the record's offset, and how many
+    /// results the record already has. So if this lane produces a result twice, both name the same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 

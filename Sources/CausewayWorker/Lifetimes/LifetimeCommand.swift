@@ -9,8 +9,9 @@ struct LifetimeCommand: Equatable {
     let key: [UInt8]
     let value: [UInt8]
     let isRestart: Bool
-    /// Whether the new start lacks the newest state, because Redis has a damaged update. Redis would refuse this start
-    /// as long as it has the update, because the update counts as newer.
+    /// Whether the new start lacks the newest state, because the update that Redis has kept is damaged. The keeper must
+    /// then replace the update before it produces the start. Otherwise Redis would refuse the start, because the kept
+    /// update is newer than the start's state.
     let isUpdateDamaged: Bool
 
     /// Why no command can ever be made for a claim.

@@ -27,8 +27,8 @@ actor LifetimeKeeper {
     /// The maximum number of due activities that one poll reads from one timetable. It is larger than `claimsMax`,
     /// because the worker does not claim activities of unknown apps.
     static let pageNamesMax = 1_024
-    /// One in this many polls reads a timetable from its front. So if an activity is before the rank at which the
-    /// other polls read, it waits only a few seconds.
+    /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
+    /// activity that becomes due before that rank waits only a few seconds.
     private static let pollsPerFrontRead = 8
     /// The maximum number of unknown apps that the worker logs.
     private static let unknownAppsMax = 64
@@ -62,7 +62,7 @@ actor LifetimeKeeper {
         self.log = log
     }
 
-    /// Polls until the task is cancelled.
+    /// Claims due activities and produces their commands, once every `pollInterval`, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             // Poll by the clock. No event announces that an activity is due, because another worker may have
@@ -117,7 +117,8 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // A poll of the front does not change the rank that the other polls have reached.
+        // If this poll has read from the front of the timetable (``pollsPerFrontRead``), keep the rank at which the
+        // next poll continues.
         if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         guard !dueActivities.names.isEmpty else { return page.timetableNameCount }

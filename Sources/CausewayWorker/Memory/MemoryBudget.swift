@@ -99,8 +99,8 @@ struct MemoryBudget: Equatable {
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.deliveryReportBytesPerRecord)))
     }
 
-    /// The bytes for texts, tokens and bodies: four fifths of the half of a lane's bytes that ``recordsMax``
-    /// does not use. The last fifth is reserved for free blocks of sizes that are no longer needed.
+    /// The bytes for texts, tokens and bodies: 40 % of a lane's bytes. Half of the lane's bytes are for
+    /// ``recordsMax(configured:)``. The remaining 10 % are reserved for free blocks of sizes that are no longer needed.
     var usedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2 / 5 * 4) }
 
     // MARK: - Limits of a lane's core for audiences

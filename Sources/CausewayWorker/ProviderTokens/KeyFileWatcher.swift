@@ -22,7 +22,8 @@ struct KeyFileWatcher {
         var lastIdentifier: String?
         /// The key's id at the last poll; nil if no id could be read.
         var identifierAtLastPoll: String?
-        /// Whether the key file or its `.id` file is missing or cannot be used. An earlier key may still be on trial.
+        /// Whether the key file or its `.id` file is missing or cannot be used. A key that was read before may still be
+        /// on trial (`isOnTrial`).
         var areFilesUnusable = false
         var isOnTrial = false
         /// Whether the newest key of the file cannot be used, so that the previous key stays in use.
@@ -58,7 +59,7 @@ struct KeyFileWatcher {
         self.log = log
     }
 
-    /// Polls until the task is cancelled.
+    /// Checks the files once every `pollInterval`, until the task is cancelled.
     mutating func run() async {
         while !Task.isCancelled {
             poll()
@@ -94,7 +95,8 @@ struct KeyFileWatcher {
         do {
             let identifier = try entry.key.readIdentifier()
             entry.lastIdentifier = identifier
-            // The file was missing for a while, or another key was there and APNs refused it.
+            // The file contains the key that is already in use. For example, the file was missing for a while, or had
+            // another key, which APNs refused.
             guard !entry.source.isSettled(on: key, keyIdentifier: identifier) else {
                 entry.areFilesUnusable = false
                 entry.isOnTrial = false
@@ -135,7 +137,8 @@ struct KeyFileWatcher {
     }
 
     private func reportLoadedKey(_ entry: inout WatchedKey) {
-        // The files may have become unusable during the trial. Then the worker could not start again.
+        // APNs accepts the key, but its files may have become unusable since it was read. A restarted worker could not
+        // read a key from them, so the rejection stays published.
         entry.isRejected = entry.areFilesUnusable
         log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(entry.source.keyStatus.keyIdentifier)"])
     }

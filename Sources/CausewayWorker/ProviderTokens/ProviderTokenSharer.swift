@@ -52,7 +52,8 @@ actor ProviderTokenSharer {
         }
     }
 
-    /// Polls until the task is cancelled.
+    /// Checks the tokens once every `pollInterval`, until the task is cancelled. So this worker soon uses a token that
+    /// another worker has signed.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.pollInterval)

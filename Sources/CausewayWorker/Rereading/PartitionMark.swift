@@ -11,8 +11,8 @@ struct PartitionMark: Equatable {
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedEndOffset: Int64?
-    /// Identifies the rereading that reads the records from `storedEndOffset` on again; nil: nothing is missing, and
-    /// the mark is complete.
+    /// Identifies the rereading of what the primary lacks. The rereading begins at `storedEndOffset` or before. Nil:
+    /// the primary lacks nothing, and the mark is called complete.
     var rereadingIdentifier: UInt64?
 
     init(runIdentifier: String, storedEndOffset: Int64?, rereadingIdentifier: UInt64? = nil) {
@@ -36,7 +36,8 @@ struct PartitionMark: Equatable {
     }
 
     /// Whether the mark was written while the primary had this run id. A restarted or another server has another run
-    /// id. If a run id is unknown, this is true, so a worker then notices only the loss of all data.
+    /// id. If a run id is unknown, the result is true. The worker then does not notice that a server was restarted or
+    /// replaced. It still notices a lost mark.
     func isFromRun(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {

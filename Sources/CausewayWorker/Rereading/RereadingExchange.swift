@@ -5,7 +5,8 @@ struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
-    /// Redis may lack what the records from this offset on wrote; nil: what all records wrote.
+    /// Redis may lack what the records from this offset on wrote. Nil: Redis may lack what any of the partition's
+    /// records wrote.
     var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
     /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.

@@ -29,7 +29,7 @@ actor StoreWatch {
     private let exchange: RereadingExchange
     private let expectsCluster: Bool
     private let log: SharedLimitedLog
-    /// Wakes the Kafka thread, so that the thread reads the exchange.
+    /// Wakes the Kafka thread, so that the thread takes new requests from `exchange` at once.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Called after each poll to which Redis replied, once the number of partitions of registrations is known. The
@@ -69,7 +69,7 @@ actor StoreWatch {
         if case .cluster = redis.topology { expectsCluster = true } else { expectsCluster = false }
     }
 
-    /// Polls until the task is cancelled.
+    /// Polls Redis once every `pollInterval`, and at once for a new assignment, until the task is cancelled.
     func run() async {
         var (pollDue, hasRedisReplied) = (ContinuousClock.now, true)
         while !Task.isCancelled {
@@ -143,7 +143,7 @@ actor StoreWatch {
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///
-    /// - Parameter count: in `primaries`, the number of marks before the marks of the registrations topic.
+    /// - Parameter count: the index in each primary's `texts` at which the marks of the registrations topic begin.
     private func evaluateMemberCompleteness(
         _ primaries: [PrimaryMarks.PrimaryReading],
         after count: Int,
@@ -242,8 +242,8 @@ actor StoreWatch {
         }
     }
 
-    /// - Returns: the assignments for which a write with `.writeAtAllAnchors` failed on at least one primary. Failures
-    ///   in the other modes are not reported.
+    /// - Returns: the assignments for which a first mark, or the mark of a new rereading, could not be written to at
+    ///   least one primary. A failed renewal of an existing mark is not returned: a later poll writes that mark again.
     private func performWrites(
         _ writes: [MarkWrite],
         _ markNames: [String],

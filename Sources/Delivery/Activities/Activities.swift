@@ -36,7 +36,7 @@ struct ActivitySlot: BitwiseCopyable {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierByteCount)
     }
 
-    /// Whether the activity's next command may not begin yet.
+    /// Whether the activity's next command must still wait for `earliestBeginMilliseconds`.
     @inline(__always) func isBeginDelayed(now: Moment) -> Bool { earliestBeginMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the activity's delay is over. The command may have to wait for another reason
@@ -50,7 +50,8 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOtherWait }
 
-    /// Whether a wait for a deferred command, or the pause of one, was set, even if it is over.
+    /// Whether `deferralWait` or `startWait` was set. True even after the end of that wait, because the end does not
+    /// reset it.
     @inline(__always) var hasOtherWait: Bool { deferralWait.isSet || startWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time: the delay of its next command, the wait for
@@ -173,7 +174,9 @@ struct Activities: ~Copyable {
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
-    /// Makes a command the current command of an idle activity, in a phase with a credit.
+    /// Makes a command the current command of an idle activity, and enters the first phase of the work on it. The
+    /// caller has already taken the command's credit, so the phase must be one that holds a credit
+    /// (`ActivityPhase.holdsCredit`).
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex, with record: RecordIndex) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)

@@ -24,12 +24,14 @@
 /// put back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*
 /// names the next phases.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. Usually an activity is idle only within one call, in which `beginNextCommand` decides the
-    /// next phase. While Redis is asked about its deferred lifetime command, an activity may be idle for longer. Next:
-    /// `queuedToBegin` when a command joins the waiting list. By `beginNextCommand`: `takingStartToken` or `admitting`
-    /// when the first command may be sent; `awaitingReadAhead` while the lane reads ahead; `awaitingCredit` when the
-    /// pool has no free credit; `paused` until a command may begin, or until another wait ends. Without a command and a
-    /// wait, the slot is freed.
+    /// Nothing is under way. Usually an activity is idle only within one call, until `beginNextCommand` decides its
+    /// next phase. If a lifetime command for the activity is read from the deferred topic, the activity may be idle
+    /// until Redis has replied about the life. An activity without a command and without a wait is removed. Next:
+    /// - `queuedToBegin` when a command joins the waiting list.
+    /// - `takingStartToken` or `admitting` when the first waiting command begins.
+    /// - `awaitingReadAhead` while the lane reads ahead.
+    /// - `awaitingCredit` when the pool has no free credit.
+    /// - `paused` when the first waiting command may not begin yet, or when the activity has another wait.
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
@@ -44,8 +46,8 @@ enum ActivityPhase: UInt8 {
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
     /// A command may be sent, but its pool has no free credit. Next: `idle` when the pool has a free credit, when no
-    /// command waits any more, or when the activity moves to another pool. If the activity has a current command, a
-    /// start that waited for APNs before, the next phase is `admitting`.
+    /// command waits any more, or when the activity moves to another pool. A start that has waited in `awaitingService`
+    /// is already the current command. For this start, the next phase is `admitting`, when the pool has a free credit.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
     /// is no token.

@@ -32,8 +32,8 @@ extension Delivery {
         }
     }
 
-    /// The monotonic time at which the shell must call `advance` next and then empty the queues; nil if nothing waits
-    /// for a time.
+    /// The monotonic time at which the shell must call `advance` next; nil if nothing waits for a time. After that
+    /// call, the shell takes the store calls, pushes and outgoing records from the core's queues.
     public var nextDueMilliseconds: Int64? {
         var nextMilliseconds = activities.nextTimerMilliseconds ?? .max
         if let dueMilliseconds = storeQueue.dueMilliseconds {
@@ -136,8 +136,9 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`), or for a
-    /// shorter time if a wait is long. Removes an activity without a wait.
+    /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`). A long wait is
+    /// divided into several pauses: at the end of each, the commands that are overdue are deferred. Removes an activity
+    /// without a wait.
     private mutating func pause(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pauseEndMilliseconds(of: activity, now: now) else {
             return activities.remove(activity)
@@ -159,8 +160,8 @@ extension Delivery {
     @inline(never)
     private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
-        // A command that arrives during a long pause must be deferred (`deferOverdueCommands`). So the pause ends
-        // early, and the activity is checked again.
+        // At the end of a pause, the commands that are overdue are deferred (`deferOverdueCommands`). So end this pause
+        // before a long wait is over. The activity then pauses again.
         guard isWaitLong(activity, now: now) else { return endMilliseconds }
         return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }

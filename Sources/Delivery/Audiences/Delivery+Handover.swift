@@ -15,8 +15,9 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` writes the texts of a command to an activity. So it gets the audience or channel as the activity, and
-        // the template of the activities' ids as the device. The template then moves to `audienceCommand`.
+        // `fillSlot` copies an activity's id and a device's id. Here, copy the id of the audience or channel instead of
+        // the activity's id. Copy the `ActivityIdentifierTemplate` of a start instead of the device's id, and move it
+        // to `audienceCommand` below.
         var fields = command
         let addressesChannel = !command.channel.isAbsent
         (fields.activity, fields.device) = (

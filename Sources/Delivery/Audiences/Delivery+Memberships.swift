@@ -5,7 +5,8 @@ import LiveActivity
 /// A member's record in Redis has two lists: the audiences that the member is in, and the audiences that it
 /// left and that may not know this yet. A change has three steps:
 /// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's record.
-/// - The core of audiences notifies the audiences. An audience that refuses the change for good counts as notified.
+/// - The core of audiences notifies the audiences. An audience also counts as notified if Redis has permanently refused
+///   to write the change into it.
 /// - If the member left audiences, Redis records that these are notified.
 ///
 /// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply
@@ -13,9 +14,10 @@ import LiveActivity
 /// (`StoreVerdict.departures`).
 ///
 /// What must hold:
-/// - A record is settled only after the audiences that its replies named are notified, and after Redis has recorded
-///   this or has refused the call for good.
-/// - A change counts as one of the acknowledgements for which its record waits.
+/// - A Kafka record is settled only after the audiences that its replies named are notified, and after Redis has
+///   recorded this or has permanently refused the call.
+/// - While its audiences are being notified, a change is one of the acknowledgements for which its Kafka record waits
+///   (`RecordEnding`).
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
     /// `membershipChangeTaken`.
@@ -38,8 +40,9 @@ extension Delivery {
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
     public mutating func membershipChangeTaken() { membershipChanges.removeFirstUntaken() }
 
-    /// Called when all audiences of a taken change have been notified. If the member left audiences, asks Redis to
-    /// record this. Otherwise ends the change and continues its record.
+    /// Called when the core of audiences has notified all audiences of a change. If the member left audiences, asks
+    /// Redis to record that they are notified. Otherwise ends the change, and does the next step of its Kafka record
+    /// (`PendingMembershipChanges.NextStep`).
     public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard membershipChanges.departures(of: member) == nil else {
@@ -121,7 +124,7 @@ extension Delivery {
         return true
     }
 
-    /// Ends a change, after Redis has recorded that the audiences are notified, or has refused the call for good.
+    /// Ends a change, after Redis has recorded that the audiences are notified, or has permanently refused the call.
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = membershipChanges.end(ChangingMember(ticket))
         records.free(change.departuresBlock)

@@ -73,8 +73,8 @@ extension Delivery {
     }
 }
 
-/// A command that is not rejected although no phone could decode it, because its app is configured to get only a
-/// warning.
+/// A warning about a command that no phone could decode. The command itself is processed, because its app is configured
+/// to get only a warning.
 public struct ContractWarning: Equatable, Sendable {
     public var appIndex: Int
     /// Where the command was read first: topic, partition and offset.

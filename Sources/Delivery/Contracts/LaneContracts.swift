@@ -28,15 +28,16 @@ struct LaneContracts: ~Copyable {
     private let appContracts: [AppContract]
     /// Whether any app has a contract.
     let hasAnyContract: Bool
-    /// The digests of states that fit. Some bits of a digest select two neighbouring entries, so two states with the
-    /// same bits do not replace each other. The first of the two has the digest that was added last. 0: the entry is
-    /// empty. The buffer is empty if no app has a contract.
+    /// The digests of states that fit. Some bits of a digest select a pair of neighbouring entries, so the digests of
+    /// two states with the same bits can both be stored. A new digest goes into the first entry of its pair, and the
+    /// digest that was there moves to the second entry. 0: the entry is empty. The buffer is empty if no app has a
+    /// contract.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
     /// producers repeat such states. Empty if no app has a contract.
     private let recentMismatches: UnsafeMutableBufferPointer<RecentMismatch>
-    /// The last states that fit, and the places of their values. If a new state differs from one of them only in
-    /// values, the decoder checks only the values that differ.
+    /// The last states that were found to fit their app's contract, with the positions of their values. If a new state
+    /// differs from one of them only in values, the decoder checks only the values that differ.
     var templates: RecentStateTemplates
     private(set) var comparedStateCount: UInt64 = 0
     /// The number that `ApsCache` gave to the last `aps` dictionary that fits (0: none), and the app of its command.

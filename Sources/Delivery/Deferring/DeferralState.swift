@@ -5,8 +5,9 @@ struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at its last check, and the lane
-    /// was not reading ahead after an outage of the pool. Only then may a ready push be deferred because of its pool.
+    /// Whether the pool could take this push from its queue since the last check by `reviewPoolQueues`. False if the
+    /// lane was then reading ahead after an outage of the pool, because no push leaves the queue meanwhile. A ready
+    /// push may be deferred because of its pool only if this is true.
     var wasOffered = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
@@ -80,7 +81,8 @@ struct StartWait: BitwiseCopyable {
         version = max(version, start)
     }
 
-    /// Ends the wait if it is for this start, which was read again or admitted, or for an older start.
+    /// Ends the wait if the expected start has this version or a lower one. Called when a start of this version is read
+    /// again or admitted.
     mutating func end(_ start: Version) { if version <= start { self = StartWait() } }
 
     /// Whether the expected start comes before an update or end. An end comes after a start of the same version.

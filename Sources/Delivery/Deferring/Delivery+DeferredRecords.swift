@@ -1,7 +1,8 @@
 import LiveActivity
 import Numbers
 
-/// Receives deferred commands again, with what they had when they were deferred.
+/// Receives deferred commands again. Restores what their deferred records say, such as attempts, counts, the end of a
+/// pause, and a start's claim (`Deferral`).
 extension Delivery {
     /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock, or
     /// from a header that no worker wrote.

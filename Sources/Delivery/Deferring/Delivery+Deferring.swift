@@ -27,7 +27,8 @@ import LiveActivity
 ///   the write is acknowledged, the command's rider is finished.
 /// - While a pool is blocked, an activity has one deferred state at a time. A newer state waits in the lane until the
 ///   deferred one is read again or is late. It then replaces the deferred one and carries its alert. Otherwise an
-///   outage would leave one deferred copy for each state. In a lane with many activities, newer states do not wait.
+///   outage would leave one deferred copy for each state. But if the lane has more activities than its limit of
+///   records, newer states do not wait, because each wait keeps an activity's slot.
 /// - A command that a registration released is deferred with the registration as its source, and the registration's
 ///   offset is settled. When the deferred record is read, Redis admits the command again, although Redis already has
 ///   its version. A held start is deferred together with the token that released it. When the start is finished, the
@@ -201,7 +202,8 @@ extension Delivery {
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
-    /// Whether the activity's wait is so long that its overdue commands are deferred.
+    /// Whether the activity's wait is longer than `deferredDelayMilliseconds`. Its commands then spend the wait in the
+    /// deferred topic, from the time at which they are overdue (`isOverdue`).
     @inline(__always)
     func isWaitLong(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)

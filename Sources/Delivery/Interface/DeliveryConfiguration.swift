@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The limits, policies and apps of one lane's core.
 public struct DeliveryConfiguration: Sendable {
-    /// An app that records may name.
+    /// One configured app. A record that names any other app is `invalid`.
     public struct App: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
@@ -47,26 +47,28 @@ public struct DeliveryConfiguration: Sendable {
     /// replace it.
     public var creditsPerPoolMax = 2_000
     /// How long a push waits after it failed for a reason that only delays it (R18). After the activity's n-th such
-    /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. A push that is
-    /// retried at once waits only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed
-    /// (jitter), so that retries do not come together (R21). The waits grow to minutes, because Apple asks for this
-    /// after a 500 or 503.
+    /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. After the first two
+    /// failures, a push with the result `retryNow` waits only `retryBaseMilliseconds`. From each wait, a random part of
+    /// up to a half is removed (jitter), so that retries do not come together (R21). The waits grow to minutes, because
+    /// Apple asks for this after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMillisecondsMax: Int64 = 300_000
     /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half is
-    /// removed (jitter). The wait that follows from the activity's failures in a row applies instead if it is longer.
+    /// removed (jitter). If the wait after the activity's failures (`retryBaseMilliseconds`) is longer, the push waits
+    /// for that time instead.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long an alert waits for a newer state that Redis has and that is not settled, usually because another worker
-    /// admitted that state. If this lane reads that state in time, the state carries the alert if it can.
-    /// ``setDeferredDelay(milliseconds:)`` makes this time longer than the delay of deferred commands, because that
-    /// state may be deferred.
+    /// How long the alert of an older command waits for a newer state to carry it. Redis already has the newer state,
+    /// unsettled, usually because another worker admitted it. If this lane reads the newer state in time, that state
+    /// carries the alert if it can. The newer state may be deferred, so ``setDeferredDelay(milliseconds:)`` makes this
+    /// time longer than the delay of deferred commands.
     public var riderWaitMilliseconds: Int64 = 10_000
     /// How long a command may be in the lane before it is deferred. The default is longer than a short interruption.
     /// The limit is at most a second in a lane that is more than half full, and for a command that was deferred before.
     /// A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. With
-    /// `deferAfterMilliseconds`, the default is chosen so that offsets are settled within a minute.
+    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. The
+    /// defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that offsets are
+    /// settled within a minute.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
     /// reads ahead, it begins no command, so newer states replace most of the backlog before anything is sent.

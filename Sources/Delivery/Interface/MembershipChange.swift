@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A member whose audiences a record changes: an activity or a device of one app.
+/// An activity or a device of one app that joins or leaves audiences because of `record`.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: RecordIndex
     /// The member's app. One tombstone may change members of several apps, because it does not name an app.

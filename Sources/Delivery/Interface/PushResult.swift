@@ -20,8 +20,8 @@ public struct PushResult {
         case topicSuspect
         /// A broadcast's channel does not exist in this environment.
         case channelGone
-        /// APNs refused this push for good, for a reason that does not concern its token, or the pool did not send it
-        /// because it is malformed. The token is kept.
+        /// APNs refused this push permanently, for a reason that does not concern its token. Or the pool did not send
+        /// the push, because it is malformed. The token is kept.
         case rejected
         /// The push was sent and no response came, so a phone may have it.
         case ambiguous

@@ -26,8 +26,8 @@ public struct RecordView {
     /// reading.
     public var isRetry: Bool { slot.push.attempts > 1 }
     public var version: Version { slot.version }
-    /// The `apns-expiration` that is sent to APNs, UNIX seconds. It has a meaning from the moment at which this lane sends
-    /// the push.
+    /// The `apns-expiration` that is sent to APNs, UNIX seconds. It has a meaning from the moment at which this lane
+    /// sends the push.
     public var sentExpirationSeconds: Int64 { slot.push.expirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
     /// The connection of this lane's last attempt; 0: there was none. The next attempt avoids this connection.
@@ -48,8 +48,8 @@ public struct RecordView {
     public var registeredAtMilliseconds: Int64 { slot.token.registeredAtMilliseconds }
     /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
     public var invalidAtMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtMilliseconds }
-    // The times of the record, UNIX milliseconds; nil: the step has not happened. Kafka's timestamp and the receipt: -1 if
-    // they are not known.
+    // The times of the record, UNIX milliseconds; nil: the step has not happened. Kafka's timestamp and the receipt: -1
+    // if they are not known.
     public var recordTimestampMilliseconds: Int64 { slot.times.recordTimestampMilliseconds }
     public var receivedAtMilliseconds: Int64 { slot.times.receivedAtMilliseconds }
     public var admittedAtMilliseconds: Int64? { slot.times.admittedAtMilliseconds }
@@ -105,8 +105,9 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // The topic's name may be so long that the default id is longer than an id may be. Then this record has no id.
-        // The next reader makes a default id: for a held command, from the registration that releases it.
+        // The default id (`DefaultCommandIdentifier`) has the topic's name, which may make it longer than an id may be.
+        // Then this record has no id, and its next reader makes a default id from the record that it reads: for a held
+        // command, from the registration that releases the command.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -136,8 +137,8 @@ public struct RecordView {
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
-    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its
-    /// policy limits its age.
+    /// The expiration that the command names, UNIX seconds; -1: it names none. For a start, the policy's `startSeconds`
+    /// limit the expiration, so it is never -1.
     public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDateSeconds: Int64 { slot.staleDateSeconds }

@@ -5,8 +5,8 @@ import LiveActivity
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
-///   fact, or Redis has refused it for good. If the record is read again, it reports the fact again, because Redis may
-///   have lost the fact.
+///   fact, or Redis has permanently refused it. If the record is read again, it reports the fact again, because Redis
+///   may have lost the fact.
 /// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
 ///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command ends
 ///   no later life.
@@ -18,9 +18,9 @@ import LiveActivity
 ///   3. Redis permits the new start only while the timetable has this entry. So the new start never follows an end of
 ///      the producer.
 extension Delivery {
-    /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable at once. For the
-    /// end of a lifetime and for a restart that is not repeated, the report waits until the result is acknowledged
-    /// (`FollowUps.endLife`).
+    /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable. Usually the
+    /// report is made at once. For the end of a lifetime, and for a restart that the keeper must not make again, the
+    /// report waits until the result is acknowledged (`FollowUps.endLife`).
     mutating func reportLifetimeEvent(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
@@ -44,8 +44,8 @@ extension Delivery {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // If this end was not admitted, it repeats another record in the lane. Redis has then not yet said whether this
-        // end ends the newest life.
+        // An end that was not admitted is a duplicate of another record in the lane, which makes the report. Without an
+        // admission, Redis has not said whether this end ends the newest life.
         case .duplicate: event != .end || slot.pointee.times.admittedAtMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start
@@ -69,8 +69,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this is a start after a lifetime that the keeper must not produce again: it has expired, was refused or
-    /// is invalid, or Redis holds it until a token registers.
+    /// Whether the record is a restart that the keeper must not make again: the start has expired, was refused or is
+    /// invalid, or Redis holds the start until a token registers.
     private func isRestartNotRepeated(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isRestart, !slot.pointee.isReread else { return false }
         return switch slot.pointee.ending.outcome {
@@ -89,9 +89,10 @@ extension Delivery {
         return milliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
-    /// Whether the timetable may have the command's activity: because of the command's policy, or because of the
-    /// app's default policy. Always true for a start or an end, because an earlier command may have named another
-    /// policy. If the command's policy does not limit the lifetime, the activity is removed from the timetable.
+    /// Whether the timetable may have the command's activity, so that the outcome must be reported. For an update, the
+    /// command's policy or the app's default policy must limit the lifetime. Always true for a start or an end, because
+    /// an earlier command may have named another policy. If the command's own policy does not limit the lifetime, the
+    /// report removes the activity from the timetable (`aliveEvent`).
     private func mayBeInTimetable(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policyIndex) > 0
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
@@ -116,8 +117,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .removed }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
-        // If a start is read again, it is not known whether APNs accepted it, so the record reports only
-        // `alive`.
+        // A start that is read again may never have been accepted by APNs. So it reports only `alive`, which replaces
+        // no life that a start began. The event `began` could replace the newest life.
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
@@ -156,8 +157,8 @@ extension Delivery {
         LifetimeCommandIdentifier(slot.pointee.bytes(slot.pointee.texts.commandIdentifier))
     }
 
-    /// How long a command may be on its way in the commands topic and the deferred topic, without the delay
-    /// of the deferred topic.
+    /// How long Kafka may take to pass a command to a lane, in milliseconds: through the commands topic and, if the
+    /// command is deferred, through the deferred topic. `deferredDelayMilliseconds` is not included.
     private static let topicTransitMillisecondsMax: Int64 = 20_000
 
     /// Returns the call that asks Redis about a command of a lifetime, before the command enters its
@@ -217,8 +218,9 @@ extension Delivery {
     /// policy limits the lifetime, also reports to the timetable that the activity was alive, because Redis may have
     /// lost this.
     ///
-    /// Redis does not learn the version of two kinds of starts: of a start that is too old, because Redis should call
-    /// its updates `expired`; and of a restart after a lifetime, because any end of the producer supersedes it.
+    /// The version keeps the end of an earlier life, if it is read again too, from ending this life. Redis does not
+    /// learn the version of two kinds of starts: of a start that is too old, because Redis should call its updates
+    /// `expired`; and of a restart after a lifetime, because any end that the producer sent ends that life too (R13).
     mutating func settleRereadStart(
         _ record: RecordIndex,
         _ command: Command,
@@ -270,9 +272,9 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if hasEnded || hasProducerStartOrEnd(activity) {
-                // The command ends here in two cases. Redis did not permit it, for example because the life has ended,
-                // or refused the call. Or a start or an end of the producer waits or is under way, and may change the
-                // life. If the timetable still has the life, the keeper makes another command.
+                // The command ends here in two cases. Redis did not permit the command (for example, the life has
+                // ended) or refused the call. Or the producer's own start or end waits or is under way, and may change
+                // the life. If the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
@@ -286,7 +288,7 @@ extension Delivery {
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 
-    /// Whether a start or an end of the producer is the activity's current command or waits.
+    /// Whether the activity's current command, or a waiting one, is a start or an end that the producer sent.
     private func hasProducerStartOrEnd(_ activity: ActivityIndex) -> Bool {
         func isStartOrEnd(_ record: RecordIndex) -> Bool {
             let slot = records.address(of: record)
@@ -303,10 +305,13 @@ extension Delivery {
     }
 
     /// Merges a command with the last waiting one, `tail`. At least one of them is the end of a lifetime. This end has
-    /// no state, so it replaces no state. An update that is not newer than the end is sent before the end, even if the
-    /// update is read later. An update that is newer gets the outcome `ended`, unless it was waiting before the end.
-    /// Any start, and any end of the producer, replaces the end of a lifetime.
-    /// - Returns: false if a waiting command superseded the record and its slot is freed.
+    /// no state, so it replaces no state, and it is always the last in the list.
+    /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
+    /// - An update that is not newer than the end is put before the end, even if the lane reads the update later.
+    /// - A newer update stays before the end if it waited already. If it is read after the end, its outcome is `ended`.
+    /// - Of two ends of lifetimes, the older one stays.
+    ///
+    /// - Returns: false if a waiting command superseded the record, and the record's slot is freed.
     mutating func mergeInvolvingLifetimeEnd(
         _ record: RecordIndex,
         with tail: RecordIndex,

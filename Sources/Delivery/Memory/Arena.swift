@@ -26,8 +26,9 @@ struct Arena: ~Copyable {
     private static var classCount: Int { 12 }
     private static var smallestShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
-    /// This class and the next one name no size, so `free` adds their blocks to no list.
+    /// The class of a block above the largest size. `free` deallocates such a block.
     private static var outsizedClass: UInt8 { 255 }
+    /// The class of `Block.none`. `free` ignores it.
     private static var absentClass: UInt8 { 254 }
 
     /// A stack of the free blocks of one size. It has room for every block of this size.
@@ -102,7 +103,8 @@ struct Arena: ~Copyable {
         allocation.deallocate()
     }
 
-    /// More bytes than the size needs, so that the block behind the header is aligned to 16 bytes too.
+    /// The header of a block above the largest size. It stores the block's size in 8 bytes, and has 16 bytes so that
+    /// the block behind it is aligned to 16 bytes too.
     private static var outsizedHeaderBytes: Int { 16 }
 
     /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.

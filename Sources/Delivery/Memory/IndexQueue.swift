@@ -1,7 +1,6 @@
 /// A first-in first-out ring of trivial values. It doubles when it is full, and never shrinks. (R3)
 ///
-/// The ring traps if it would have more than `limit` elements. Its owner must not add so many, so this can
-/// only be a fault in the core.
+/// The ring traps on an element beyond `limit`. Its owner never adds so many elements, unless the core has a fault.
 package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int

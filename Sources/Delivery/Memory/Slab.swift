@@ -142,6 +142,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         capacity = newCapacity
     }
 
-    /// Neither an index nor `SlabIndex.null`, which ends the list of free elements.
+    /// The header of an element in use. No free element has this header: a free element's header is the index of the
+    /// next free element, or `SlabIndex.null` at the end of the list.
     private static var inUseHeader: UInt32 { .max - 1 }
 }

@@ -15,9 +15,9 @@ extension Delivery {
         }
     }
 
-    /// Notes which records of a newly assigned partition had been settled before. They are read again because
-    /// Redis lost what they wrote. The lane processes them, but they ring no alert, start no activity, and write no
-    /// result that says nothing new. (R25)
+    /// Notes which records of a newly assigned partition had been settled before. They are read again because Redis
+    /// lost what they wrote. The lane processes them, but they ring no alert and start no activity. They write a second
+    /// result only if it says something new (`Outcome.needsNoResultIfReread`). (R25)
     ///
     /// - Parameters:
     ///   - settledEndOffset: all records below this offset had been settled.
@@ -135,12 +135,11 @@ extension Delivery {
         return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Releases a partition, even if records are unsettled. Records that are under way continue as after
-    /// `beginRevoking`, but no longer change the partition's settled offsets.
+    /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
+    /// until they need another attempt. They no longer change the partition's settled offsets.
     ///
-    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, when such
-    /// a record was read again, it was merged with its own old copy and ended as `duplicate` (simulation
-    /// `plain`, seed 165).
+    /// Waiting records are dropped, even if the partition is lost without a revocation. If a waiting record stayed and
+    /// were read again, it would be merged with its own old copy and end as `duplicate` (simulation `plain`, seed 165).
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)
@@ -158,8 +157,9 @@ extension Delivery {
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// The metadata of the commit: which records from `committableOffset` on are settled, as far as the metadata may
-    /// name them and has room. Empty if it names none.
+    /// The metadata of the commit: which records from `committableOffset` on are settled. Not named are records that
+    /// the next owner must read again (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room
+    /// for all. Empty if no record is named.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

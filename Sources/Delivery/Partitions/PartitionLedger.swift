@@ -16,7 +16,8 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. While a
-    /// received record is unsettled, a record this far above the committable offset waits.
+    /// received record is unsettled, the lane takes no record that is this many offsets or more above the committable
+    /// offset (`hasRoom(for:)`).
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls once the lane has received a record.
@@ -30,9 +31,9 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name, because `settle` was called with
-    /// `isNamedInMetadata: false`; nil until there is one. In a backlog of commands with tokens, these are nearly all
-    /// settled offsets.
+    /// Settled offsets that the commit's metadata must not name, as the caller of `settle` said; nil until there is
+    /// one. If the commands of a backlog bring tokens, nearly all settled offsets are among them, because replaced
+    /// commands pass their tokens to newer ones.
     private var leftOutBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
@@ -49,8 +50,8 @@ package struct PartitionLedger: ~Copyable {
         leftOutBits?.deallocate()
     }
 
-    /// The number of offsets from the first unsettled one to the last received one; not above 0 before the first
-    /// record.
+    /// The number of offsets from the first unsettled one to the last received one. Before the first record it is 0, or
+    /// negative if settled offsets were restored.
     package var spanOffsets: Int64 { nextOffset - committableOffset }
 
     /// Whether the window of bits has room for `offset` now.

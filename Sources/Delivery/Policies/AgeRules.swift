@@ -33,8 +33,8 @@ package enum AgeRules {
         nowSeconds - timestamp > alertSeconds
     }
 
-    /// How long a push-to-start token counts as useful after its registration: 90 days. Redis forgets a device after
-    /// the same time without an event (`StoreLimits.deviceExpiryMilliseconds`).
+    /// When a push-to-start token counts as expired: 90 days after its registration. Redis forgets a device after the
+    /// same time without an event (`StoreLimits.deviceExpiryMilliseconds`).
     private static let pushToStartAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The policies as the core uses them. An index names a policy, and ``Values`` holds its numbers, because a value
-/// without references is cheap to copy.
+/// The policies as the core uses them. Records name a policy by its index in this table. The numbers of a policy are in
+/// ``Values``, which has no references, so that the core can copy it cheaply.
 package struct PolicyTable: Sendable {
     package struct Values: BitwiseCopyable {
         package var pace: Policy.Pace

@@ -51,8 +51,9 @@ final class PoolTable {
         }
     }
 
-    /// The three kinds of each app, even if the app has no such pool (`PoolState.isConfigured`). So the index of a pool
-    /// follows from its key (`PoolKey.tableIndex`), and nothing is searched.
+    /// The keys of all pools: each app has a key of each `PoolKey.Kind`, even if it has no such pool
+    /// (`PoolState.isConfigured`). So the index of a pool follows from its key (`PoolKey.tableIndex`), and nothing is
+    /// searched.
     let poolKeys: [PoolKey]
     /// Not an array, because an array cannot store values that are not copyable.
     private let poolStates: UnsafeMutablePointer<PoolState>
@@ -61,7 +62,7 @@ final class PoolTable {
     /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
     /// of all pools.
     private(set) var queuedCount = 0
-    /// Whether the block of a pool has ended since the last `takePoolRecovery`.
+    /// Whether a pool has stopped being blocked (`isBlocked`) since the last `takePoolRecovery`.
     private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -100,9 +101,9 @@ final class PoolTable {
 
     func hasPool(_ pool: PoolIdentifier) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
 
-    /// Returns the pool from which an activity takes its credit. For an unknown environment this is the production
-    /// pool, or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
-    /// pools, it is the kind `unknownEnvironment`.
+    /// Returns the key of the pool from which an activity takes its credit. For an unknown environment this is the
+    /// production pool, or the sandbox pool if the app has no other. While the production pool is blocked and the app
+    /// has both pools, the key has the kind `unknownEnvironment`, which has credits of its own.
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
@@ -201,8 +202,8 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Whether the block of a pool has ended since the last call of this function. The Kafka thread then reads
-    /// the deferred commands at once, although they are not due.
+    /// Whether a pool has stopped being blocked (`isBlocked`) since the last call of this function. The Kafka thread
+    /// then reads the deferred commands at once, although they are not due.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }
         return hasPoolRecovered
@@ -231,9 +232,9 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Ends the block of a pool for which nothing waits any longer, if responses came during this span of measurement or
-    /// the one before. A review may have finished the last waiting pushes, and no further review runs while nothing waits
-    /// for any pool.
+    /// Unblocks a pool for which nothing waits any longer, if responses came during this span of measurement or the one
+    /// before. The check by `reviewPoolQueues` may have finished the last waiting pushes. That check does nothing while
+    /// nothing waits for any pool, so without this call the pool would stay blocked.
     func unblockIfIdle(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse()

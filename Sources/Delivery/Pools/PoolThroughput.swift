@@ -15,7 +15,8 @@ struct PoolThroughput: BitwiseCopyable {
     /// The number of responses in the span before this one.
     private var formerResponseCount: Int64 = 0
 
-    /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
+    /// Begins to measure when a push or an activity begins to wait for the pool, unless a span of measurement has
+    /// begun.
     mutating func beginMeasurementIfNeeded(now: Moment) {
         guard measurementBeginMilliseconds == .max else { return }
         beginMeasurement(now: now)
@@ -50,8 +51,9 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
     }
 
-    /// Ends the block and the span if responses came during this span or the one before. Called when no push waits. The
-    /// span may have begun only just before the last push left, because each review ends a span that is long enough.
+    /// Unblocks the pool and ends the measurement if responses came during this span or the one before. Called when no
+    /// push waits. This span alone may be too short for a response: `evaluateThroughput` may have begun it just before
+    /// the last push left.
     mutating func unblockIfAnyResponse() {
         guard responseCount > 0 || formerResponseCount > 0 else { return }
         isBlocked = false

@@ -41,8 +41,10 @@ extension Delivery {
     }
 
     /// Whether the activity's newer state replaces this push at once. The push waits for a stream. A start is always
-    /// replaced. Any other push is replaced in two cases: the activity's next command may begin, so the newer state may
-    /// be sent at once; or the lane has read ahead after an outage of APNs since the push was admitted.
+    /// replaced. Any other push is replaced in two cases:
+    /// - The activity's next command may begin, so the newer state may be sent at once.
+    /// - The push was admitted before the lane read ahead after an outage of APNs. Its state may then be much older
+    ///   than the newer one. (R21)
     func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isBeginDelayed(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
@@ -117,7 +119,8 @@ extension Delivery {
         }
     }
 
-    /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
+    /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`, or has refused
+    /// it. After a refusal, the activity's spacing does not become longer.
     mutating func retryAfterLimit(_ record: RecordIndex, now: Moment) {
         // This retry needs no permission here, because `takeNextPush` checks the pool's retry budget before it sends
         // the push again.

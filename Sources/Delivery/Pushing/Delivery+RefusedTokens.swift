@@ -20,8 +20,9 @@ extension Delivery {
         activities[activity].resetServiceFaultCount()
         produce(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // The activity may show the end of its lifetime already, if an earlier attempt ended it. The settlement
-            // tells Redis so: after a crash the end is read again, and the next owner needs to know it.
+            // An earlier attempt of this end may have ended the activity, although its response was lost. If so, settle
+            // the end in Redis as shown. After a crash, the next owner reads the end again. Redis then replies that the
+            // end was shown (`wasNotShown` is false), so the life leaves the timetable.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)

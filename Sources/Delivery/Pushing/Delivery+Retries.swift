@@ -5,13 +5,13 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
 /// minutes.
 extension Delivery {
-    /// If an activity has at most this many faults in a row, a push with the result `retryNow` is retried after a short
-    /// back-off, even if its command is overdue: APNs did not process it, or asks only for another connection or
-    /// provider token. The pool must permit the retry.
+    /// Up to this number of an activity's faults in a row, a push with the result `retryNow` is retried after a short
+    /// back-off, if the pool permits the retry. The command is not deferred, even if it is overdue: APNs did not
+    /// process the push, or asks only for another connection or provider token.
     private static var immediateRetryFaultsMax: UInt8 { 2 }
 
-    /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces the
-    /// push, or if the push is left to the partition's next owner.
+    /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
+    /// the push, or if the push is left to the partition's next owner.
     ///
     /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
     mutating func retry(

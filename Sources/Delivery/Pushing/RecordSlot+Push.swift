@@ -21,9 +21,10 @@ extension RecordSlot {
         push.expirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns the command's own expiration. Without one, the policy allows a number of seconds after `seconds`. An
-    /// update with a stale date later than `seconds` expires at that date instead, but at most
-    /// ``AgeRules/updateAgeSecondsMax`` after `seconds`.
+    /// Returns when a push expires, UNIX seconds: at the command's own expiration. If there is none, an update with a
+    /// stale date later than `seconds` expires at that date, but at most ``AgeRules/updateAgeSecondsMax`` after
+    /// `seconds`. Any other push expires when its policy's time for the event has passed since `seconds`.
+    /// - Parameter seconds: the UNIX time of the command's receipt, or of the sending.
     private func expirationSeconds(by policy: PolicyTable.Values, from seconds: Int64) -> Int64 {
         switch event {
         case _ where ownExpirationSeconds >= 0: ownExpirationSeconds

@@ -26,15 +26,17 @@ struct OutageWatch: BitwiseCopyable {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// Notes a response that shows that the service works, and ends the wait or begins it again. The caller does
-    /// not call this for a response about a fault of the service.
+    /// Notes a response that shows that the service, Redis or a pool of APNs, works. If other calls or pushes still
+    /// wait, their time without a response counts from now. The caller does not call this for a response about a fault
+    /// of the service.
     /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }
 
-    /// Holds calls or pushes back until the lane has read ahead, if the service is unavailable. If the service stays
-    /// silent for `outageAfterMilliseconds` after that, the lane reads ahead once more.
+    /// Holds calls or pushes back if their service, Redis or a pool of APNs, is unavailable. They are held back until
+    /// the lane has read ahead. If the service then gives no response for `outageAfterMilliseconds`, they are held back
+    /// once more.
     /// - Returns: whether calls or pushes are held back.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Bool {

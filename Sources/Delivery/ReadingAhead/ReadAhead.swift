@@ -6,17 +6,18 @@
 /// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
 struct ReadAhead {
     enum Phase {
-        /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more
-        /// than `readAheadLagRecords`, the limit.
+        /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more than
+        /// `readAheadLagRecords`.
         case off
-        /// No activity begins. Newer states replace those that wait. Next: `off` when the lane has caught up, or was
-        /// behind by less than half of the limit for `smallLagMilliseconds`; `emptying` when the lane is more than
-        /// three quarters full or has read ahead for `readAheadMillisecondsMax`. With each of these changes, the
-        /// waiting activities begin.
+        /// No activity begins. Newer states replace those that wait. Each of the next phases lets the waiting
+        /// activities begin. Next:
+        /// - `off` when the lane has caught up, or when it was behind by less than half of `readAheadLagRecords` for as
+        ///   long as `smallLagMilliseconds`.
+        /// - `emptying` when the lane is more than three quarters full, or has read ahead for
+        ///   `readAheadMillisecondsMax`.
         case reading
-        /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room
-        /// again and the lane is still behind by more than the limit; `off` when the lane is not so far
-        /// behind.
+        /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room again and the
+        /// lane is still behind by more than `readAheadLagRecords`; `off` when the lane is not so far behind.
         case emptying
     }
 
@@ -130,9 +131,10 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Whether reading ahead after an outage, which began at `milliseconds`, is done. There are four reasons: the lane
-    /// has caught up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more
-    /// than three quarters full; or it has read ahead for `readAheadMillisecondsMax`.
+    /// Whether a lane that reads ahead after an outage has read far enough. There are four reasons: the lane has caught
+    /// up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more than three
+    /// quarters full; or it has read ahead for `readAheadMillisecondsMax`.
+    /// - Parameter milliseconds: when this reading ahead began, a monotonic time.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds
@@ -160,7 +162,8 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends reading ahead. If no activity waits any more, `beginActivities` has no effect.
+    /// Ends the phase `reading` or `emptying`. After `reading`, the result lets the waiting activities begin. After
+    /// `emptying`, none waits, and the result has no effect.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

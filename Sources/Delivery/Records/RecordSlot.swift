@@ -20,7 +20,7 @@ public struct RecordSlot: BitwiseCopyable {
     var kind: RecordKind
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
-    /// The event of a command. An invalid record may keep the first value.
+    /// The event of a command. In any other record, the value has no meaning.
     var event: Event = .update
     /// Whether the record had been settled before and is read again because Redis lost data. Then its alert must not
     /// ring again, and it must not start an activity again. (R25)
@@ -29,13 +29,14 @@ public struct RecordSlot: BitwiseCopyable {
     /// is the command's own priority or the default. It may change when the command takes over or loses an alert.
     var priority: UInt8 = 0
     /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command. If
-    /// the producer names no priority, it is 5 for an update, because only priority 10 uses the activity's budget.
+    /// the producer names no priority, it is 5 for an update. Such a push does not use the activity's budget, which
+    /// then stays for alerts and ends.
     var priorityWithoutAlert: UInt8 = 0
     /// The policy of a command.
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
-    /// The index of the record's app in the configuration; `.max`: not known, or the record names no configured app. The
-    /// metrics count a record at this index or after the last app, whichever comes first.
+    /// The index of the record's app in the configuration; `.max`: not known, or the record names no configured app.
+    /// The metrics count a record with `.max` at the index after the last app.
     var appIndex: UInt16 = .max
     var ending = RecordEnding()
     /// The activity to which the command was given; `.null`: it was given to none.
@@ -43,10 +44,11 @@ public struct RecordSlot: BitwiseCopyable {
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
     let place: RecordPlace
-    /// The version of a command. A registration that follows a command keeps the command's version.
+    /// The version of a command. If the record registers its token again after the command has ended, it keeps this
+    /// version (`registerToken`).
     var version = Version(timestamp: 0, sequence: 0)
-    /// The command's own expiration, UNIX seconds; -1: it has none, as in `Command`. A start always has one, because its
-    /// policy limits its age.
+    /// The expiration that the command names, UNIX seconds; -1: it names none, as in `Command`. For a start, the
+    /// policy's `startSeconds` limit the expiration, so it is never -1.
     var ownExpirationSeconds: Int64 = -1
     var token = RecordToken()
     /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed when the
@@ -66,8 +68,8 @@ public struct RecordSlot: BitwiseCopyable {
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStart()
     var registration = RecordRegistration()
-    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none, as in `Command`. It is only compared with a later
-    /// time: `expirationSeconds` needs it for an update that brings no expiration.
+    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none, as in `Command`. `expirationSeconds` uses a date
+    /// in the future for an update that brings no expiration. -1 is in the past, so it needs no other test.
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body; nil until the body is complete, because a carried alert may still be written
     /// into it.

@@ -37,8 +37,8 @@ enum RecordStage: UInt8 {
     /// invalid record, and for a record that is read again and needs no action.
     case received
     /// In its activity's waiting list. Next: `current` when its turn comes. When another command replaces it: `riding`
-    /// if that command carries its alert, otherwise `finished`. `finished` also when it expires, or when another record
-    /// of the same command stays instead.
+    /// if that command carries its alert, otherwise `finished`. Also `finished` when it expires, or as a duplicate: if
+    /// two records bring the same command, only one of them stays in the list.
     case waiting
     /// Its activity's current command; `ActivityPhase` says what it waits for. Next: `waiting` when it must
     /// wait for its turn again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when
@@ -69,9 +69,10 @@ enum RecordStage: UInt8 {
     /// Its partition is revoked and the next owner reads it again. The slot is not free yet, because a store call
     /// names it: the refund of the start's draw on its device's budget. Next: `dropped` when that call is acknowledged.
     case refunding
-    /// The record is being produced to the deferred topic. If it is a start with a draw, the draw is also being refunded.
-    /// Next: `settled` when all of this is acknowledged. If Kafka did not accept the record and the command can be sent
-    /// after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
+    /// The record is being produced to the deferred topic. If it is a start with a draw, the draw is also being
+    /// refunded. Next: `settled` when all of this is acknowledged. If Kafka did not accept the record and the command
+    /// can be sent after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in
+    /// `received`.
     case deferring
     /// The core of audiences decides about it. Next: `finished` when that core returns it with an outcome, or has
     /// fanned it out; `dropped` when its partition is revoked while it still waits, in this core or in the core of

@@ -28,8 +28,9 @@ package struct OutgoingRecordQueue<Item: BitwiseCopyable>: ~Copyable {
         outgoingRecords.append(outgoingRecord)
     }
 
-    /// Ends the pause after a failure if it is over. The core does this whenever time passes: while the producer has no
-    /// room, no record is removed, and a pause that stayed due would wake the lane in every turn.
+    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise a pause that
+    /// is over would stay in `dueMilliseconds` and wake the lane in every turn, until the producer has room for the
+    /// next record.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }

@@ -31,12 +31,11 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that it gets no result of its own. Redis must not
-    /// have replied about its admission, and its result must say only `superseded`. These are not counted:
-    /// - a start, a held command and a command with a reason
-    /// - a command that is read again, because its result was written before
-    /// - a command that did not pass its token to the newer command, because its own record must register the
-    ///   token
+    /// Whether the command that replaces this one may count it, so that it gets no result of its own. Only a command
+    /// about whose admission Redis has not replied is counted. These are not counted:
+    /// - a start, a held command, and a command whose result has a reason
+    /// - a command that is read again, because it had its result before
+    /// - a command that still has its own token, because its record must register this token
     @inline(__always)
     var mayEndWithoutResult: Bool {
         times.admittedAtMilliseconds == nil && source.topic == .commands && event != .start && texts.reason.count == 0

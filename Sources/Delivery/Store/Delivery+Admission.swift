@@ -104,13 +104,14 @@ extension Delivery {
             records[record].lifetime.wasNotShown = reply.wasNotShown
             finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
-            // A start that backed off had been admitted. Since then, the activity has ended, or it lives without this
-            // start. The start is settled, so that Redis calls other records of the start duplicates.
+            // A start that was attempted had been admitted before. Since then the activity has ended, or its token
+            // shows that it is alive without another attempt. Settle the start, so that other records of the start end
+            // as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
-            // Redis admitted another record of this start, and the start was never settled. This record settles it,
-            // so that Redis calls the other records duplicates.
+            // Redis admitted another record of this start, and the start was never settled. Settle it with this record,
+            // so that other records of the start end as `duplicate`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered,
@@ -186,13 +187,14 @@ extension Delivery {
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
+    /// Asks Redis to hold the current command until a token registers.
+    ///
+    /// A known gap: if the reply is lost, the command is in two records, this one and the registration that releases
+    /// the command. Both may be sent, with the same timestamp. Redis admits the second one too, because the first one's
+    /// worker may have died before it sent anything (simulation `longLives`, seed 2122).
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
         // Write the timestamp of the command's own version into the body again. An earlier admission may have raised
         // the timestamp.
-        //
-        // If the reply to `hold` is lost, two records can bring the command: its own record, and the registration
-        // that releases it. Then both records may be sent, with the same timestamp. Redis cannot distinguish this from
-        // a worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         writeDefaultIdentifierIfMissing(of: record)
         activities.enter(.holding, activity)
@@ -209,7 +211,7 @@ extension Delivery {
         // seed 5163).
         case .duplicate: finishCurrentCommand(record, .duplicate, now: now)
         case .retry:
-            // A token registered between the admission and the hold, so the command can be sent after all.
+            // Between the admission and the hold, Redis registered a token. So the command can be sent after all.
             let isStart = records[record].isStart
             activities.enter(isStart ? .takingStartToken : .admitting, activity)
             queueStoreCall(isStart ? .takeStartToken : .admit, record)

@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Registers tokens, and continues the commands that were held for a token.
 ///
-/// A command may also bring a token. Its admission registers this token whatever the outcome is, but Redis returns a
-/// held command only to a registration. So if a command that brought a token ends unsent, or is a start, its record
-/// usually registers the token again before it is settled (`planTokenRegistration`).
+/// A command may also bring a token. Its admission registers this token whatever the outcome is. But Redis returns a
+/// command that it holds for the token only in the reply to a registration. So after outcomes that may leave such a
+/// command in Redis, the record registers the token once more before it settles (`planTokenRegistration`).
 ///
 /// Redis may hold several starts for a device's token, one for each activity. Each registration returns the
 /// oldest of them. When Redis no longer holds that start, the same record registers the token again, until no
@@ -30,7 +30,8 @@ extension Delivery {
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.ending.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.ending.followUps.insert(.registerToken)
-        // The record has no usable token: the token is dead or missing, or the record is faulty.
+        // There is no usable token: it is missing (`held`) or dead (`unregistered`), or the record is wrong
+        // (`invalid`).
         case .held, .invalid, .unregistered: return
         }
     }
@@ -82,7 +83,8 @@ extension Delivery {
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // The record is a command now. If it must register a token itself, it repeats the registration without these.
+            // From now on, the record is the held command. Clear what belongs only to the registration. If the record
+            // registers its token again later, `registerToken` sets these fields again.
             records[record].registration.audiences = BlockRange()
             records[record].registration.followsHeldStart = false
             // The token is registered in Redis, and the reply to the admission names it. So the command
@@ -100,8 +102,9 @@ extension Delivery {
     /// Continues a command with an alert after Redis has registered its token, or has refused the call. Redis has a
     /// newer command of the activity that is not settled.
     ///
-    /// If Redis holds the newer command, this command is finished. Its record then registers the token again, gets the
-    /// held command, and gives the alert to it. Otherwise the alert waits until this lane reads the newer command.
+    /// If Redis holds the newer command, this command ends as `superseded`. Then its record registers the token again,
+    /// continues as the held command, and copies the alert into that command's body (`copyAlert`). Otherwise the alert
+    /// waits until this lane reads the newer command.
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registeringToken)
         if isNewerCommandHeld {
@@ -129,8 +132,9 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration: of the
-    /// token that its command brought, or of the token that released a held command.
+    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration. Its
+    /// token is the one that the command brought. If the command was a held one, its token is the one that released the
+    /// command.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -158,8 +162,8 @@ extension RecordSlot {
         token.isOwn = false
     }
 
-    /// Takes over the body of a superseded command. If the body has an alert, the alert was not sent and may still be
-    /// carried.
+    /// Keeps the body of a superseded command in this slot. If the body has an alert, the alert was not sent, and
+    /// `copyAlert` may write it into a held command.
     /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.ending.outcome == .superseded else { return false }

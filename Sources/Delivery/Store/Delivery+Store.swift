@@ -11,7 +11,8 @@ extension Delivery {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// Fails the next call for good. The call exceeds Redis' limits, so a repetition would fail too.
+    /// Called when the shell cannot make the next call, because the call exceeds Redis' limits. The call is not made
+    /// again, because it would exceed the limits again.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
@@ -104,8 +105,9 @@ extension Delivery {
         }
     }
 
-    /// Removes the next call if it asks for a token or an admission, and a newer command already waits that replaces
-    /// the call's command. Then replaces the command. So after an outage Redis is asked only about the newest commands.
+    /// Checks whether a newer waiting command replaces the command of the next call, if that call asks for a token or
+    /// an admission. If so, removes the call and replaces the command. So after an outage Redis is asked only about the
+    /// newest commands.
     /// - Returns: false if the call must be made.
     mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }

@@ -95,8 +95,8 @@ extension Delivery {
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleStart:
-            // A start that Redis never admitted has no settlement. If Redis holds the start, it must be settled too,
-            // because Redis keeps a held start until then.
+            // A held start that was not admitted has no settlement. Settle it anyway, because Redis keeps a held start
+            // until it is settled.
             let settlement = slot.pointee.ending.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retireToken:

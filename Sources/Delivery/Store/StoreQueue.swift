@@ -4,7 +4,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// How long the first call that is set aside waits. Calls that are set aside after it wait at most as long.
+    /// How long a call that is set aside waits before it is made again. If other calls were set aside before it, it
+    /// waits only until the first of them is made again.
     static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
@@ -14,7 +15,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     private var setAsideTickets: IndexQueue<Ticket>
     private var setAsideUntilMilliseconds: Int64 = .max
 
-    /// - Parameter limit: the maximum number of calls, including those that are set aside. More calls trap.
+    /// - Parameter limit: the maximum number of calls in the queue, including those that `setAside` postponed. More
+    ///   calls trap.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         setAsideTickets = IndexQueue(limit: limit)
@@ -28,9 +30,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return earliestMilliseconds == .max ? nil : earliestMilliseconds
     }
 
-    /// Ends the pauses that are over. The core does this whenever time passes: while no server is ready, the shell does
-    /// not ask for the next call, and a pause that stayed due would wake the lane in every turn. Inlined, because
-    /// ``next(now:)`` calls it for each call of the store.
+    /// Ends the pauses that are over. The core calls this whenever time passes. Otherwise a pause that is over would
+    /// stay in `dueMilliseconds` and wake the lane in every turn, because the shell asks for no call while no server is
+    /// ready. Inlined, because ``next(now:)`` calls it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
@@ -46,7 +48,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return blockedUntilMilliseconds == .min ? tickets.first : nil
     }
 
-    /// Sets a call aside, to be repeated after a pause while other calls are made. (R23)
+    /// Sets a call aside: postpones it by `setAsidePauseMilliseconds` or less, while the queue's other calls are made.
+    /// (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if setAsideTickets.isEmpty {
             setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.setAsidePauseMilliseconds

@@ -63,8 +63,9 @@ extension Delivery {
     }
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it. Also false if
-    /// the current command got its alert from Redis: the record that brought that newer alert may be read again
-    /// (simulation `repeats`, seeds 21365 and 30787).
+    /// no record in this lane brought that newer alert (`hasAlertFromRedisOnly`). If the current command is then
+    /// dropped, the lane has lost the newer alert, and `alert` may still be needed (simulation `repeats`, seeds 21365
+    /// and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: RecordIndex) -> Bool {
         let current = activities[records[source].activity].currentCommand
         // While the current command is being replaced, its slot may already be free.
@@ -74,16 +75,18 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Lets a waiting end carry an alert of the life that it ends. The alert is the one of the first rider whose
-    /// carrier waits behind the end. If this alert is older than the end, the rider gets the end as its new carrier.
+    /// Lets a waiting end carry an alert of the life that it ends. Until now, a newer command behind the end may carry
+    /// this alert. Only the first command there that has a rider is examined. If its rider is older than the end, the
+    /// end becomes the carrier of the rider.
     mutating func moveOlderAlert(to end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.successor(of: end, in: records)
         while let candidate = waiting {
             let source = records.alertSource(of: candidate)
             guard source == candidate else {
-                // Leave the alert where it is in two cases. The candidate's body may be complete, so that the alert is
-                // already in it. Or the candidate may be a second record of this end (simulation `repeats`, seed 138).
+                // Leave the alert with `candidate` in two cases. If the candidate has a digest, its body is complete
+                // and already has the alert. If the candidate is not newer than the end, it may be a second record of
+                // the same end (simulation `repeats`, seed 138).
                 guard records[candidate].digest == nil, records.isNewer(candidate, than: end),
                     mayCarryAlert(source, on: end, now: now)
                 else { return }
@@ -95,9 +98,9 @@ extension Delivery {
         }
     }
 
-    /// Called when APNs has accepted the current command. If the command has an alert, removes the same alert, and
-    /// older ones, from the first waiting states, so that the phone does not ring twice, or for the alerts in the wrong
-    /// order.
+    /// Called when APNs has accepted the current command. If the command has an alert, removes this alert, and older
+    /// ones, from the first waiting states. Otherwise the phone would ring twice for one alert, or would ring for an
+    /// older alert after a newer one.
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
     /// sent without the alert that it carries.
@@ -108,8 +111,9 @@ extension Delivery {
                 records.mayReplace(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // The waiting state is newer than the current command, so it is sent, but without the carried alert.
-                // If the state's body is complete, the alert is already in the body and stays there.
+                // The waiting state is newer than the current command, so it is sent. Its rider ends here, and the
+                // state does not get the rider's alert. But if the state's body is complete, it already has the alert.
+                // Then the next admission removes the alert (`removeAcceptedAlert`).
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }

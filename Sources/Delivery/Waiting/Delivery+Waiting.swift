@@ -7,8 +7,8 @@ import LiveActivity
 /// lifetime, which is always last, and a start after a lifetime have rules of their own (`mergeInvolvingLifetimeEnd`,
 /// `replaceRestarts`).
 ///
-/// No command of the producer ends because an older end of the producer waits: only Redis knows whether a start has
-/// begun a new life since. (R13) So merging only saves calls. Redis decides the order at the admission.
+/// A waiting end that the producer sent does not finish newer commands: only Redis knows whether a start has begun a
+/// new life since that end. (R13) So merging only saves calls. Redis decides the order at the admission.
 extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
     /// and finished at once, or become the rider of a waiting command.
@@ -92,8 +92,8 @@ extension Delivery {
         finish(waiting, asDuplicateOf: record)
     }
 
-    /// Merges a command that is older than the last waiting one. `next` is the first waiting command that must not be
-    /// sent before it (`firstWaiting`).
+    /// Merges a command that is older than the last waiting one. `next` is the first waiting command that does not come
+    /// before it (`firstWaiting`).
     ///
     /// - An update is superseded by `next`.
     /// - A start is put before an update, because without the start there is nothing to update. A start comes late, for
@@ -130,8 +130,8 @@ extension Delivery {
         return true
     }
 
-    /// Removes the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`), because the producer
-    /// ends the activity. The producer's end wins, whatever the versions are. (R35)
+    /// Removes the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`), because the
+    /// producer ends the activity. The producer's end wins, whatever the versions are. (R35)
     private mutating func replaceRestarts(by end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         var waiting = activities[activity].waitingList.head
         while let candidate = waiting {
@@ -143,9 +143,9 @@ extension Delivery {
         }
     }
 
-    /// Returns the first waiting command that must not be sent before `record`; nil: there is none. Such a command has
-    /// a version that is not lower, or it is the end of a lifetime, which is always last. There is one exception: if
-    /// `record` is an end, it is sent after a start or update of the same version.
+    /// Returns the first waiting command that does not come before `record` in the list; nil: all come before it, or
+    /// none waits. A command comes before `record` if its version is lower. If `record` is an end, a start or an update
+    /// of the same version comes before it too. The end of a lifetime comes before no command.
     private func firstWaiting(notOlderThan record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
@@ -225,9 +225,10 @@ extension Delivery {
         records[record].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Called when another record that waits brought the same command. If a registration released the command for this
-    /// record, the next owner must read this record too. From an earlier registration alone, which Redis could call
-    /// stale, the next owner might not get the held command (simulation `longLives`, seed 108).
+    /// Called when this record ends, because another waiting record brought the same command. If a registration
+    /// released the command for this record, the commit's metadata must not name this record, so that the next owner
+    /// reads the registration again. The other registration alone might not be enough: Redis could call it stale and
+    /// return no held command (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: RecordIndex) {
         if records[record].source.topic == .registrations { records[record].ending.isLeftOutOfMetadata = true }
     }

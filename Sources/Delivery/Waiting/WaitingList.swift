@@ -9,7 +9,8 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; both are `.null` if none waits. `merge` decides by `last` alone.
+    // The first and the last waiting record; both are `.null` if none waits. In most cases, `merge` compares a new
+    // command only with the last one.
     private(set) var first = RecordIndex.null
     private(set) var last = RecordIndex.null
 

@@ -58,12 +58,11 @@ package struct HTTPQuery: Sendable, Equatable {
             guard let name = PercentEncoding.decode(sides[0]),
                 let value = PercentEncoding.decode(sides.count == 2 ? sides[1] : "")
             else { return nil }
-            // If a name occurs more than once, its first value is kept.
             if values[name] == nil { values[name] = value }
         }
     }
 
     /// The value of the name; nil if the query does not have the name. A name without a value has the empty
-    /// text.
+    /// text. If a name occurs more than once, its first value counts.
     package subscript(name: String) -> String? { values[name] }
 }

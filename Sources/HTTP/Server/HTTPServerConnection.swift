@@ -1,6 +1,7 @@
 import Reactor
 
-/// A client's connection to a server.
+/// One accepted connection. It reads the client's requests one after the other, and sends the handler's response to
+/// each. The `HTTPServerLoop` owns it.
 final class HTTPServerConnection: StreamHandler {
     enum State {
         /// Waits for the head of a request, or for the missing part of a head. Next: `readingBody`, `awaitingResponse`,
@@ -250,9 +251,10 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later deadline in two
-    /// cases: since the last call, the client has taken bytes of the response that is being sent; or no bytes of an
-    /// open `HTTPResponseStream` wait for the client. Called every 200 ms.
+    /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
+    ///
+    /// In two cases, first sets a later deadline: since the last call, the client has taken bytes of the response that
+    /// is being sent; or no bytes of an open `HTTPResponseStream` wait for the client.
     func checkDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes

@@ -132,13 +132,13 @@ final class HTTPServerInbox: Sendable {
     }
 }
 
-/// What a server uses at one moment.
+/// How much of its limits (``HTTPServerLimits``) a server uses at one moment.
 package struct HTTPServerUsage: Sendable, Equatable {
     package var connectionCount = 0
     /// Requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client has
     /// disconnected or has got status 503.
     package var exchangeCount = 0
     package var streamCount = 0
-    /// The bytes of all bodies that are still arriving or whose `HTTPExchange` is not released.
+    /// The bytes of all bodies together. A body counts from its first byte until its `HTTPExchange` is released.
     package var bodyBytes = 0
 }

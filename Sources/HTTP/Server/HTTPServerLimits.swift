@@ -10,9 +10,9 @@ package struct HTTPServerLimits: Sendable {
     package var headBytesMax = HTTPHead.bytesMax
     /// The maximum number of bytes in one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
-    /// The maximum number of bytes in all bodies together that are still arriving or whose `HTTPExchange` is not
-    /// released. The request whose body makes the sum larger gets status 503. Without this limit, each connection could
-    /// bring a body of `bodyBytesMax`.
+    /// The maximum number of bytes in all bodies together. A body counts from its first byte until its `HTTPExchange`
+    /// is released. The request whose body makes the sum larger gets status 503. Without this limit, each connection
+    /// could bring a body of `bodyBytesMax`.
     package var totalBodyBytesMax = 0
     /// The maximum number of requests whose `HTTPExchange` is not released: they wait for the handler's response, even
     /// if the client has disconnected or has got status 503.

@@ -138,7 +138,8 @@ public struct MemberPage {
         }
     }
 
-    /// Keeps the valid entry of each member, and removes members whose valid entry says that they left.
+    /// Keeps one entry of each member: the one with the latest time or, of several with this time, the last. Removes
+    /// the members whose kept entry says that they left.
     ///
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references that remain. They are at the beginning of `references`.

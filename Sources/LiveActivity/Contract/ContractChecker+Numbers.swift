@@ -62,7 +62,8 @@ extension ContractChecker {
         }
     }
 
-    /// Reads a whole number of more than ``shortIntegerDigitsMax`` digits, or with a fraction or an exponent.
+    /// Reads a number of more than ``shortIntegerDigitsMax`` digits, or with a fraction or an exponent. Throws if the
+    /// number is not whole: `1.5` is not whole, `1.0` and `1e2` are.
     @inline(never)
     private func readLongInteger(
         _ kind: ShapeKind,

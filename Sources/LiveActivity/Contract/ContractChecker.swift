@@ -191,8 +191,8 @@ struct ContractChecker {
         return end
     }
 
-    /// Whether the key at `position` is this field's name, written without an escape. Returns false for some equal
-    /// keys, for example near the end of the record; ``fieldIndex(_:_:_:_:)`` finds their fields.
+    /// A quick test whether the key at `position` is this field's name. False also if the key is written with an escape
+    /// or is near the end of the record; ``fieldIndex(_:_:_:_:)`` then finds its field.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,

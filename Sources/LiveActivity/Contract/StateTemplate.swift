@@ -1,5 +1,5 @@
-/// The place of a field's value in a state, and the node that declares the field. Positions count from the
-/// state's first byte.
+/// The place of a field's value in a state, counted from the state's first byte. `node` is the index of the
+/// ``ShapeNode`` that declares the field.
 struct TemplateValue: BitwiseCopyable {
     var node: UInt32
     var start: UInt32
@@ -9,12 +9,12 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. Further values count
-    /// as bytes outside of the values, so they must be equal.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. If a state has more
+    /// values, the further ones must have the same bytes in both states.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
-    /// The app's contract, which has the nodes that ``values`` name; nil if no state is stored.
+    /// The app's contract, whose nodes (``ShapeNode``) declare the ``values``; nil if no state is stored.
     var contract: UnmanagedContract?
     var stateByteCount = 0
     /// The position of the state in the record that is being checked.
@@ -50,12 +50,12 @@ struct StateTemplate: BitwiseCopyable {
         valueCount = precedingCount &+ 1
     }
 
-    /// Reads another state, if it has this template: its bytes are the same, except that each of ``values`` may
-    /// be any value that fits its node.
+    /// Reads another state, if it has this template: its bytes are the same, except that each of ``values`` may be any
+    /// value that fits the field's declaration (`node`).
     ///
-    /// Before a value that differs, all bytes outside of ``values`` are equal. So in both states this value belongs
-    /// to the same field and has the same node. The stored state is valid JSON, and so is each new value. So the
-    /// other state is valid JSON too.
+    /// Before the first value that differs, all bytes are equal. So this value belongs to the same field in both
+    /// states. The new value is checked: it is valid JSON and fits the field. The same is true for each further value.
+    /// So the other state is valid JSON that fits the contract, as the stored state is.
     /// - Parameter start: the position of the other state, whose bytes have not been validated.
     /// - Returns: the position after the other state; nil if no state is stored, or if it is not certain that the other
     ///   state has this template.
@@ -114,11 +114,12 @@ struct StateTemplate: BitwiseCopyable {
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
-    /// A power of two, because `lastIndex` wraps with a mask. A state without a template is compared with all of them
-    /// before it is read as a whole, so more templates would make such states slower (Measurements.md).
+    /// How many templates are remembered. A state that matches none is compared with all of them and then read
+    /// completely, so more templates would make such states slower (Measurements.md). A power of two, because
+    /// `lastIndex` is limited by a bit mask.
     static let templatesMax = 4
 
-    /// Nil if no template is ever remembered: no app has a contract, or this value is ``disabled``.
+    /// Nil if no template is ever remembered: no app has a contract, or the decoding needs none (``disabled``).
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that matched or was stored last.
     private var lastIndex = 0
@@ -180,8 +181,8 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the state also has a template of this app. Asked if the state matched another app's template while it
-    /// was decoded. False if the state matched no template, and for a start.
+    /// Whether the state also matches a template of this app. Called if the state matched only another app's template
+    /// while it was decoded. False if the state matched no template then, and for a start.
     public func hasTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,

@@ -17,7 +17,8 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case unknown
     /// A checkpoint was recorded, or a settlement was processed.
     case settled
-    /// The range has another claim: another owner's, or an older one after a failover.
+    /// The checkpoint was not recorded, because the range has another claim: another worker's or, after a failover that
+    /// lost the newest claim, an earlier one. The caller claims the range again if it still has the range's partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
     case lost

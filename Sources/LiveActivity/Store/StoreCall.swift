@@ -30,9 +30,10 @@ public struct StoreCall<Bytes> {
         /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
         /// settle a start that is `unknown`.
         ///
-        /// The claim identifies the caller's record among all records of the start. A call with the same claim gets the
-        /// same `send` again, unless the activity has ended or lives already. So a call can be repeated if its reply
-        /// was lost. A claim must not be used again once its push may have been sent.
+        /// Several records may bring the same start. The claim identifies the caller's record among them. A call with
+        /// the same claim gets the same `send` again, so it can be repeated if its reply was lost. But if the activity
+        /// has ended or lives already, the reply is `superseded`. A claim must not be used again once its push may have
+        /// been sent.
         ///
         /// A record that is read again after its deferral has a new claim and names its previous claim. If the
         /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
@@ -56,8 +57,8 @@ public struct StoreCall<Bytes> {
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity
         /// leaves audiences, the reply names them (``StoreReply/departures``), and has no held command. If `audiences`
         /// is nil, the activity stays in its present audiences. It is nil if the token came with a command, or if the
-        /// same registration was made before. Such a repeated registration is `stale` if another token or the token's
-        /// end has been recorded since, with the same time.
+        /// same registration was made before. A registration that was made before is `stale` if, with the same time,
+        /// another token was registered or the activity was unregistered since.
         case register(
             TokenRegistration<Bytes>,
             allowsFrequentUpdates: Bool?,
@@ -107,14 +108,17 @@ public struct StoreCall<Bytes> {
         /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
         /// `retry` if the device has a token; or `full` if too many starts wait for this token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token. Reply: `registered`, with the next start that waits for a token, unless the
-        /// reply has departures; `stale`: the token was not stored; or `full`: the list of departures has no room. If the
-        /// token was not stored, but Redis has a newer one and a start waits, the reply is `registered`: the caller sends
-        /// the start to the newer token.
+        /// Registers a push-to-start token. Reply:
+        /// - `registered`, with the next start that waits for a token. If the reply has ``StoreReply/departures``, it
+        ///   has no start.
+        /// - `registered` also if the token was not stored, but Redis has a newer token and a start waits. The caller
+        ///   sends the start to the newer token.
+        /// - `stale` if the token was not stored in any other case.
+        /// - `full` if too many audiences do not know yet that the device has left them.
         ///
-        /// A device has one registration for each attributes type. The device stays in an audience while at
-        /// least one of these registrations names the audience. `isFromCommand`: the token came with a command. A token
-        /// that Redis has keeps its time, and a retired one is `stale`.
+        /// A device has one registration for each attributes type. The device stays in an audience while at least one
+        /// of these registrations names the audience. `isFromCommand`: the token came with a command. If so,
+        /// Redis keeps the time of a token that it has already, and the reply for a retired token is `stale`.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -131,8 +135,9 @@ public struct StoreCall<Bytes> {
         // Operations on an activity or a device.
 
         /// Removes the tokens of the activity or device that were registered at this time or earlier. Reply:
-        /// `unregistered`, or `stale` if no token was removed because all were registered later. The activity or
-        /// device leaves the audiences that only the removed tokens' registrations name.
+        /// `unregistered`, or `stale` if no token was removed because all were registered later. The activity or device
+        /// leaves the audiences of the removed tokens' registrations. But a device stays in an audience that a
+        /// registration with another token names.
         case unregister(atMilliseconds: Int64)
         /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the departure.
         /// Reply: `settled`. Until this call, replies name these audiences again, because the worker that got the reply
@@ -255,8 +260,7 @@ public struct StateAdmission<Bytes> {
         self.registration = registration
     }
 
-    /// The version of the older command whose alert this command carries; nil if the alert is the command's
-    /// own, or absent.
+    /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
     @inlinable
     public var carriedAlertVersion: Version? {
         guard carriedAlertAgeSeconds > .min else { return nil }
@@ -328,8 +332,8 @@ public enum DeviceRegistrationStep<Bytes> {
     /// `supportsChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
     /// `supportsChannels` only in the device's audiences.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
-    /// Names the start in the previous reply. The reply has the next start in the order of versions. The audiences do
-    /// not change, because the first call has registered the token already.
+    /// Asks for the next start after this one, which the previous reply had. Starts have the order of their versions.
+    /// The device's audiences do not change, because the first call has set them.
     case following(HeldStart<Bytes>)
 
     /// The start in the previous reply; nil for the first call.

@@ -30,9 +30,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
     case registered
-    /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since.
-    /// For a registration that is made again, one with the same time is enough. A token that came with a command gets
-    /// this reply, too, if it is the last token that was retired.
+    /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since. If
+    /// a registration is made again, another registration or an unregistration with the same time also makes it stale.
+    /// A token that came with a command is also stale if it is the last token that was retired.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.

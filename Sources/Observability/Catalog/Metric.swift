@@ -112,9 +112,10 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether lanes or the Kafka thread publish the metric. They publish numbers (cells), or ``PartitionReading``s for
-    /// a metric by partition. Also true for the metrics of channels, traces and lifetimes, which have cells that
-    /// ``MetricRegistry`` fills. The values of all other metrics are read when the metrics are requested.
+    /// Whether ``MetricTotals`` has the values of the metric, as numbers in an array (its cells) or, for a metric by
+    /// partition, as ``PartitionReading``s. The lanes and the Kafka thread publish these values. Only for channels,
+    /// traces and lifetimes, ``MetricRegistry`` writes the cells. The values of all other metrics are read at each
+    /// request of `/metrics`.
     var isPublishedByThreads: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -146,9 +147,8 @@ public struct MetricDefinition: Sendable {
     }
 
     /// Where the value of a metric comes from, and how the lanes' values are combined. The metrics of channels, traces
-    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own. Some logs have no
-    /// metrics of their own: ``RecentEvents`` counts the lines that they suppress, and ``MetricRegistry`` adds these
-    /// counts.
+    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own. It also adds the number
+    /// of log lines that logs outside the lanes and the Kafka thread suppress (``RecentEvents``).
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -231,10 +231,12 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDropReason
     case tracePostFailure
-    /// A lane or the Kafka thread. A metric with this dimension is read at each request, so it has no cells.
+    /// A lane or the Kafka thread. The values of a metric with this dimension are read at each request of `/metrics`,
+    /// so ``MetricLayout`` has no place for them.
     case thread
     case lane
-    /// A partition of a topic. The threads publish a `PartitionReading` for it, so it has no cells.
+    /// A partition of a topic. The lanes and the Kafka thread publish the values of a metric with this dimension in a
+    /// ``PartitionReading``, so ``MetricLayout`` has no place for them.
     case partition
     case build
 
@@ -300,7 +302,7 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// The time at which the record may be sent (pace, budgets, back-off), or an older command of its activity. Also
     /// any wait that is none of the other four.
     case pace
-    /// A free stream on an APNs connection.
+    /// A free stream on an APNs connection, for the push of the record.
     case stream
     /// APNs' response. Pushes of audiences do not count: a member is not a record.
     case apns

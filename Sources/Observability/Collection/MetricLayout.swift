@@ -1,5 +1,5 @@
-/// The positions of all metrics in a thread's array of counters (cells). Computed once, and the same for all
-/// threads.
+/// Where the numbers of each metric are in a thread's array of numbers. One number of the array is a cell. Computed
+/// once, and the same for all threads.
 ///
 /// A counter or gauge has one cell for each combination of its dimensions' values. A histogram has several
 /// cells for each combination: its buckets, one for larger values, and the sum.
@@ -8,9 +8,9 @@ struct MetricLayout: Sendable {
     /// these cells.
     static let cellsMax = 1 << 20
 
-    /// The position of one metric.
+    /// The cells of one metric.
     struct CellRange: BitwiseCopyable, Sendable {
-        /// The index of the first cell; -1 if the metric has no cells.
+        /// The index of the metric's first cell in the array; -1 if the metric has no cells.
         var firstCellIndex: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstDimensionCount: Int32 = 1
@@ -26,7 +26,7 @@ struct MetricLayout: Sendable {
         }
     }
 
-    /// The positions of the metrics. The index is ``Metric``'s raw value.
+    /// The cells of each metric. The index is ``Metric``'s raw value.
     private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 

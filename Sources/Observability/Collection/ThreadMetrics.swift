@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications, in milliseconds. Published numbers are at most this old, plus one
-    /// turn, and plus another turn for each time that a reader has the lock.
+    /// The shortest time between two publications, in milliseconds. A publication may come one turn of the thread
+    /// later. Each time that a reader has the lock, the publication comes another turn later.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics

@@ -1,23 +1,24 @@
 import Logging
 
 /// Remembers which warnings and errors were written. Lines of the same kind with the same fields, apart from the lane
-/// and the connection, are about one subject. If a retry fails again for the same reason, the lines about this subject
-/// are written at growing intervals.
+/// and the connection, have one *subject*. If a retry fails again for the same reason, the lines with this subject are
+/// written at growing intervals.
 ///
-/// During an outage each lane tries again every few seconds. Without this type, equal lines would soon use up the
-/// limit of their kind (``LimitedLog/linesPerWindowMax``), and hide its other lines.
+/// During an outage each lane tries again every few seconds. Without this type, equal lines would soon use up the limit
+/// of their kind (``LimitedLog/linesPerWindowMax``), and other lines of the kind would not be written.
 ///
-/// A failure is all subjects with the same kind and pool. A line that reports a recovery ends the failure.
+/// All subjects with the same kind and the same pool belong to one *failure*. A line that reports a recovery ends the
+/// failure.
 struct LogRepetitionLimiter {
-    /// The first interval between two lines about one subject. Each further interval is twice as long, up to
-    /// `intervalMillisecondsMax`. If no line about the subject comes for `intervalMillisecondsMax`, the intervals begin
+    /// The first interval between two written lines with one subject. Each further interval is twice as long, up to
+    /// `intervalMillisecondsMax`. If no line with the subject comes for `intervalMillisecondsMax`, the intervals begin
     /// again with the first.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The maximum number of remembered subjects. A new subject replaces the one whose last line is oldest.
+    /// The maximum number of remembered subjects. To remember another subject, the limiter then forgets the subject
+    /// whose last line is oldest.
     static let subjectsMax = 64
-    /// The maximum number of entries of `replacedFailures`. Each is a failure with a subject that is no longer
-    /// remembered. It is kept so that the line that reports the failure's end is still written.
+    /// The maximum number of entries of `replacedFailures`. Further failures are not remembered there.
     static let replacedFailuresMax = 1_024
 
     private struct Failure: Hashable {
@@ -41,15 +42,17 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// Failures whose subjects were replaced by newer ones, each with the number of lines left out.
+    /// The failures of which subjects were forgotten (``subjectsMax``), each with the number of lines left out that had
+    /// these subjects. A failure stays here until a line reports its end, because that line is always written for a
+    /// remembered failure.
     private var replacedFailures: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise how many lines were left out since the last written
-    ///   line about its subject, or about its failure if the subject was replaced.
+    /// - Returns: nil if the line is left out. Otherwise how many lines with its subject were left out since the last
+    ///   written one. For a subject that is not remembered: how many lines with forgotten subjects of its failure.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {
@@ -85,8 +88,8 @@ struct LogRepetitionLimiter {
 
     /// Forgets failures that have ended, so that the next failure is written at once.
     ///
-    /// - Returns: how many lines about them were left out since the last written line; nil if none of them
-    ///   was remembered.
+    /// - Returns: how many lines of these failures were left out since the last written one; nil if no failure was
+    ///   remembered.
     mutating func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
         let suppressedCounts =
@@ -97,8 +100,8 @@ struct LogRepetitionLimiter {
         return suppressedCounts.reduce(0, &+)
     }
 
-    /// Returns how many lines were left out about a failure whose subject was replaced, and resets the
-    /// number. The failure is remembered until a line reports its end.
+    /// Returns how many lines with forgotten subjects of a failure were left out, and resets the number. The failure is
+    /// remembered until a line reports its end.
     private mutating func takeSuppressedCount(ofReplaced failure: Failure) -> UInt64 {
         guard let suppressedCount = replacedFailures[failure] else { return 0 }
         replacedFailures[failure] = 0
@@ -118,8 +121,8 @@ struct LogRepetitionLimiter {
         subjects[oldestIndex] = subject
     }
 
-    /// Returns a digest of a line's kind and fields, without its lane and its connection. So lines of several lanes and
-    /// connections may have the same subject.
+    /// Returns the digest that identifies a line's subject: of its kind and fields, without the lane and the
+    /// connection. So lines of several lanes and connections may have the same subject.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)

@@ -9,7 +9,8 @@ package final class RecentEvents: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
-        /// The number of lines that logs without metrics of their own have suppressed.
+        /// The number of lines that logs outside the lanes and the Kafka thread have suppressed. The lanes and the
+        /// Kafka thread count theirs in ``ThreadMetrics``.
         var unmeteredSuppressedCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
@@ -50,14 +51,14 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for a log
-    /// without its own metrics.
+    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. For logs outside
+    /// the lanes and the Kafka thread, which have no ``ThreadMetrics``.
     func countSuppressedWithoutMetrics(_ kind: LogKind) {
         events.withLock { $0[Int(kind.rawValue)].unmeteredSuppressedCount &+= 1 }
     }
 
-    /// For each kind, in the order of ``LogKind``'s raw values: the number of lines that logs without metrics of their
-    /// own have suppressed.
+    /// For each kind, in the order of ``LogKind``'s raw values: the number of lines that logs outside the lanes and the
+    /// Kafka thread have suppressed.
     var unmeteredSuppressedCounts: [UInt64] { events.withLock { $0.map(\.unmeteredSuppressedCount) } }
 
     /// The kinds that were logged, the latest first.

@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Whether APNs' certificate was the cause when a connection to APNs last ended or could not be made.
+    /// Whether the latest failure of a connection to APNs has this cause: the certificate is not trusted.
     private var isApnsUntrusted: Bool {
         loggedKinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }
@@ -78,8 +78,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns findings from the shares of APNs' responses in the window. Like the alerts, it judges each pool
-    /// separately.
+    /// The findings about refusals and dead tokens among APNs' responses in the window. Each pool has its own findings,
+    /// as it has its own Prometheus alerts.
     var responseFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }

@@ -129,7 +129,7 @@ struct Diagnosis {
         ]
     }
 
-    // MARK: - What it depends on
+    // MARK: - Redis and Kafka
 
     private var redisFindings: [Finding] {
         let disconnectedLaneCount = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }

@@ -112,7 +112,7 @@ struct Finding: Sendable, Equatable {
     var observation: String
     var meaning: String
     var action: String
-    /// The kinds of log lines that give details.
+    /// The kinds of log lines that say more about the finding. `/statusz` shows the last line of each.
     var logKinds: [LogKind] = []
     /// For each kind of `logKinds` that was logged: its identifier, the age of its last line, and the metadata of its
     /// last written line. The kind with the latest line comes first.

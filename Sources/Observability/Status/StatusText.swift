@@ -1,7 +1,7 @@
 import HTTP
 import Numbers
 
-/// The formats of /statusz.
+/// The format of a response of `/statusz`, which the client chooses.
 enum StatusFormat: String, CaseIterable {
     /// Text for terminals. The default for clients such as curl that request no format.
     case text

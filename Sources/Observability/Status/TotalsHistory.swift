@@ -1,7 +1,8 @@
 /// Keeps the totals of the last minute, from which rates are computed.
 struct TotalsHistory: Sendable {
     static let windowMilliseconds: Int64 = 60_000
-    /// With a sample every five seconds, 16 samples cover the window of one minute.
+    /// With a sample every five seconds, 16 samples go back at least 75 s. So one of them is at least
+    /// `windowMilliseconds` old, except in the first minute.
     static let samplesMax = 16
 
     private var samples: [MetricTotals] = []

@@ -16,8 +16,10 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     public var context: TraceContext
-    /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker:
-    /// nil for the record's first result, and the span of this first result for the record's further results.
+    /// The parent of the record's span: the span that the record's producer named.
+    ///
+    /// If the producer named no span, the trace begins at this worker. Then the span of the record's first result has
+    /// no parent (nil), and is the parent of the spans of the record's further results.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic

@@ -49,12 +49,13 @@ package struct RecordRule: Sendable {
 
 /// The keys of an object, and the rules between them.
 package struct RecordShape: Sendable {
+    /// What becomes of keys of the object that `fields` does not list.
     package enum OtherKeys: Sendable {
-        /// A record with another key is invalid.
+        /// A record with such a key is invalid.
         case refused
-        /// Other keys belong to Apple or to the app. Causeway passes them on.
+        /// Such keys belong to Apple or to the app. Causeway passes them on.
         case passedOn
-        /// A later release may write more keys, so readers ignore unknown ones.
+        /// A later release may write such keys, so readers ignore them.
         case ignored
     }
 
@@ -138,7 +139,8 @@ package struct RecordFormat: Sendable {
         /// The name of the variant's definition in the schema.
         package var name: String
         package var title: String
-        /// When the record is written, or what it is for.
+        /// The text about this kind of record in the schema and on the page of records: when such a record is written,
+        /// or its purpose. Empty if the topic has only one kind.
         package var introduction: String
         package var shape: RecordShape
         package var example: String

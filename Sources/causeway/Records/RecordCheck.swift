@@ -104,7 +104,8 @@ struct RecordCheck {
 
     /// Drops the policy's fields from a command that is too large.
     ///
-    /// - Throws: the fault of a command that stays too large, or whose policy is not configured or drops no field.
+    /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command is still
+    ///   too large without these fields: the fault of the smaller command.
     private func droppingFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> SmallerCommand {
         let policy =
             command.policy.isAbsent

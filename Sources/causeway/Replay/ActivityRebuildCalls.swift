@@ -9,7 +9,8 @@ struct ActivityRebuildCalls {
     let settlementCall: StoreCall<[UInt8]>
     let holdCall: StoreCall<[UInt8]>
 
-    /// Makes the calls. Returns nil if the command is expired, or not valid under this configuration.
+    /// Prepares the calls, which the caller sends to Redis. Returns nil if the command is expired, or not valid under
+    /// this configuration.
     init?(_ candidate: ReplayCandidate, _ activity: [UInt8], appIndex: Int, scope: ReplayScope) {
         let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
         let identifier = ActivityKey.activity(ofKey: activity, app: name)

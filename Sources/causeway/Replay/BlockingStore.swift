@@ -8,7 +8,7 @@ import Redis
 final class BlockingStore {
     /// A call of `perform` fails if Redis has been down, or has refused calls for a temporary reason, for this long.
     static let silenceMillisecondsMax: Int64 = 30_000
-    /// The same limit after the user has asked to stop.
+    /// Replaces ``silenceMillisecondsMax`` after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000
     static let turnWaitMilliseconds: Int32 = 100
     /// The pause before a failed call is made again.

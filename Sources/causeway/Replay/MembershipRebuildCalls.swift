@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The audiences that a member joins and leaves by one store call, and the calls that record these changes.
-/// After the same store call, a lane makes the same calls.
+/// The audiences that a member joins and leaves by one store call, and the calls that record these changes. A lane
+/// would make these calls too after that store call, so a rebuild leaves the audiences as a worker would.
 struct MembershipRebuildCalls {
     /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.
     let entryCalls: [AudienceCall<[UInt8]>]
@@ -75,7 +75,8 @@ struct JoiningMember {
     let supportsChannels: Bool
     let audiences: [AudienceDigest]
 
-    /// Makes the member. Returns nil if the call is not a registration that names audiences.
+    /// Takes the member from a store call that registers a token. Returns nil for any other call, and for a
+    /// registration that names no audience.
     init?(_ operation: StoreCall<[UInt8]>.Operation) {
         let audienceList: [UInt8]?
         switch operation {

@@ -23,9 +23,9 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`. Activities and audiences are sorted by a timestamp in the topic: that of their
-    /// start or, if they have none, that of their state. The decision about a start comes before that about the later
-    /// state.
+    /// Passes the decisions to `body`. Activities and audiences are sorted by the timestamp of the record that has
+    /// their start. If they have no start, the record of their state counts. The decision about a start comes before
+    /// the decision about the later state.
     ///
     /// - Parameter body: returns whether to continue.
     /// - Returns: false if `body` stopped the loop.

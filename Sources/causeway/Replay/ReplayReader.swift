@@ -2,7 +2,8 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Kafka
 
-/// Reads the records of a range from Kafka, without joining a group or committing offsets.
+/// Reads the records of a ``ReplayRange``, which names times or offsets, from Kafka. It joins no group and commits no
+/// offset.
 struct ReplayReader {
     /// The offsets to read of one partition.
     struct PartitionRange: Equatable {
@@ -191,7 +192,8 @@ struct GroupCommittedOffsets {
     /// offset for it. Then no record counts as unread.
     private let isIgnoredByGroup: Bool
 
-    /// - Parameter isInput: whether the group reads the topic, even if it has committed no offset yet.
+    /// - Parameter isInput: whether the workers read the topic. If true, all records are unread as long as the group
+    ///   has committed no offset.
     init(
         of topic: String,
         partitions: Int32,

@@ -50,8 +50,8 @@ struct ReplayRebuilder {
         rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
-    /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
-    /// commands need to know whether they have tokens.
+    /// Chooses the activities whose registrations this type remembers from now on. Without a store, it decides about an
+    /// activity's command by whether the activity has a token.
     mutating func rememberRegistrations(_ activities: some Collection<[UInt8]>) {
         registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
@@ -302,7 +302,8 @@ struct ReplayRebuilder {
         for (calls, inspection, activity) in states {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
             if let registeredAtMilliseconds = registrationTimesMilliseconds[activity] ?? nil {
-                // The decision depends only on whether there is a token, so this token is empty.
+                // The decision depends on whether the activity has a token, not on the token's bytes. So the bytes are
+                // left out.
                 admission.registration = TokenRegistration(
                     token: [],
                     environment: .production,

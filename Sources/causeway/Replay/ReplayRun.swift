@@ -213,7 +213,8 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // An error that is described by its reason only already names the address if it matters.
+            // If the error's text is only the reason, Causeway wrote this reason: it names the address if the address
+            // helps the user. All other texts need the address.
             return error.describesReasonOnly ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"

@@ -18,7 +18,8 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
-    /// As in the core's `PolicyTable`, because a replay must predict the same verdict for an end.
+    /// Whether any policy starts activities again after their lifetime. The core's `PolicyTable` has the same value. So
+    /// a replay predicts the verdict that an end gets from a worker (R13).
     var restartsActivities: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
 
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }

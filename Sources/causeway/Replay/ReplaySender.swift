@@ -29,15 +29,16 @@ struct ReplaySender {
     private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// For each reopened version, the call that settles it again if its copy is not written. The key is the number of
-    /// the copy, which is also the tag of the copy's production.
+    /// A call for each command that the replay has reopened in Redis. If the command's copy does not reach Kafka, the
+    /// call settles the command's version again. The key is the number of the copy, which is also the tag with which
+    /// the copy is produced.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
-    /// The numbers of copies that were not written to Kafka.
+    /// The keys in `settlementCallsByCopyNumber` of commands whose copy was never given to the producer.
     private var unwrittenCopyNumbers: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// The number of reopened versions that have no copy and could not be settled again. `reason` is the error of Redis
+    /// How many reopened commands have no copy in Kafka and could not be settled again. `reason` is the error of Redis
     /// that prevented the settlement.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
@@ -123,8 +124,8 @@ struct ReplaySender {
         }
     }
 
-    /// Waits for the acknowledgements. Settles each reopened version whose copy was not written, so that
-    /// another replay can send it.
+    /// Waits for the acknowledgements. If the copy of a reopened command has not reached Kafka, settles the command's
+    /// version in Redis again. Otherwise another replay would take the command for one under way, and not send it.
     ///
     /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
     ///   for Kafka and Redis are then limited to a few seconds.

@@ -26,8 +26,8 @@ struct ReplayCandidate: Equatable {
 /// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.
 ///
 /// The table's bytes are limited (R4). When they are used up, the table takes no more activities and audiences. If an
-/// activity or audience of the table gets a newer command, the table keeps this command without its record, so that
-/// the replay does not send the older command.
+/// activity or audience of the table gets a newer command, the table keeps the newer command's version and offset, but
+/// not its record. The replay then sends neither this command nor the older one.
 struct ReplayTable {
     struct Entry {
         var appIndex: Int

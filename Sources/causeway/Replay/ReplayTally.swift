@@ -36,7 +36,7 @@ struct ReplayTally {
 
     func total(_ reason: ReplayReason) -> Int { reasonCountsByApp.values.reduce(0) { $0 + ($1[reason] ?? 0) } }
 
-    // MARK: - For people and for machines
+    // MARK: - The counts as text and as JSON
 
     /// Returns the counts as text.
     ///

@@ -15,8 +15,9 @@ extension Simulation {
         checkChannels()
     }
 
-    /// Checks that the rounds' gauges are possible. In a run without faults, also checks that all permanent members
-    /// show the newest state when the gauges show no member to reach.
+    /// Checks that the gauges show no more rounds than the core has, and no oldest round before the first command or in
+    /// the future. In a run without faults, also checks that all permanent members show the newest state when the
+    /// gauges show no member to reach.
     func checkGauges() {
         var isReached = true
         for worker in workers {
@@ -197,8 +198,9 @@ extension Simulation {
                     continue
                 }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // A newer version may end the older one at the position that the round has reached: while a host does
-                // not respond, or if it was under way before a crash and the next owner passes it over.
+                // A newer version may end an older one before the round has reached all members. This happens while a
+                // host does not respond. It also happens after a crash, if the newer version was under way and the next
+                // owner has no room for its record.
                 let mayEndEarly = parameters.kind == .outages || hadCrash && rereadingCount > 0
                 let isPart = mayEndEarly && counted < members
                 if counted != members, !(isSuperseded && (counted == 0 || isPart)) {

@@ -3,7 +3,7 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// The faults of a run.
+/// Faults, each with its chance in a step: crashes, moved and added partitions, and outages of a host or of the store.
 extension Simulation {
     func injectFaults() {
         if random.chance(parameters.crashPerMille) { crash(random.number(0...workers.count - 1)) }

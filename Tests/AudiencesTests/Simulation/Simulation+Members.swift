@@ -19,8 +19,8 @@ struct SimulatedChange {
     /// reads it for the first time.
     var rereadAfter: Int?
     var isTaken = false
-    /// The newest content that the store had admitted since the last start, when the core got this change; -1 if there
-    /// was none.
+    /// The value of ``Simulation/newestAdmittedContent`` when the core got this change. In a calm run, a member that
+    /// has joined must show this content or a newer one.
     var newestAdmittedContent = -1
 }
 

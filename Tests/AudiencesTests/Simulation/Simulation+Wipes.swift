@@ -13,7 +13,7 @@ struct SimulatedWipe {
 
     /// How many times the store has lost all data.
     var count = 0
-    /// The number of the loss after which the workers last began to read again.
+    /// The value of `count` when the workers last began to read again.
     var lastRereadWipe = 0
     /// The number of registrations that the workers must still read again.
     var missingMemberCount = 0

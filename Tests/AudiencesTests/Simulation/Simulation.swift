@@ -57,8 +57,8 @@ final class Simulation {
     var trace: ((String) -> Void)?
     var createdWorkerCount = 0
     var nextToken = 0
-    /// The text of each range's last result, by command and range. In a run of kind `ranges`, and after the store has lost
-    /// its data: of its first result.
+    /// The text of each range's last result, by command and range. The first result stays instead in a run of kind
+    /// `ranges`, and after the store has lost its data: a later result may then lack counts.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
     var broadcastResults: [Int: [APNsEnvironment: String]] = [:]

@@ -15,8 +15,8 @@ import Testing
     }
 
     /// Replaces the ledger with that of the partition's next owner, which receives all offsets again from the committed
-    /// one on. Checks that the new ledger accepts each offset that was not settled or not in the metadata, and skips
-    /// all others. If all offsets are committed, the ledger stays.
+    /// one on. Checks that the new ledger skips the offsets that were settled and are in the metadata, and accepts all
+    /// others. If all offsets are committed, the ledger stays.
     private func handOver(
         _ ledger: inout PartitionLedger,
         unsettledOffsets: inout [Int64],

@@ -185,7 +185,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
     }
 
-    // MARK: - In order
+    // MARK: - Order of alerts
 
     /// A registration releases an older alert while a newer alert is in flight.
     @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
@@ -211,7 +211,9 @@ import Testing
         try expectPushWithoutAlert(of: core, isOnItsWay)
     }
 
-    /// Expects a push of u5 without alert. `isOnItsWay` says whether u5 comes before APNs accepts u4.
+    /// Lets APNs accept the push of the command u4. Expects that the next update, u5, is pushed without an alert.
+    ///
+    /// - Parameter isOnItsWay: whether the core receives u5 before APNs accepts u4.
     private func expectPushWithoutAlert(of core: CoreHarness, _ isOnItsWay: Bool) throws {
         if isOnItsWay { core.receive(.update(5)) }
         core.respond(.accepted)

@@ -226,8 +226,9 @@ import Testing
         #expect(resultsWithCounts(core) == ["u2 superseded 0"])
     }
 
-    /// The alert of the released command u4 may be the alert of u3, so u4 must not count u3. Simulation seed
-    /// 73417 of `pace` found such an alert without a result.
+    /// Redis releases the held command u4 with an alert. This alert may belong to the older command u3. So u3 must have
+    /// a result of its own, and the result of u4 must not count it. Simulation seed 73417 of `pace` found such an alert
+    /// without a result.
     @Test func `An alert that a released command already carries has its own result`() {
         let core = makeCountingCore()
         core.receive(.update(1))

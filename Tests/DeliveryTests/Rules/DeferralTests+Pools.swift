@@ -30,7 +30,8 @@ extension DeferralTests {
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    /// One response is too few for 20 waiting pushes, but enough for those that stay when the others have expired.
+    /// One response does not end the block while 20 pushes wait. It ends the block when only `stayingPushes` wait,
+    /// because the others have expired.
     @Test(arguments: [0, 1])
     func `The end of a block is also reported if the other waiting pushes expire`(stayingPushes: Int) throws {
         let core = try coreWithBlockedPool()
@@ -48,7 +49,8 @@ extension DeferralTests {
         #expect(!recoveredEarly && recovered)
     }
 
-    /// A core whose pool is blocked and has deferred all pushes. One response is too few for two waiting pushes.
+    /// Returns a core whose pool is blocked and has deferred all its pushes. `deferredDelayMilliseconds` is so short
+    /// that one response does not end the block while two pushes wait.
     private static func makeCoreWithSlowPool() throws -> CoreHarness {
         let core = makeCore { $0.deferredDelayMilliseconds = 1_000 }
         receiveAndAdmit(core, "x")
@@ -76,8 +78,11 @@ extension DeferralTests {
         #expect(!recovered)
     }
 
-    /// In the second case, the last waiting pushes expire in the review that ends the span of measurement; in the third
-    /// case, in a later review.
+    /// Regular reviews (`reviewPoolQueues`) remove expired pushes. A review also ends a span of measurement that is
+    /// long enough.
+    ///
+    /// - Parameter second: decides when the last waiting pushes expire. 18: before the review that ends the span; 19:
+    ///   in this review; 20: in a later review.
     @Test(arguments: [18, 19, 20])
     func `The block of an idle pool ends even if a span of measurement has just ended`(second: Int64) throws {
         let core = try Self.makeCoreWithSlowPool()

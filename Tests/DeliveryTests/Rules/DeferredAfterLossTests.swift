@@ -5,7 +5,7 @@ import Testing
 /// Redis loses all data while an alert is in the deferred topic, or after the alert has come back from it. A worker
 /// then reads the original record of the commands topic again. The alert rings at most once.
 @Suite struct DeferredAfterLossTests {
-    /// As in ``DeferralTests``.
+    /// Slightly more than `deferAfterMilliseconds`, so that the core has checked the wait and deferred the command.
     private static let overdueMilliseconds: Int64 = 11_200
     private static let delayMilliseconds: Int64 = 30_000
 

@@ -3,7 +3,8 @@ import LiveActivity
 import Testing
 
 /// If APNs cannot take a push, the core pauses before the next attempt. If the command is then deferred, the deferred
-/// record keeps the end of this pause, and whether an alert was too old to ring.
+/// record keeps the end of this pause. The record also says whether the alert was already too old to ring, because the
+/// result must say so.
 @Suite struct DeferredPauseTests {
     private static let delayMilliseconds: Int64 = 30_000
     /// The shortest first pause. Jitter shortens the configured 300 s to no less than half.

@@ -61,7 +61,7 @@ import Testing
         #expect(core.recordsInProgress == 0 && core.committableOffset == 3)
     }
 
-    /// The end has the version of the start. After the start it ends the activity.
+    /// An end with the version of a start comes after the start, and ends the activity that the start begins.
     @Test func `An end with the version of the deferred start waits too`() throws {
         let (core, _) = try coreWithDeferredStart()
         core.receive(.end(1))
@@ -79,7 +79,8 @@ import Testing
         #expect(core.deferrals.map(\.command) == ["b.u1", "s1", "s1"] && core.outcomes == ["u2 expired"])
     }
 
-    /// If the start stayed in the lane, it would wait there while the end is deferred again and again.
+    /// While the pool is blocked, the end is deferred again each time that it is read. If the start stayed in the lane,
+    /// it would wait there all this time, and the committed offset could not pass it.
     @Test func `A deferred end takes the overdue start behind it along, and the update behind the start`() throws {
         let core = try coreWithBlockedPool()
         core.receive(.end(2))

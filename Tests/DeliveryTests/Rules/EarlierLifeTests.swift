@@ -4,7 +4,8 @@ import Testing
 
 /// A lane has an end and newer commands of the same activity. A start that this lane did not see may have begun a new
 /// life between them: for example, the end was deferred, or another worker settled the start. Only Redis knows this. So
-/// Redis decides about the end first, and no newer command gets an outcome because the end waits. (R13)
+/// Redis decides about the end first. While the end waits, the lane does not assume that the newer commands are
+/// `ended`. (R13)
 @Suite struct EarlierLifeTests {
     @Test func `A waiting update is sent after Redis has superseded the end`() {
         let core = coreWithPush(of: .update(6))

@@ -280,8 +280,8 @@ import Testing
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The token died after the keeper made this end. So the core assumes that an earlier attempt ended the activity,
-    /// and that the response to this attempt was lost.
+    /// APNs says that the token died after the keeper made this end. A token dies when its activity ends. So the core
+    /// assumes that an earlier attempt of this end reached the phone, and that its response was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)

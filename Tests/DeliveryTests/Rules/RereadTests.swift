@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// After a loss of Redis, settled records are read again to write what Redis has lost. They ring no alert, start
-/// nothing, and write no result that says nothing new. (R25)
+/// After a loss of Redis, settled records are read again to write what Redis has lost. They ring no alert and start
+/// nothing. They get a second result only if they are sent or held this time. (R25)
 @Suite struct RereadTests {
     /// Returns a core that reads offsets 0 and 1 of the commands and of the registrations again.
     private func makeRereadingCore() -> CoreHarness {
@@ -124,8 +124,8 @@ import Testing
         #expect(core.outstandingCalls.count == 1)
     }
 
-    /// Redis released a command with its alert. A command that is read again would have been held without its alert. So
-    /// this command was held when it was first read, and its result now is a new one.
+    /// The held command has its alert, and a command that is read again has lost it. So Redis held this command when it
+    /// was first read. Its alert has not rung, and `accepted` is a new result.
     @Test func `A command held for a registration has its result and its alert`() throws {
         let core = makeRereadingCore()
         core.register(CommandText.registration())

@@ -71,8 +71,9 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// The released state u8 has the alert of u2, and rides on the waiting state u9. The command u5, whose alert is
-    /// newer, waits for a carrier. So u5 replaces u8 as the rider of u9, and then rides on u10.
+    /// Redis releases the state u8 twice, first for the alert of u2, and then for the alert of u5. By then u8 carries
+    /// the alert of u2 and rides on the waiting update u9. The alert of u5 is newer, so u5 replaces u8 as the rider of
+    /// u9. Then u10 replaces u9 and takes over the alert of u5.
     @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))

@@ -172,8 +172,8 @@ extension RecordView {
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
 extension StoreCall {
-    /// Whether `acknowledgeSettlement`, not `reply`, replies to the call: it settles an outcome, or reports a limit, a
-    /// dead token, a start that is read again, a refund, notified audiences or a life.
+    /// Whether a test replies to the call with `acknowledgeSettlement`, not with `reply`: the call only reports
+    /// something to Redis, so its verdict is always `settled`.
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent,

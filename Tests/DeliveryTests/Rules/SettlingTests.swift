@@ -132,8 +132,8 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1", "admit b.u1"])
     }
 
-    /// The lane takes no calls while it has no connection to Redis. The next connection wakes the lane, so the core
-    /// needs no timer.
+    /// While the lane has no connection to Redis, it takes no calls from the core. The next connection wakes the lane.
+    /// So the core needs no timer for a pause of calls that has ended.
     @Test func `A pause of calls that has ended is not due again while Redis is away`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))

@@ -175,9 +175,9 @@ import Testing
         #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
     }
 
-    /// The core numbers the `aps` dictionaries that it remembers, and remembers no dictionary as large as the
-    /// broadcast's. If the broadcast had the number of the dictionary before it, activity `c`, which has that
-    /// dictionary, would get the broadcast's body.
+    /// Activities `b` and `c` have equal `aps` dictionaries. The core remembers the dictionary under a number, and both
+    /// activities get the body with this number. The broadcast's dictionary is too large to be remembered. If the
+    /// broadcast got the number of the dictionary of `b`, activity `c` would get the broadcast's body.
     @Test func `The body of a large broadcast is not sent to an activity`() throws {
         let core = CoreHarness()
         let broadcastCommand = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)

@@ -24,7 +24,7 @@ struct PaceHistory {
     struct TimedPush {
         var at: Int64
         var version: Version
-        /// The number of the worker that pushes, among all workers of the run; -1 for a verdict.
+        /// For a push: the number of the worker that offered it, among all workers of the run. For a verdict: -1.
         var worker = -1
     }
 

@@ -69,8 +69,8 @@ struct SimulatedPhone {
         // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
         // again.
         if push.alertSequence >= 0, push.timestamp != shownState?.timestamp {
-            // If Redis replied `alertAwaitsCarrier` for an alert, the alert may ring after a newer alert: Redis does
-            // not know whether the newer state had an alert that rang.
+            // Redis replies `alertAwaitsCarrier` for an alert that is older than the newest state. Redis does not know
+            // whether that state had an alert that rang. So only such an alert may ring after a newer one.
             if let newest = rungAlerts.max(), push.alertSequence < newest,
                 !alertsAwaitingCarrier.contains(push.alertSequence)
             {

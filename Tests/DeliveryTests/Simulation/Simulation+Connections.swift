@@ -188,9 +188,9 @@ extension Simulation {
         }
     }
 
-    /// Checks in runs with connections that each record of a command has at most one outcome, and that APNs accepts the
-    /// command at most once. Leaves out runs that lose a worker, a partition, an acknowledgement or a reply of Redis,
-    /// because two records may then send the same version.
+    /// Checks that each record of a command has at most one outcome, and that APNs accepts the command at most once.
+    /// Checks only runs that simulate connections. Leaves out runs that lose a worker, a partition, an acknowledgement
+    /// or a reply of Redis, because two records may then send the same version.
     func checkOutcomes() {
         let isUndisturbed =
             parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0

@@ -5,16 +5,17 @@ import LiveActivity
 struct SimulatedCounting {
     /// The command of each record, by partition and offset.
     var commands: [SimulatedLog.Partition: [Int64: String]] = [:]
-    /// The number of first results of the records of the commands topic, by activity.
+    /// How many records of the commands topic have a result, by activity.
     private(set) var results: [String: Int] = [:]
-    /// The number of superseded commands that the results of other commands count, by activity.
+    /// How many superseded commands have no result of their own, but are counted in the results of newer commands, by
+    /// activity.
     private(set) var supersededCounts: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 
     mutating func countResult(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        // A command that another command's token released already has the result `held`. Its second result
-        // must not be counted.
+        // A held command that another command's token releases has a second result. Its first result, `held`, has been
+        // counted.
         if view.topic == .commands, view.earlierResultCount == 0 { results[activity, default: 0] += 1 }
         supersededCounts[activity, default: 0] += view.supersededCount
     }
@@ -27,8 +28,9 @@ struct SimulatedCounting {
 }
 
 extension Simulation {
-    /// Whether a newer command may count the command, so that the command needs no result. A start always
-    /// needs a result. Only a newer command with an alert may count a command with an alert.
+    /// Whether the result of a newer command may count this command as superseded, so that this command needs no result
+    /// of its own. A start always needs a result. Only the result of a command with an alert may count a command with
+    /// an alert.
     func isReplaced(_ command: String) -> Bool {
         !newerCommands(than: command).isEmpty
     }

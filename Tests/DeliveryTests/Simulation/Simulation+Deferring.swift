@@ -84,9 +84,9 @@ extension Simulation {
         parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
     }
 
-    /// Whether commands of the activity's last life may have been refused as `ended`, because the earlier life had
-    /// ended and the start was not sent yet. Commands wait for a start only in the lane that deferred it, and never for
-    /// a held start. If the deferred topic has two records of the start, an end may supersede only one of them.
+    /// Whether commands after the activity's last start may have been refused as `ended`, because Redis did not have
+    /// the start yet. There are three cases: another lane deferred the start; the start was held; or the deferred topic
+    /// had two records of the start, and an end superseded only one of them.
     func mayHavePassedStart(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
         let startOutcomes = results[start] ?? []
@@ -102,8 +102,8 @@ extension Simulation {
             parameters.connections == nil, parameters.pushFailurePerMille == 0, parameters.limitResponsePerMille == 0,
             parameters.latencyMillisecondsMax < 100
         else { return }
-        // A record may wait until it is deferred, and then until it is read again. The factor 2 is for a
-        // command behind it, which waits as long again.
+        // A record waits until it is deferred, and then until it is read again. A command behind this record waits
+        // first for the record, and then for the same two times itself. So the factor is 2.
         let waitMillisecondsMax = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (partition, entry) in worker.positions where partition.topic == 0 {
             guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.coreIndex),

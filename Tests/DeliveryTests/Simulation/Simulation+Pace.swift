@@ -13,7 +13,7 @@ extension Simulation {
         case (.admit, .alertAwaitsCarrier):
             phones[activity]?.alertsAwaitingCarrier.insert(alertSequence(of: view))
         case (.admit, .send) where view.isStart:
-            // Redis repeats its verdict to the same record. Only the first verdict fills the activity's
+            // Redis repeats its verdict to the same record. Only the first verdict begins the activity with a full
             // budget.
             guard pace.birthMilliseconds[activity]?[view.version] == nil else {
                 return noteRepeatedStartDraw(view)
@@ -57,8 +57,8 @@ extension Simulation {
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
-    /// Records a push, and checks the spacing after the last push of the same worker. The pushes of two
-    /// workers may come closer; only Redis' verdicts keep their spacing.
+    /// Records a push. If the same worker also sent the activity's last push, checks the spacing between the two.
+    /// Pushes of two workers may follow each other sooner, because only the times of Redis' verdicts keep the spacing.
     func noteSentPush(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkStartAndAlertAge(view, by: worker)
@@ -105,8 +105,9 @@ extension Simulation {
         }
     }
 
-    /// Calculates the budget only from draws whose push arrived. Pushes that did not arrive may also have drawn, so the
-    /// real budget is never larger than the calculated one.
+    /// Checks that each draw whose push arrived found the budget sufficient. Pushes that did not arrive may also have
+    /// drawn, but the calculation leaves them out. So the calculated budget is never emptier than the real one, and
+    /// each violation is real.
     private func checkBudget(of activity: String, _ draws: [PaceHistory.Draw]) {
         // Before its first registration an activity has the usual budget, which may be larger and refill
         // faster than the budget for frequent updates. So the check takes the larger numbers of both.
@@ -141,10 +142,10 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let outcomesOfCommand = results[command] ?? []
-                // The alert may be lost with a newer state that expires: the state was held with the alert, or was
-                // admitted. In the second case Redis permits no older state, even if the newer one fails, because a
-                // phone may have shown the newer one. The result `duplicate` is of a second record and says nothing
-                // about the alert.
+                // The alert may be lost with a newer state that carried it and has expired. Redis has either held or
+                // admitted this state. After an admission, Redis permits no older state, even if the newer one fails,
+                // because a phone may have shown it. The outcome `duplicate` belongs to a second record, and says
+                // nothing about the alert.
                 let withoutDuplicates = outcomesOfCommand.filter { $0 != .duplicate }
                 let isPassed =
                     withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }

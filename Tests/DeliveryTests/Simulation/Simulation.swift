@@ -73,7 +73,7 @@ final class Simulation {
     /// When each activity's age begins: when Redis first permitted its start; without that, when Redis first knew of it.
     var firstKnownAtMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
-    /// Activities with an update that Redis refused, because it came more than eight hours after the age began.
+    /// Activities with an update that came more than eight hours after `firstKnownAtMilliseconds`, so Redis refused it.
     var activitiesWithOldUpdate: Set<String> = []
     var counting = SimulatedCounting()
     let commitParameters: CommitParameters

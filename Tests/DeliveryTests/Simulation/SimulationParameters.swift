@@ -48,8 +48,8 @@ struct SimulationParameters {
         }
     }
 
-    /// The number of connections, and the chances of faults. A fault of a connection has its chance per mille of 100 ms
-    /// steps, a fault of a stream per mille of pushes.
+    /// The number of connections, and the chances of faults per mille. A fault of a connection may occur in each step
+    /// of 100 ms, a fault of a stream with each push.
     struct Connections {
         var connectionCount: Int
         var connectionLossPerMille: Int
@@ -92,13 +92,13 @@ struct SimulationParameters {
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
-    /// Per mille of apps that do not register their first token (silent apps). The token comes with their commands.
+    /// Per mille of apps that do not register their first token. The token comes with their commands.
     var appWithoutFirstRegistrationPerMille = 0
-    /// Of 1,000 later commands of silent apps, this many bring the token. The first command always brings it, unless
-    /// the app knows its token late.
+    /// Of 1,000 later commands of apps that do not register their first token, this many bring the token. The first
+    /// command always brings it, unless the app gets its token late (`lateTokenPerMille`).
     var suppliedTokenPerMille = 0
-    /// Per mille of silent apps that know their token late. At first no command of such an app brings the token. Then
-    /// the app sends one of its commands a second time, with the token.
+    /// Of the apps that do not register their first token, how many per mille get the token late. At first no command
+    /// of such an app brings the token. Then the app sends one of its commands a second time, with the token.
     var lateTokenPerMille = 0
     /// Of 1,000 commands of activities with a retired token, this many bring the retired token.
     var staleTokenPerMille = 0
@@ -119,7 +119,7 @@ struct SimulationParameters {
     /// The maximum number of starts that are held for one device.
     var heldStartsMax = 8
     var readAheadLagRecords: Int64 = 1_000_000
-    /// Per mille of updates and ends that repeat the content of the activity's command before.
+    /// Per mille of updates and ends that repeat the content of the activity's previous command.
     var sameContentPerMille = 0
     /// Per mille of updates that are valid for a few seconds only.
     var shortLivedPerMille = 0
@@ -147,7 +147,8 @@ struct SimulationParameters {
     /// result counts it.
     var supersededResults = SupersededResultMode.each
 
-    /// Chooses the values of the kind last, so that other kinds do not change the runs of kind `plain`.
+    /// First draws the random numbers that all kinds need. So a change of another kind does not change the runs of kind
+    /// `plain`.
     init(_ random: inout SplitMix64, kind: Kind) {
         workerCount = random.number(1...2)
         partitionCount = random.number(1...3)
@@ -196,8 +197,8 @@ struct SimulationParameters {
             shortLivedPerMille = [0, 200, 600][random.number(0...2)]
         case .old:
             choosePaceParameters(&random)
-            // No command of this kind is deferred. In a lane that is more than half full, a start with a 429 would be,
-            // if all workers had stopped before.
+            // No command of this kind may be deferred, so the lanes have more room. A lane that is more than half full
+            // would defer a start with a 429 if all workers had stopped for minutes before.
             recordsMax *= 4
             timeJumpPerMille = [0, 30][random.number(0...1)]
             outagePerMille = [0, 20][random.number(0...1)]

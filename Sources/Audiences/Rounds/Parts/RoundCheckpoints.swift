@@ -6,9 +6,9 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// A number that grows with every change that a checkpoint records. So the round knows whether a change, such as
     /// the end of a version, is recorded.
     var revision: UInt64 = 0
-    /// The revision up to which nothing more must be recorded. Each reply to a checkpoint sets it, also if the store has
-    /// refused the checkpoint. Three other events set it: a checkpoint is too long for the store; the round is drained
-    /// before it has sent anything since its claim; the round is claimed again.
+    /// The revision up to which nothing more must be recorded. A checkpoint that the store refuses, or that is too long
+    /// for the store, counts as recorded. All changes count as recorded when the round is claimed again, or is drained
+    /// before it has sent anything since its claim.
     var recordedRevision: UInt64 = 0
     /// The revision in the last checkpoint that was composed.
     var sentRevision: UInt64 = 0

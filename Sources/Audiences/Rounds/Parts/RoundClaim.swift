@@ -2,10 +2,11 @@
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
     var number: UInt64
-    /// How often the round was lost since a claim was kept for long. The count ends at 7, because the pause before a
-    /// claim then grows no further.
+    /// How often in a row the claim was lost. After a claim that was kept for longer than `keptClaimMillisecondsMin`,
+    /// the count begins again. It is at most 7, because the pause before a claim then grows no further.
     var lossCount: UInt8 = 0
-    /// When the round is, or was, claimed again after its last loss, monotonic milliseconds; `.max`: it was never lost.
+    /// When the claim that follows the last loss becomes due, monotonic milliseconds. The time stays after that claim.
+    /// `.max`: the round was never in the phase `lost`.
     var nextClaimAtMilliseconds: Int64 = .max
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: the core has not found this.

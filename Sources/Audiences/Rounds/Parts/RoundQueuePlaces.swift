@@ -7,8 +7,9 @@ struct RoundQueuePlaces: BitwiseCopyable {
     var isQueued = false
     /// The next round in this queue; `.null`: this one is the last, or is not in the queue.
     var next = RoundIndex.null
-    /// Whether the round is put at the front of its app's queue, because its pages were too old when it was the first
-    /// there. If it waited at the end, the pages that are read again could again be too old when it is the first.
+    /// Whether the round is put at the front of its app's queue, not at its end. True after the round was the first,
+    /// and its pages had been read too long ago to send to their members. From the end, the new pages could become too
+    /// old again before the round is the first.
     var mustQueueFirst = false
     /// The number of pushes that the shell has got from the round since the round was put into the queue.
     var consecutivePushes: UInt16 = 0

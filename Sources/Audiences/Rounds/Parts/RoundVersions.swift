@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The versions of a round: those under way, and what the round knows about older and newer ones.
 struct RoundVersions: BitwiseCopyable {
-    // The ends of the list of the round's versions, oldest first; `.null`: the list is empty. Records that are only
-    // received follow in the order of arrival.
+    // The ends of the round's list of versions; `.null`: the list is empty. The versions under way come first, oldest
+    // first. Records in the stage `received` follow, in the order of arrival.
     var oldest = VersionIndex.null
     var newest = VersionIndex.null
     /// The number of versions whose record came after the record of a newer version, and that are not freed yet. The
@@ -16,11 +16,12 @@ struct RoundVersions: BitwiseCopyable {
     var newestAdmitted = Version(timestamp: 0, sequence: 0)
     /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); `.max`: it is not missing.
     var newestAdmittedMissingSinceMilliseconds: Int64 = .max
-    /// The offset of the round's first record of its own partition that was passed over and is not being read again;
-    /// `.max`: there is none. The round does not wait for this record, because only the end of older versions makes
-    /// room for it.
+    /// The offset of the first record for this round that was passed over and waits to be read again; `.max`: there is
+    /// none. Only records of the round's own partition count. Meanwhile the round does not wait for the record of
+    /// `newestAdmitted`: that record may be passed over too, and gets room only when older versions have ended.
     var passedOverOffset: Int64 = .max
-    /// Whether a record, of any partition, was passed over while the round was being claimed. If so, the round does not
-    /// wait for versions of the last owner.
+    /// Whether a record for this round, of any partition, was passed over while the round was being claimed. If so, the
+    /// round does not wait for versions of the last owner: this record may bring one of them, and may get room only
+    /// when the round's other records have settled.
     var hasPassedOverDuringClaim = false
 }

@@ -2,7 +2,7 @@ extension OutageCase {
     private static let seasonApps = [OutageApp(pushStartedActivities: 40)]
     private static let threeWorkers = OutageWorkers(count: 3, lanes: 1)
     private static let noFailuresOrInvalidations: [OutageExpectation] = [.noOutcome("failed"), .invalidationCount(0)]
-    /// Alerts that rang within this time before Redis lost data may ring again.
+    /// An alert may ring again if it rang at most this long before Redis lost data.
     private static let alertRepeatWindowMilliseconds: Int64 = 5_000
 
     static let redisCases = [

@@ -71,7 +71,7 @@ struct OutageChecker {
         measureSilence(observations)
     }
 
-    // MARK: - Old
+    // MARK: - Old pushes and alerts
 
     private mutating func findOldPushes(_ observations: ActivityObservations) {
         var (newest, newestAlert): (OutageHistory.Command?, OutageHistory.Command?)
@@ -125,7 +125,7 @@ struct OutageChecker {
         milliseconds - command.timestampMilliseconds > seconds * 1_000 + AgeLimits.toleranceMilliseconds
     }
 
-    // MARK: - Twice
+    // MARK: - Alerts and starts that reached a phone twice
 
     private mutating func findRepeats(_ observations: ActivityObservations) {
         let starts = observations.appliedPushes.filter { $0.effect == .started }
@@ -156,7 +156,7 @@ struct OutageChecker {
         }
     }
 
-    // MARK: - Lost
+    // MARK: - Lost states and alerts
 
     private mutating func findLostState(_ observations: ActivityObservations) {
         guard let newest = observations.newestCommand, isRequired(newest), mustBeOnPhone(observations) else { return }
@@ -171,7 +171,8 @@ struct OutageChecker {
         }
     }
 
-    /// Whether the promises still require the command's effect at the time when the screens are read.
+    /// Whether the command must still have its effect when the screens are read: it has not expired, and its age limit
+    /// has not passed.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expirationMilliseconds = command.expirationMilliseconds,
             expirationMilliseconds <= screensReadAtMilliseconds
@@ -237,8 +238,8 @@ struct OutageChecker {
         }
         for command in observations.effectiveCommands {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
-            // If no push brought the state or a newer one, there is a silence only if the promises required
-            // such a push.
+            // If no push brought the state or a newer one, the silence lasts until the screens are read. Count this
+            // silence only if Causeway still had to send such a push.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
@@ -255,7 +256,7 @@ struct OutageChecker {
     }
 }
 
-/// The observations of one activity.
+/// One activity's part of the history. Invalid commands are left out, and so are pushes that APNs refused.
 private struct ActivityObservations {
     let activity: String
     /// Valid commands, oldest version first.

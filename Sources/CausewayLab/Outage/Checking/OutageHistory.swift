@@ -96,12 +96,13 @@ enum AfterLifetime {
 
 /// A crash, a loss of data, or a stop without a complete drain. Alerts that rang shortly before it may ring again.
 struct AlertRepeatCause: Equatable {
+    /// When the crash, the loss or the stop happened.
     var milliseconds: Int64
-    /// Alerts that rang within this time before the cause may ring again.
+    /// An alert may ring again if it rang at most this long before the crash, the loss or the stop.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring twice if its first push was in flight when the cause occurred. That push arrives at most
-    /// this long after the cause.
+    /// An alert may also ring again if its first push was in flight at the crash, the loss or the stop. Such a push
+    /// arrives at most this long afterwards.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
     func allowsRepeatedAlert(firstMilliseconds: Int64, repeatMilliseconds: Int64) -> Bool {

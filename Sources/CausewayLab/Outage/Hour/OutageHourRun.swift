@@ -93,7 +93,7 @@ final class OutageHourRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    // MARK: - Playing
+    // MARK: - Commands and outage
 
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds

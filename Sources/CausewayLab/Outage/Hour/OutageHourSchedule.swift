@@ -15,7 +15,7 @@ struct OutageHourSchedule {
     var commandsPerSecondPerApp = 2_000
 
     /// How long a record of any partition may wait for its commit. The defaults of `worker.deferAfterMilliseconds` and
-    /// `worker.deferredDelayMilliseconds` are chosen for this minute.
+    /// `worker.deferredDelayMilliseconds` are chosen so that no record waits longer.
     var commitWaitMillisecondsMax: Int64 = 60_000
     /// The time that 99 of 100 pushes of the healthy app may take in each minute of the outage. It is long, because the
     /// machine may have other load.

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.layout`). It has no
-/// meaning for a start, whose alert is neither carried nor removed.
+/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.layout`). It has
+/// no meaning for a start, whose alert is neither carried nor removed.
 struct RecordAlert: BitwiseCopyable {
     /// The version of the command whose alert is in the body, if the alert came from another record: from an older
     /// command, or from a command that Redis held. Nil: the body has no alert, or its own.
     var sourceVersion: Version?
-    /// It has a meaning from the admission on.
+    /// What the lane did about the alert of a command that Redis holds; `notReported` until the reply to the admission.
     var heldStatus = HeldAlertStatus.notReported
     /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
     /// have carried.
@@ -17,8 +17,11 @@ struct RecordAlert: BitwiseCopyable {
 enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
     case notReported
-    /// The lane has examined the held command. Its alert is in this command's body, or there is no alert to take over:
-    /// the held command has none or is not valid, its alert is too old, or this command has an alert.
+    /// The lane has read the held command. Its alert is now in this command's body, or is not carried for one of these
+    /// reasons:
+    /// - The held command has no alert, or is not valid.
+    /// - The alert of the held command is too old.
+    /// - This command has an alert of its own, or carries one.
     case examined
     case doesNotFit
 }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// What only a command to an audience or channel has (`RecordKind.audienceCommand`), from its handover on. The id of the
-/// audience or channel is `RecordTexts.subject`.
+/// What only a command to an audience or channel has (`RecordKind.audienceCommand`), from its handover on. The id of
+/// the audience or channel is `RecordTexts.subject`.
 struct RecordAudienceCommand: BitwiseCopyable {
     /// The ``ActivityIdentifierTemplate`` of a start; empty for other commands.
     var activityTemplate = BlockRange()

@@ -1,5 +1,6 @@
-/// The place from which this lane read the record. All records have it from their receipt on, and it does not change.
-/// Settling uses it. Results and default ids name the `RecordSource` instead.
+/// The place from which this lane read the record, and whose offset is settled at the end. It differs from the
+/// `RecordSource` only for a deferred command, which was first read elsewhere. All records have a place from their
+/// receipt on, and it does not change.
 struct RecordPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32
@@ -7,7 +8,7 @@ struct RecordPlace: BitwiseCopyable {
     /// `PartitionTable` has another number at `partitionIndex`, or no partition. So a record of an earlier
     /// assignment settles no offset of a later one.
     let assignmentEpoch: UInt32
-    /// The offset in the partition. The ledger counts this offset.
+    /// The offset in the partition. The ledger notes this offset when the record is received, and when it is settled.
     let offset: Int64
 }
 

@@ -38,8 +38,8 @@ enum TokenRetirementRule: BitwiseCopyable {
     /// Redis removes the token, unless the token was registered at or after this time, UNIX milliseconds, from which
     /// APNs calls it dead.
     case unlessRegisteredSince(milliseconds: Int64)
-    /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the token
-    /// counts as dead from the time at which the lane handled the response, UNIX milliseconds.
+    /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the
+    /// token counts as dead from the time at which the lane handled the response, UNIX milliseconds.
     case unconditional(handledAtMilliseconds: Int64)
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }

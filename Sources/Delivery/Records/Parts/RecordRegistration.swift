@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`. A
-/// command that was held for the token, and continues in the registration's record, keeps what concerns the token.
+/// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
+/// If a command that was held for the token continues in the record, `audiences` and `followsHeldStart` are cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
     var audiences = BlockRange()
@@ -14,7 +14,7 @@ struct RecordRegistration: BitwiseCopyable {
     /// Whether this registration notifies no audience: all have been notified, or the record registers a token again
     /// only to get a held command.
     var needsNoMembershipChange = false
-    /// Whether this registration follows a held start that its record has just finished. It registers the token again,
-    /// so that Redis releases the next held start.
+    /// Whether the record was a held start before, which is now finished. The record then registers the token again, so
+    /// that Redis releases the device's next held start.
     var followsHeldStart = false
 }

@@ -1,5 +1,5 @@
-/// The texts of a record. All records have them from the moment at which their content is copied into the slot; until
-/// then, and if the record has no such text, a text is empty. They stay until the slot is freed.
+/// The texts of a record. They are copied into the slot when the record is decoded or rejected, and stay until the slot
+/// is freed. A text is empty before that, or if the record does not have this text.
 struct RecordTexts: BitwiseCopyable {
     /// The bytes of all texts, also those of `RecordRegistration`, `RecordAudienceCommand` and `RecordDeadLetter`.
     var block = Arena.Block.none
