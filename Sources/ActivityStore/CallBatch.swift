@@ -28,12 +28,13 @@ import Redis
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
-    /// call. The limit keeps a pace's number below the three bits in the same byte (``CallBits``).
+    /// call. The number of a pace's argument must be below 32, because the three highest bits of its byte are
+    /// ``CallBits``.
     static let pacesMax = 8
     /// Argument 1 has the calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. The script takes a first argument of this length or
-    /// more for a batch, and a shorter one for the name of an operation.
+    /// The length of a call without token and alert, in bytes. If the script's first argument has at least this length,
+    /// it is a batch. A shorter first argument is the name of an operation.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredRecord.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
@@ -182,17 +183,18 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The bits of a call in a batch. Byte 15 has no bit left, so three rare bits are in byte 14, above the pace's number.
+/// The bits of a call in a batch. They are in byte 15. This byte has no bit left for three conditions that few calls
+/// meet, so these are the highest bits of byte 14, above the number of the pace's argument.
 enum CallBits {
     static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
     static let carriesAlert: UInt8 = 4
     static let isEnd: UInt8 = 8
-    /// A token follows the call. An update or an end registers the token, a settlement retires it.
+    /// The call has a token, from byte 27 on. An update or an end registers the token, a settlement retires it.
     static let tokenFollows: UInt8 = 16
     /// The call is a settlement, and the lower bits are a ``SettlementCode``.
     static let isSettlement: UInt8 = 32
-    /// An alert's version follows the call, after its token.
+    /// The last 13 bytes of the call are the version of a command with an alert.
     static let alertFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128

@@ -51,7 +51,7 @@ public enum LifetimeKey {
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
-        // Looks for the first of the signs, because a bundle id contains none of them.
+        // The first of these signs ends the app: a bundle id contains none of them, but the activity's id may.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
         else { return nil }

@@ -1,17 +1,19 @@
-/// The factors of numbers in which the script `admit` packs several values. Each factor is above all values below it.
+/// Factors by which the script `admit` packs several values into one number: value × factor + rest. Each factor is
+/// larger than every possible rest.
 enum PackedNumber {
-    /// Of a timestamp: in a call, above the request and the pace's number; in a reply, above the priority and the
-    /// pushes left.
+    /// The factor for a timestamp. In a call, the rest is the request and the pace's number. In a reply, the rest is
+    /// the priority and the number of pushes left.
     static let timestampFactor: Int64 = 1 << 16
-    /// Of a call's request, above the byte with the pace's number.
+    /// The factor for a call's request (``CallBits``). The rest is the byte with the pace's number.
     static let requestFactor: Int64 = 1 << 8
-    /// Of the priority in a reply, above the pushes left.
+    /// The factor for the priority in a reply. The rest is the number of pushes left.
     static let priorityFactor: Int64 = 1 << 14
-    /// Of the time of the last send verdict in a value, above the byte with the state.
+    /// The factor for the time of the last send verdict in a value. The rest is the byte with the state.
     static let sentFactor: Int64 = 1 << 8
-    /// Of the token's length in a value's first seven bytes, above the four bytes of the last second.
+    /// The factor for the token's length in a value's first seven bytes. The rest is the last second of the activity's
+    /// first eight hours.
     static let lengthFactor: Int64 = 1 << 32
-    /// Of the token's form in a value's first seven bytes, above the two bytes of the token's length.
+    /// The factor for the token's form in a value's first seven bytes. The rest is the token's length and that second.
     static let formFactor: Int64 = 1 << 48
 }
 

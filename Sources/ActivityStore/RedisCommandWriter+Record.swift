@@ -3,7 +3,7 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name. The script `admit` takes a longer first argument for a batch.
+    /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
     static let operationBytesMax = CallBatch.callBytesMin - 1
 
     /// Writes the name of an operation of a script.
@@ -106,7 +106,8 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), bytes: StoredDigest.byteCount)
     }
 
-    /// Writes the version of the command whose alert a call of a ``CallBatch`` carries or reports.
+    /// Writes the version of a command with an alert into a call of a ``CallBatch``. An update or an end carries this
+    /// alert. A settlement reports that APNs accepted this alert.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
     /// Writes a token and its time into a call of a ``CallBatch``.
@@ -146,7 +147,8 @@ extension RedisCommandWriter {
         if let shownVersion { writeVersionText(shownVersion) }
     }
 
-    /// Writes a confirmation of departures as a call of a ``RegistrationBatch``.
+    /// Writes a call of a ``RegistrationBatch`` which confirms that the audiences know that an activity left them.
+    /// `milliseconds` is the time in the reply that named these audiences.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, bytes: 4)

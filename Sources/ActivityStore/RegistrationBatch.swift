@@ -1,9 +1,9 @@
 import LiveActivity
 import Redis
 
-/// Registrations of activities and confirmations of departures, collected for one script call: one key for
-/// each call, and one argument with all calls. A confirmation says that audiences have the entries about an
-/// activity's departure.
+/// Registrations and confirmations of activities, collected for one script call: one key for each call, and one
+/// argument with all calls. A confirmation says that the audiences that an activity left have the entries about its
+/// departure.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -113,7 +113,7 @@ enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdates: UInt8 = 1
     static let allowsFrequentUpdates: UInt8 = 2
-    /// By how many bits the ``RegistrationSource`` is shifted. It takes two bits.
+    /// The position of the two bits that have the ``RegistrationSource``, counted from the lowest bit.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let namesAudiences: UInt8 = 16

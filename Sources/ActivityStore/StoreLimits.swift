@@ -9,13 +9,15 @@ public enum StoreLimits {
     public static let heldStartsMax = 8
     /// The maximum number of audiences that, after a registration, may not know yet that the member left them. A member
     /// can be in eight, and can change all of them twice. If a registration would exceed this number, its reply is
-    /// `full`, and the worker makes the registration again later. An unregistration, a retired token and an accepted
-    /// end are not limited: they add the member's last audiences.
+    /// `full`, and the worker makes the registration again later. An unregistration, a retired token or an accepted end
+    /// may exceed this number. They need no limit: they remove the member from audiences, and only a registration can
+    /// bring the member into further audiences.
     public static let unconfirmedDeparturesMax = 16
     /// The maximum length of a token, in bytes. A record's token is shorter: it has at most 200 digits
     /// (`tokenDigitsMax`).
     public static let tokenBytesMax = 256
-    /// The maximum length of an attributes type, in bytes: as long as a record's may be (`identifierBytesMax`).
+    /// The maximum length of an attributes type, in bytes. An attributes type in a record is never longer
+    /// (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua`
     /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock

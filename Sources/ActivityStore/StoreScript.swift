@@ -4,7 +4,7 @@ import Redis
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
     /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities, and records that audiences know of departures.
+    /// reopens versions of activities. Notes when the audiences know that an activity or device left them.
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
@@ -105,7 +105,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("IS_TOO_OLD", Int64(CallBits.isTooOld)),
         ("IS_REREAD", Int64(CallBits.isReread)),
         ("ENDS_NEWER_LIFE", Int64(CallBits.endsNewerLife)),
-        // What a settlement reports; the letter of a refund.
+        // The codes for what a settlement reports. The letter with which a refund begins.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
         ("THROTTLED", Int64(SettlementCode.throttled.rawValue)),

@@ -31,9 +31,9 @@ extension StoreSession {
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             flushCallBatch(on: connection)
-            // A token that came with a command is registered in a script call of its own, so that the reply
-            // has room for a held command. If the reply were `full`, the core might not make this registration
-            // again.
+            // A registration whose token came with a command is alone in its script call, so that the reply always
+            // has room for the held command. Otherwise the script might refuse the registration (`full`), and the core
+            // does not always repeat a refused registration of this kind.
             let isFromCommand = source == .command
             if isFromCommand { flushRegistrations(on: connection) }
             registrationBatch.append(
@@ -225,7 +225,8 @@ extension StoreSession {
 // MARK: - Bounds
 
 extension StoreCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts of the operation are within their limits, and the operation suits this kind of subject.
+    /// Whether all parts of the operation are within their limits, and the operation is one for this kind: for an
+    /// activity, or for a device.
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):

@@ -200,8 +200,9 @@ extension StoreSession {
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
-    /// Reads a send verdict that is the activity's value before the admission: the command is sent exactly as
-    /// it asked. The value has the token. What is left of the budget is computed from the value and the clock.
+    /// Reads a reply that is the activity's value as it was before the admission. Such a reply is a send verdict with
+    /// exactly the timestamp and the priority that the command asked for. The value has the token. The number of pushes
+    /// left in the budget is computed from the value and the server's clock.
     private func parseSendVerdict(to call: StoreSessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> ParsedReply {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
@@ -260,9 +261,9 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value and not a verdict's word. The script replies with a value only if its
-    /// byte 7 has just the token's form and the flag of frequent updates, and so is below 16. In a word, byte 7 is a
-    /// letter or another printable sign.
+    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows which: in a verdict, it is a
+    /// printable character, so it is at least 32. In a value, it is below 16, because the script replies only with
+    /// values whose byte 7 has no other flag than ``StoredRecord/Flag/allowsFrequentUpdates``.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.flagsOffset] < 0x10
     }

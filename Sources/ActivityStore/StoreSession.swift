@@ -5,8 +5,9 @@ import Redis
 struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: StoreCallKind
-    /// What an update or end asked for. If Redis grants exactly this, its reply may have no timestamp and no priority,
-    /// so the session keeps them. From the budgets it computes what is left.
+    /// This property and the next three say what an update or end asked for. If Redis grants exactly this, its reply
+    /// may have no timestamp, no priority and no number of pushes left. The session then takes timestamp and priority
+    /// from here, and computes the pushes left from one of the two budgets.
     var timestamp: Int64 = 0
     var requestsHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
@@ -20,8 +21,8 @@ final class StoreSession: RedisSession {
     var scripts: [String] { StoreScript.luaSources }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<StoreSessionCall>
-    /// Updates, ends and settlements that are not written yet. While there are any, their calls are the newest of
-    /// ``calls``, because Redis replies in the order in which calls are written.
+    /// Updates, ends and settlements that are not written yet. A call of any other kind first writes this batch, so
+    /// that Redis replies in the order of ``calls``.
     var callBatch: CallBatch
     /// Registrations and confirmations that are not written yet. At any time, ``callBatch`` or this batch is empty, so
     /// that calls are written in the order in which they were issued.

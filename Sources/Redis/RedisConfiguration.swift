@@ -24,14 +24,14 @@ public struct RedisConfiguration: Sendable {
     public var clientName = "causeway"
     /// The time limit for connecting to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long a lane's oldest call may wait for its reply. While data from the server arrives, it may wait up to
-    /// twice this time. Then the connection closes, and reconnects after a pause. For code outside the lanes, this is
-    /// how long a server may send no complete reply while a command waits.
+    /// How long a lane's oldest call may wait for its reply. While data from the server arrives, the call may wait up
+    /// to twice this time. Then the connection closes, and reconnects after a pause. Outside the lanes, each complete
+    /// reply begins this time again for all commands that still wait.
     public var replyDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must acknowledge the writes of a call that asks for replicas, before the call gets its
-    /// reply; 0 for none. Calls no longer wait after replicas have been missing for 10 seconds (``ReplicaWatch``). If
-    /// this is less than the number of all replicas, a replica that lacks an acknowledged write may still become the
-    /// next primary, and the write is lost.
+    /// How many replicas must acknowledge the writes of a call that needs replicas
+    /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``), before the call gets its reply; 0 for none. Calls no
+    /// longer wait after replicas have been missing for 10 seconds (``ReplicaWatch``). If the primary has more replicas
+    /// than this number, a replica that lacks an acknowledged write may become the next primary: the write is lost.
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096

@@ -2,11 +2,11 @@ import Reactor
 
 /// Leaves replies unread until the server has said whether enough replicas acknowledged what the calls wrote.
 ///
-/// If a call asks for replicas, the connection writes WAIT after all calls of the turn. If an earlier WAIT is
-/// outstanding, the next one follows at the end of the turn in which the earlier one gets its reply. The reply to the
-/// call, and all later replies, stay unread until WAIT's own reply has arrived. So the session gets all replies in
-/// their order, and nothing is copied. The server replies to no later call before the WAIT, so only replies to calls
-/// between two WAITs can be unread.
+/// A call asks for replicas if its `needsReplicas` is true (``appendCall(isWritten:needsReplicas:)``). Then the
+/// connection writes WAIT after all calls of the turn. If an earlier WAIT is outstanding, the next one follows at the
+/// end of the turn in which the earlier one gets its reply. The reply to the call, and all later replies, stay unread
+/// until WAIT's own reply has arrived. So the session gets all replies in their order, and nothing is copied. Few
+/// replies stay unread: until the server replies to a WAIT, it replies to no call that was written after the WAIT.
 ///
 /// Once ``ReplicaWatch`` has given up, no reply waits. A rare WAIT then finds out whether the replicas are back.
 extension RedisConnection {
@@ -88,7 +88,8 @@ extension RedisConnection {
             hasEnoughReplicas: areEnough,
             nowMilliseconds: loop.nowMilliseconds
         )
-        // Calls that ask for replicas and were issued after this WAIT need another WAIT, at the end of this turn.
+        // This WAIT does not cover calls that were issued after it. If one of them needs replicas, `sendWaitIfNeeded`
+        // writes another WAIT at the end of this turn.
         scheduleTurnEnd()
         switch change {
         case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)

@@ -8,7 +8,7 @@ enum ConnectionTimer: UInt64 {
 // MARK: - The loop's calls
 
 extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
-    /// The loop calls this method when the connection's ``Stream`` is connected.
+    /// Begins the handshake. The loop calls this method when the connection's ``Stream`` is connected.
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
         guard let reader = ReplyReader() else {
@@ -19,7 +19,8 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         beginHandshake()
     }
 
-    /// The loop calls this method when bytes have arrived.
+    /// Handles all replies that are complete now, up to a reply that must wait for WAIT. The loop calls this method
+    /// when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
@@ -73,21 +74,23 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// The loop calls this method. It does nothing, because ``obstacleToIssue`` limits the output before each call.
     public func streamDrained(_ stream: Stream) {}
 
-    /// The loop calls this method when the connection's ``Stream`` has ended, or could not connect.
+    /// Tries the server's next address, or ends the connection. The loop calls this method when the connection's
+    /// ``Stream`` has ended, or could not connect.
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
         disconnect(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
-    /// The loop calls this method at the end of a turn in which calls were issued or a WAIT got its reply.
+    /// Writes the collected calls, and WAIT if a call needs it. The loop calls this method at the end of a turn in
+    /// which calls were issued or a WAIT got its reply.
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)
         sendWaitIfNeeded()
     }
 
-    /// The loop calls this method when a timer of the connection fires.
+    /// Connects again after the pause, or ends the connection if its oldest call has waited too long.
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
         case .reconnect: if state == .pausing { resolve() }

@@ -280,9 +280,9 @@ public final class RedisConnection {
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
     ///     ``write(callCount:bytesMax:_:)`` writes it.
     ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's
-    ///     writes before the session gets the reply, unless replicas have been missing for long. If too few
-    ///     acknowledge, all calls of the same command fail with ``RedisError/Code/replicasMissing``. Requires
-    ///     ``acceptsCallsThatNeedReplicas``.
+    ///     writes before the session gets the reply. If too few acknowledge, all calls of the same command fail with
+    ///     ``RedisError/Code/replicasMissing``. After ``ReplicaWatch`` has given up, the session gets the reply without
+    ///     an acknowledgement. Requires ``acceptsCallsThatNeedReplicas``.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleTurnEnd()
         appendOutstandingCall(
@@ -295,9 +295,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: the number of calls in the command. They are the last ones that
-    ///     ``appendCall(isWritten:needsReplicas:)`` added. 0 if the command has one call, which the session adds
-    ///     next.
+    ///   - callCount: how many calls of the command ``appendCall(isWritten:needsReplicas:)`` has already added. They
+    ///     must be the last ones that it added. 0 if the session adds the command's only call after this method.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -326,8 +325,9 @@ public final class RedisConnection {
 
     // MARK: - The turn's end
 
-    /// Schedules the session's flush, and a WAIT if one is needed, for the end of the turn. If this method is called
-    /// before the turn's first output, both run before the output leaves, so that all of it leaves with one write.
+    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the turn. If this method is called
+    /// before the turn's first output, the flush and WAIT come before the stream's write to the socket. Then all output
+    /// of the turn leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true

@@ -35,9 +35,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// The server belongs to a cluster, but the configuration does not say so. If INFO shows this, the connection
-        /// refuses the server at the start. Otherwise a command of several calls fails with this error when its keys
-        /// are in different slots, which happens only under load.
+        /// The server belongs to a cluster, but the configuration does not say so. If the server permits INFO, the
+        /// connection notices this during the handshake. If not, a Redis command with several calls fails with this
+        /// error when the calls' keys are in different slots. Only under load does a Redis command have several calls.
         case clusterEnabled
         /// The value under the key is not one that the scripts write. Only this error is proven to be the
         /// call's own.
@@ -73,8 +73,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same call can succeed later, on this connection or the next (R23). False only for an error
-    /// that is proven to be the call's own. Also true for a call whose outcome is unknown: every store call but a
-    /// refund can be repeated safely (R15).
+    /// that is proven to be the call's own. Also true for a call whose outcome is unknown, because store calls can be
+    /// repeated safely (R15). The exception is a refund: the core never repeats it.
     public var isRetriable: Bool { code != .foreignValue }
 
     /// Whether the error may concern only some calls, although it is not proven to be their own. Other calls may

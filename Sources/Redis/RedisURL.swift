@@ -51,7 +51,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     public var database: Int
     public var credentials: RedisCredentials?
 
-    /// The first location.
+    /// Where a single server is (``RedisTopology/single``). If the URL has several locations, the first of them.
     public var location: Location { locations[0] }
 
     /// The locations and the database, without the credentials.

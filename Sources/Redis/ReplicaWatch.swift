@@ -1,4 +1,4 @@
-/// Decides from the replies to WAIT whether calls that ask for replicas wait for an acknowledgement.
+/// Decides from the replies to WAIT whether calls that ask for replicas (`needsReplicas`) wait for an acknowledgement.
 ///
 /// It does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
 /// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas

@@ -51,9 +51,9 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays bounded:
-        // `next` limits the bytes of an incomplete reply, and complete replies stay unread only for the connection's
-        // outstanding calls.
+        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer is limited:
+        // `next` refuses an incomplete reply that is too long. Complete replies are read at once, except replies to
+        // outstanding calls that must wait for WAIT, and the number of outstanding calls is limited.
         self.parser.keepBuffer()
     }
 
@@ -126,7 +126,8 @@ private struct PartialReply {
 
     mutating func reset() { isFinished = true }
 
-    /// Appends a part. Returns false if it does not fit.
+    /// Appends a whole reply, the head of an array, or an element. Returns false if the reply exceeds
+    /// ``ReplyReader/elementsMax``, ``ReplyReader/stringBytesMax`` or ``ReplyReader/replyBytesMax``.
     mutating func append(_ kind: Reply.Kind, integer: Int64 = 0, string: UnsafeRawBufferPointer) -> Bool {
         if isFinished {
             isFinished = false

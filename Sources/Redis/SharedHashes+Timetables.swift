@@ -1,19 +1,22 @@
-/// Timetables that all workers share. A timetable is a sorted set of names, ordered by the time when each
-/// name is due. A hash belongs to the set; its key is the set's key with `+` at the end. The hash has a text for
-/// each name: a letter that the caller chooses, a time in UNIX milliseconds, and the number of claims. Two
-/// more hashes, whose keys have `*` and `=` at the end, may have other data of a name.
+/// Timetables that all workers share. A timetable is a sorted set in Redis. Its elements are called names; in the
+/// timetables of lifetimes, a name is an activity's key. Each name has a time at which it is due: a worker then claims
+/// the name and does the work for it.
+///
+/// Three hashes belong to a timetable. Their fields are the names, and their keys are the timetable's key followed by
+/// `+`, `*` or `=`. The hash `+` has each name's text: a letter that the caller chooses, a time in UNIX milliseconds,
+/// and the number of claims. The two other hashes may have further data of a name.
 extension SharedHashes {
-    /// Names of a timetable that are due. The name that was due earliest comes first.
+    /// Names of a timetable that are due. The name that has been due for the longest time comes first.
     public struct DueNames: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
-        /// The number of all names in the timetable.
+        /// The number of names in the timetable, also of those that are not due yet.
         public var timetableNameCount: Int
         public var names: [Name]
 
         public struct Name: Sendable, Equatable {
             public var name: [UInt8]
-            /// When the name was or is due, UNIX milliseconds.
+            /// When this name became due, UNIX milliseconds.
             public var dueMilliseconds: Int64
 
             public init(_ name: [UInt8], dueMilliseconds: Int64) {
@@ -28,16 +31,17 @@ extension SharedHashes {
         }
     }
 
-    /// The names that one call has claimed.
+    /// The names of a timetable that one call of ``claimNames(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has claimed.
     public struct ClaimedNames: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
-        /// The number of names that are still in the timetable.
+        /// The number of names that the timetable has after the call, claimed or not.
         public var timetableNameCount: Int
         public var claims: [Claim]
     }
 
-    /// A claimed name, and its text in the hash whose key ends with `+`.
+    /// A name that this worker has claimed, with its text after the claim: a letter, a time and the number of claims.
+    /// The text shows which claim this is, because each further claim changes the number.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
@@ -46,7 +50,7 @@ extension SharedHashes {
     /// Reads names that are due. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: how many names to skip, from the one that was due earliest.
+    ///   - rank: how many names to skip, beginning with the name that has been due for the longest time.
     ///   - limit: the maximum number of names to return.
     public func readDueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DueNames {
         let (now, count, parts) = try callTimetableScript(
@@ -64,11 +68,13 @@ extension SharedHashes {
         return dueNames
     }
 
-    /// Claims those of the names that are still due. After the first claim, a name is due again after
-    /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`, because an outage
-    /// may delay the work for a name for hours. If the time in the name's text is longer ago than
-    /// `ageMillisecondsMax`, or the name has no valid text, the call removes the name and its data, and does not claim
-    /// it.
+    /// Claims those of the names that are still due. No other worker can claim such a name until it is due again.
+    ///
+    /// After the first claim, a name is due again after `leaseMilliseconds`. Each further claim doubles this time, up
+    /// to 32 times `leaseMilliseconds`, because an outage may delay the work for a name for hours.
+    ///
+    /// The call removes a due name and its data instead of claiming it in two cases: the time in the name's text is
+    /// longer ago than `ageMillisecondsMax`, or the hash `+` has no valid text for the name.
     public func claimNames(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -101,7 +107,8 @@ extension SharedHashes {
         return (now, count, parts[2...])
     }
 
-    /// Removes a claimed name and its data, unless the name's text has changed since the claim.
+    /// Removes a claimed name and its data. Does nothing if the name's text in the hash `+` has changed since the
+    /// claim: a later claim changes the text, and so does a new life of an activity.
     ///
     /// - Returns: whether this call has removed the name.
     public func removeClaimedName(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {

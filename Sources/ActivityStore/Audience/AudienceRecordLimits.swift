@@ -1,7 +1,8 @@
-/// The limits of an audience's record.
+/// How much an audience's record in Redis keeps: unfinished versions, and the state for members that join.
 enum AudienceRecordLimits {
     /// The maximum number of versions of an audience whose progress Redis stores (R4). If there are more, Redis drops
-    /// the oldest. Normally the oldest is finished, because a range has fewer versions than this under way.
+    /// the oldest. Normally every range has finished it, because a round has at most 32 versions at a time
+    /// (`versionsPerRoundMax`).
     static let fanOutsMax = 64
     /// While a version is unfinished, later commands keep its number of ranges, because other ranges would overlap with
     /// its ranges. They keep it at most for this time, an hour. A version that takes longer is assumed never to finish:

@@ -25,11 +25,11 @@ final class AudienceSession: RedisSession {
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// The slots of the appends whose entries are not written yet. Their calls are the newest of ``calls``.
+    /// The slots of the appends whose entries are not written yet. A call of any other kind first writes these entries.
     private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
     private var collectedSlotCount = 0
-    /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and no append
-    /// waits to be written. Otherwise Redis' replies would come in another order than the calls.
+    /// Checkpoints that are not written yet. A call of any other kind first writes these checkpoints, so that Redis
+    /// replies in the order of ``calls``.
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
@@ -169,8 +169,9 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a Redis command that runs the script `audience` for one call about the audience's record. Checkpoints are
-    /// not written here but by `collectCheckpoint`, directories and pages by `get`, and appends by the `EntryAppender`.
+    /// Writes a Redis command that runs the script `audience` for one call about the audience's record. Other methods
+    /// write checkpoints (`collectCheckpoint`), requests for directories and pages (`get`), and entries
+    /// (`collectEntry`).
     func issueRecordCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout

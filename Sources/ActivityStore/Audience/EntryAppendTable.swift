@@ -26,7 +26,8 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many directories the append has received, from look-ups and from `arrange`, before its entry was added.
+        /// How often the append has received the directory of its segment before its entry was added. A look-up returns
+        /// the directory, and so does the script `arrange`.
         var directoryCount: UInt8
         var bounds: PageBounds
     }

@@ -28,11 +28,11 @@ enum PageLimits {
     /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal. Earlier entries cause
     /// none, because each renewal is a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
-    /// How long a page without devices lives after a renewal: an activity's expiry, plus the hour by which the last
-    /// renewal may precede the last entry. So a page lives for at least an activity's expiry after its last entry,
-    /// unless a worker died before it made a renewal.
+    /// How long Redis stores a page without devices after a renewal of the page's expiry: an activity's expiry plus an
+    /// hour. Entries of the first hour after a renewal cause no other one. So the page lives for at least an activity's
+    /// expiry after its last entry, unless a worker died before it made a renewal.
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
-    /// The same for a page with devices.
+    /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// The age, counted from the registration of the token, above which `arrange` drops an activity's entry from a page
     /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,

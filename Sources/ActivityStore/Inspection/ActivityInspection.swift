@@ -28,8 +28,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The last assigned `aps.timestamp`, UNIX seconds. If a worker read a record with the activity's token again
-        /// in a later second, it is that second.
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data it may be higher:
+        /// Redis raises it to the present second when a worker reads a record with the activity's token again.
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -51,16 +51,17 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public private(set) var token: InspectedToken?
-    /// When ``token`` was registered. Without a token: the time of the last registration or unregistration. Nil without
-    /// any. Redis adds a millisecond when it retires a token, and when an accepted end removes the activity from
-    /// audiences: the registration is then older than this time, and has no effect if it is read again.
+    /// When ``token`` was registered. Without a token: the time of the last registration or unregistration; nil if
+    /// there was neither. Redis adds a millisecond when it retires a token, and when an accepted end removes the
+    /// activity from audiences: the registration is then older than this time, and has no effect if it is read again.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
-    /// The last assigned `aps.timestamp`; the next version gets a later one. After Redis lost data: the second in which
-    /// a worker read a record with the activity's token again. 0 without either.
+    /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 for none. The next version gets a higher
+    /// one. Redis raises the timestamp to the present second when a worker reads a record with the activity's token
+    /// again after a loss of data.
     private(set) var lastAssignedTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -181,7 +182,7 @@ public struct ActivityInspection: Sendable, Equatable {
         }
     }
 
-    // MARK: - By a policy's numbers
+    // MARK: - What a policy's pace permits now
 
     /// Returns how often the spacing is doubled now, because APNs responded with 429.
     public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// When an activity began, the draws on its budget, and the spacing of its pushes. Times are UNIX milliseconds.
+/// The part of an activity's value in the model that decides about updates and pushes by time: the beginning of the
+/// activity, its budget, and its spacing. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
     public internal(set) var beganAtMilliseconds: Int64

@@ -15,7 +15,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// The newest version, or an older version whose alert the newest version still has to carry.
+        /// The newest version if this version is held. Otherwise an older version with an alert: the newest version
+        /// carries this alert and is not settled yet.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -29,9 +30,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         /// settled the start since.
         public var isRecordedAgain = false
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict; 0 if `isRecordedAgain`, because no record has got it. Nil
-        /// after APNs has accepted the start: then every record of the start gets `duplicate`. Also nil in a state that
-        /// was made from an inspection.
+        /// The claim of the record that got the send verdict. 0 if `isRecordedAgain`: since Redis lost its data, no
+        /// record has got a send verdict. Nil after APNs has accepted the start: then every record of the start gets
+        /// `duplicate`. Also nil in a state that was made from an inspection.
         public var claim: UInt64?
     }
 
@@ -208,8 +209,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// Begins the activity's life if none has begun: with the first command that is not refused, or the first token that is
-    /// stored. A new start begins another life (`admitStart`).
+    /// Begins the activity's life if none has begun: with the first command that is not refused, or the first token
+    /// that is stored. A new start begins another life (`admitStart`).
     mutating func beginLife(at nowMilliseconds: Int64) {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: nowMilliseconds) }
     }

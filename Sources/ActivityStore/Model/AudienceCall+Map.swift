@@ -54,7 +54,8 @@ extension MemberEntry {
         with(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns a copy of the entry that refers to other memory: `identifier` and `token` are copies of the entry's own.
+    /// Returns this entry with `identifier` and `token` instead of its own. The caller passes the same bytes in other
+    /// memory.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,

@@ -5,7 +5,8 @@ extension DeviceState {
     var departures: [UInt8]? { MemberAudiences.encodeDepartures(leftAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
-    /// - Returns: false, without a change, if too many audiences would not know yet that the device left them.
+    /// - Returns: false, without a change, if `leftAudiences` would have more audiences than
+    ///   ``StoreLimits/unconfirmedDeparturesMax``.
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let newAudiences = MemberAudiences.decodeDigests(list)
         let audiencesOfOtherTypes = audiences { $0 != type }
@@ -26,8 +27,8 @@ extension DeviceState {
         return true
     }
 
-    /// Leaves the audiences that only the registrations of these attributes types name, because the tokens of these
-    /// types are dead or unregistered.
+    /// Leaves the audiences that the registrations of these attributes types name, because the tokens of these types
+    /// are dead or unregistered. The device stays in an audience that the registration of another type names too.
     mutating func leaveAudiences(of types: [String], at milliseconds: Int64) {
         let audiencesOfOtherTypes = audiences { !types.contains($0) }
         var newlyLeftAudiences: [UInt64] = []

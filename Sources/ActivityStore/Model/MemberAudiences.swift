@@ -9,7 +9,8 @@ public struct MemberAudiences: Hashable, Sendable {
     var isEmpty: Bool { currentDigests.isEmpty && leftDigests.isEmpty }
 
     /// Changes the audiences.
-    /// - Returns: false, without a change, if too many audiences would not know yet that the activity left them.
+    /// - Returns: false, without a change, if ``leftDigests`` would have more digests than
+    ///   ``StoreLimits/unconfirmedDeparturesMax``.
     mutating func change(to new: [UInt64]) -> Bool {
         let newLeftDigests = leftDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
         guard newLeftDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }

@@ -55,7 +55,7 @@ struct SegmentState: Sendable {
     }
 }
 
-/// A page in the model.
+/// The entries of the members whose positions are from `lowerBound` up to `nextBound`, under one key in Redis.
 struct PageState: Sendable {
     let lowerBound: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.

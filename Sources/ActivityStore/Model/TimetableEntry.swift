@@ -30,8 +30,8 @@ public struct TimetableEntry: Sendable, Equatable {
     static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
         switch event {
         case .removed: life = nil
-        // Neither event changes the life, but an update after the end may be kept below. The script removes a life
-        // after an `endedByAnother` only if workers have claimed it several times. In the model, no worker claims it.
+        // Neither event changes the life. After this switch, `keep` stores the update of an `updatedAfterEnd`. After an
+        // `endedByAnother`, the script removes a life that workers have claimed several times; the model has no claims.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
@@ -76,9 +76,10 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began at `beganAtMilliseconds` still continues. `state` is the version of the state that
-    /// the new start would show; nil for an end. If the life keeps a newer state, returns false and makes the life due
-    /// at once. The script also postpones the next claim; the model has no claims.
+    /// Whether a command that ends or restarts the life may be sent: the timetable must still have the life that began
+    /// at `beganAtMilliseconds`. `state` is the version of the state that a new start shows; nil for an end. If the
+    /// life keeps a newer state, returns false and makes the life due at once, because another new start must show that
+    /// state. The script also postpones the next claim; the model has no claims.
     static func lifeContinues(_ life: inout TimetableEntry?, from beganAtMilliseconds: Int64, showing state: Version?)
         -> Bool
     {

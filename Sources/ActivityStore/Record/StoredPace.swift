@@ -34,9 +34,9 @@ enum StoredBucket {
 
 /// A pace as the scripts read it.
 ///
-/// The spacing and the bucket come first, then the spacing again and the bucket for frequent updates. So the
-/// numbers that one admission needs are next to each other. Then come the longest spacing and the time of
-/// recovery. Each time has three bytes, milliseconds.
+/// The spacing and the bucket come first, then the same spacing again and the bucket for frequent updates. So an
+/// admission reads the spacing and either bucket as neighbours. Then come the longest spacing that 429s may cause, and
+/// the time after which one doubling of the spacing ends. Each time has three bytes, milliseconds.
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3

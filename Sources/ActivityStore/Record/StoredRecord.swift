@@ -50,14 +50,15 @@ enum StoredRecord {
     static let assignedTimestampOffset = 39
     static let registeredAtOffset = 44
     static let tokenOffset = 50
-    /// Each of these is added to the number of the token's bytes if the part follows the token: an accepted alert, or
-    /// the audiences. The number of the token's bytes is far lower, and the byte of ``Flag`` has no bit left.
+    /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is far lower.
+    /// The flag is there because the byte of ``Flag`` has no bit left.
     static let acceptedAlertFlag = 32_768
+    /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFlag = 16_384
     static let countFlags = acceptedAlertFlag | audiencesFlag
-    /// The length of timestamps in seconds, which have up to ten digits, and of times in milliseconds, which have up to
-    /// thirteen.
+    /// The number of bytes of a timestamp, whose unit is the second: enough for ten digits.
     static let secondsBytes = 5
+    /// The number of bytes of a time whose unit is the millisecond: enough for thirteen digits.
     static let millisecondsBytes = 6
     /// The length of a retired token's fingerprint: the beginning of its SHA-1, much shorter than a token of 80 bytes.
     static let retiredTokenBytes = 12
@@ -66,8 +67,8 @@ enum StoredRecord {
     enum StateBit {
         /// Whether the newest version has drawn on the bucket of priority 10. No ASCII letter has this bit.
         static let hasDrawnOnBudget: UInt8 = 128
-        /// A bit that every ASCII letter has. If it is set, the last assigned timestamp is the newest version's
-        /// own. If the script has cleared it, the last assigned timestamp is in bytes 40–44.
+        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). Every
+        /// ASCII letter has this bit. If the script has cleared the bit, the assigned timestamp is in bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }
 

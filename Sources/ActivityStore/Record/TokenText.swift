@@ -50,7 +50,8 @@ enum TokenText {
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
 
-    /// Reads a stored token without the letter.
+    /// Reads a token whose form is stored apart from its bytes, as in an activity's record. Nil if `rest` is empty or
+    /// longer than a token.
     static func decode(
         _ form: TokenForm,
         _ rest: UnsafeRawBufferPointer,

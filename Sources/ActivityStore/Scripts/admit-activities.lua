@@ -9,9 +9,9 @@
 -- deferred has a new claim and names its previous one. The first such record that names the stored claim replaces
 -- it. Every other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes
 -- nothing. A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that
--- has the claim. The script refuses to repeat a verdict in two cases only: an end has come since, or the activity
--- has a token, and the start is settled or is not the newest version. In the second case the activity lives without
--- this push.
+-- has the claim. The script refuses to repeat a verdict in two cases only. In the first case, an end has come since. In
+-- the second case, the activity has a token, and in addition the start is settled or is not the newest version: the
+-- activity lives without this push.
 --
 -- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is
 -- not sent again, but the script must know its version. Otherwise an end of the activity's earlier life that is read
@@ -56,8 +56,9 @@ local function splitState(state)
 end
 
 -- # An activity: reading the value
--- Performs an operation on an activity with this value, and returns the reply. `at` and the parameters after it
--- are those of a registration; `at` is also the time of a confirmation.
+-- Performs an operation on an activity with this value, and returns the reply. Only a registration has all parameters
+-- from `at` to `list`: its time, the token's form and bytes, the version that the app shows, whether frequent updates
+-- are allowed, where the token comes from, and the audiences. `confirmDepartures` has only `at`, see below.
 local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, tokenLength, flags = read('<I4I2B', value)
@@ -93,8 +94,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- In state `b` the start is the newest version, and APNs has not processed it yet. So a token that
-        -- has registered since belongs to the activity's previous life, and the start may still be sent.
+        -- A token (`form` is above 0) shows that the activity lives already, except in the state START_SENDING. Then
+        -- the start is the newest version, and APNs has not processed it yet. So the token belongs to the activity's
+        -- previous life, and the start may still be sent.
         if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -131,7 +133,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     end
     local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
     if state == @NO_VERSION@ or isNewer(version, newest) then
-      -- The start may never have been sent, so it must not drop an older command that is held for a token.
+      -- As the newest version, the start would drop an older command that is held for a token. But perhaps no worker
+      -- ever sent this start. So the held command stays, and the script does not record the start.
       if held ~= '' then return 'settled' end
       local letter = @SETTLED@
       if last > timestamp then letter = letter - @OWN_TIMESTAMP@ else last = timestamp end
@@ -166,9 +169,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
     end
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
-    -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
-    -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
-    -- Time 0 means that no registration has come yet.
+    -- If Redis has another token, or an unregistration, with exactly the same time as this registration, Redis keeps
+    -- it, because this registration may be the older one. Only a registration that names audiences, or whose token came
+    -- with a command, replaces it. Time 0 means that no registration has come yet.
     if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
       return 'stale'
     end
@@ -225,6 +228,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   end
 
   -- # An activity: confirmations
+  -- A worker confirms that the audiences in `leftAudiences` have the entries which say that the activity left them.
+  -- `at` is the time of the registration in the reply that named these audiences. If Redis has another time now, the
+  -- activity may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
     if leftAudiences ~= '' and at == registeredAt then
       leftAudiences = ''

@@ -1,8 +1,8 @@
 -- This file is a part of the script `admit` (admit.lua): the loop over a batch of updates, ends and settlements. Headings
 -- begin with `-- #`:
 --     short path
---     long path: the call; a settlement; reading the value; the token; the order of versions; whether the state may be
---       sent now; timestamp, priority and budget; writing
+--     long path: reading the call; a settlement; reading the value; the token; the order of versions; whether the
+--       state may be sent now; timestamp, priority and budget; writing
 -- The long path decides with the functions of admit-values.lua, admit-settlements.lua and admit-updates.lua. A decision
 -- about a usual update, or about its acceptance, is in the short path and in the long path. Change both.
 -- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift. Read them first.
@@ -15,12 +15,12 @@
 -- fail the whole batch. The clock is read once for all keys. If an earlier call may have the same key, a
 -- bit of the later call says so, and the script reads the value again.
 --
--- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same order, it
--- has the values of those updates and ends whose reply is a number, up to the end of the accepted alert: as they
--- were read, or already with the new token that the command brought. Last comes the clock, if a reply may need it.
--- If the array would have only one element, the reply is this element alone. The replies of a batch have limited
--- room for held commands. If a held command does not fit any more, the reply to an update or end is `wait` (one
--- millisecond), and the reply to a registration is `full`.
+-- The reply to a batch is an array. First it has the replies in the order of the keys. Then it has the activity's value
+-- for each update and end whose reply is a number, in the same order. This is the value as it was read, but only up to
+-- the end of the accepted alert. If the command brought a new token, the value already has this token. Last comes the
+-- clock, if a reply may need it. If the array would have only one element, the reply is this element alone. The replies
+-- of a batch have limited room for held commands. If a held command does not fit any more, the reply to an update or
+-- end is `wait` (one millisecond), and the reply to a registration is `full`.
 --
 -- Speed. These are slow in Redis' Lua: a call of Redis, a call of a library's function, a new string, a conversion
 -- between number and text, and each number that is read from a string. A new string takes eight instructions for each
@@ -49,8 +49,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   if values.err then return values end
   -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
-  -- The index of the last call with rare bits in the byte of the pace's number (CallBits), and these bits. It is an index
-  -- and not a flag, so that no other call has to reset it.
+  -- The byte of the pace's number also has three bits that few calls set: `isTooOld`, `isReread` and `endsNewerLife`
+  -- (CallBits). These variables are the index of the last call that sets one of them, and its bits. With an index
+  -- instead of a flag, no other call has to reset it.
   local rareIndex, rareBits
   -- What the last call asked for. Most often the next call asks for the same, so the script computes these
   -- variables only if it asks for something else. The most frequent settlement (an acceptance without further
@@ -61,10 +62,13 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     the last second in which the activity takes updates
   --     + @LENGTH_FACTOR@ * the length of its token, with two flags
   --     + @FORM_FACTOR@ * the token's form, with more flags
-  -- If `prefix` is between `prefixMin` and `prefixMax`, the value is usual: it has the length, form and flags of the
-  -- last usual value, and its activity still takes updates. If its pace and bucket are also those of the last usual
-  -- value, two comparisons decide. The command may be sent at once if the last send verdict was not after `sentMax`,
-  -- and gets priority 10 if the bucket will be full not after `fullMax`.
+  -- A value is usual if it has no rare parts and its activity still takes updates. Other values take the long path. If
+  -- `prefix` is at least `prefixMin` and below `prefixMax`, the value is usual: it has the length, form and flags of
+  -- the last usual value. If the call also has the pace `usualPace`, these numbers of the last usual value decide:
+  --     sentMax             the command may be sent if `stateAndSent` is at most this: the spacing is over
+  --     fullMax             the push gets priority 10 if the bucket will be full at this time or earlier
+  --     fullMaxOfReserve    the same if the command may use the reserve
+  --     nextFull            the bytes of the time at which a full bucket will be full again after a draw
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- Which pace and bucket were read last, and their numbers.
@@ -76,7 +80,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     -- A call's seven bytes after its version are one number, so that one `read` is enough:
     --     timestampAndRequest = timestamp * @TIMESTAMP_FACTOR@ + requestAndPace
     --     requestAndPace      = request * @REQUEST_FACTOR@ + flags of the pace's byte + paceNumber
-    -- `request` has the bits of CallBits: 1 priority 10, 2 the reserve may be used, then those with names here.
+    -- `request` has the bits of CallBits. Its lowest bit asks for priority 10, the next one permits the use of the
+    -- reserve. The script tests the other bits by their names, such as @CARRIES_ALERT@.
     local version, timestampAndRequest, digest, following = read(CALL, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
@@ -118,10 +123,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
       end
       local prefix, shown, stateAndSent, newest, _, full = read(format, value)
       -- # Short path
-      -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A
-      -- state below 64 says that the last assigned timestamp is in bytes 40 to 44. This is usual for `w`
-      -- (stored as 55) and `s` (51) if their version was not sent: the last assigned timestamp is then that of
-      -- an earlier version.
+      -- The most frequent calls: an update, or the settlement of an accepted update. The value is usual. If the stored
+      -- state is below 64, the last assigned timestamp is in bytes 40 to 44. For updates, two such states take the
+      -- short path too: `w` (stored as 55) and `s` (51). They are frequent, because a version that was not sent has no
+      -- assigned timestamp of its own: the last one is that of an earlier version.
       local presentState = stateAndSent % @HAS_DRAWN@
       if prefix < prefixMin or prefix >= prefixMax then
         local lengthAndForm = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
@@ -186,7 +191,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         end
       end
 
-      -- # Long path: the call
+      -- # Long path: reading the call
       local key, known = keys[index], values[index]
       local request = (requestAndPace - requestAndPace % @REQUEST_FACTOR@) / @REQUEST_FACTOR@
       local rare = rareIndex == index and rareBits or 0
@@ -314,7 +319,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         local written = call('SETRANGE', key, '7', record)
         if written ~= size then failure = tonumber(written) and MALFORMED or written end
       elseif nextState or registers then
-        -- The first send verdict in these 1,000 seconds (of UNIX time) renews the expiry.
+        -- Writes the whole value with a new expiry, also for the first send verdict in each 1,000 seconds (UNIX time
+        -- from `thousandBegan` on). The SETRANGE above is faster, but keeps the old expiry.
         failure = store(key, value, not known, record, drops and heldAt)
       end
       if failure then

@@ -17,11 +17,13 @@
 -- concern all types and have another second argument.
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that the device left: a `=` and the field `l`.
+-- Returns the part of a reply that names the audiences that the device left: a `=` and the field `l`. This field has a
+-- time (6 bytes) and the audiences that may not know yet that the device left them. Empty if there are no such
+-- audiences.
 local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 
--- Returns those audiences of the list `gone` that the device now leaves: the field `l` does not have them, and no
--- attributes type names them except the types in `isLeft`.
+-- Returns those audiences of the list `gone` that the device now leaves. It stays in an audience that the registration
+-- of an attributes type outside `isLeft` names. It has left an audience before if the field `l` has the audience.
 local function leaving(gone, isLeft, l)
   local all = gone == '' and {} or call('HGETALL', key)
   for index = 1, #all, 2 do
@@ -39,6 +41,9 @@ local function leftAt(at, left, isMore, l)
 end
 
 -- # A device: confirmations
+-- A worker confirms that the audiences in the field `l` have the entries which say that the device left them. ARGV[2]
+-- is the time in the reply that named these audiences. If the field has a later time now, the device has left more
+-- audiences since, so the list stays.
 if operation == 'confirmDeviceDepartures' then
   local l = call('HGET', key, 'l')
   if l and sub(l, 1, 6) == ARGV[2] then call('HSET', key, 'l', '') end
@@ -82,8 +87,9 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
-  -- Redis already has another token, or an unregistration, with the time of this registration. It stays, because
-  -- this registration may be the older one. Registrations that name audiences, and tokens from commands, replace it.
+  -- If Redis has another token, or an unregistration, with exactly the same time as this registration, Redis keeps it,
+  -- because this registration may be the older one. Only a registration that names audiences, or whose token came with
+  -- a command, replaces it.
   if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
     isStale = registration ~= t or ARGV[4] ~= u
   end

@@ -1,6 +1,6 @@
 -- This file is a part of the script `admit` (admit.lua): registrations of activities in batches, together with
--- confirmations that audiences know of departures (RegistrationBatch.swift). The reply is an array with a reply for each
--- call; a single call gets its reply without an array.
+-- confirmations that the audiences know that an activity left them (RegistrationBatch.swift). The reply is an array with
+-- a reply for each call; a single call gets its reply without an array.
 
 if isBatch then
   local values, calls, position, replies = call('MGET', unpack(KEYS)), ARGV[2], 1, {}
@@ -35,8 +35,9 @@ if isBatch then
           frequentUpdates, (bits % 16 - bits % 4) / 4, list)
       end
     else
-      -- Most activities that register are new to Redis. Then everything after `middle` is a copy of the
-      -- call's bytes.
+      -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences
+      -- of the registration. The call has the same bytes, so the script copies them without reading them. `middle` has
+      -- the bytes before them.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)

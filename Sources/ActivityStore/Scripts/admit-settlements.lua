@@ -38,9 +38,9 @@ local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
   -- Performs a settlement of an existing activity. Changes the digest and the state in place; if it changes another part,
   -- it writes the whole value. Returns the reply: an error; or 1 if the token was retired, else 0. If audiences may not
   -- know yet that the activity left them, the reply goes on with `=`, the time of the registration, and their digests. The
-  -- reply to a 429 does not.
+  -- reply to a 429 never has this part.
   --
-  -- The value, of at least @RECORD_BYTES@ bytes, and what the loop has read of it:
+  -- `value` has at least @RECORD_BYTES@ bytes. The loop in admit-batches.lua has read from the value:
   --     shown                  the digest of the shown state
   --     stateAndSent           the byte of the state + @SENT_FACTOR@ * the time of the last send verdict
   --     newest                 the timestamp of the newest version
@@ -74,7 +74,8 @@ local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
         nextState, frees = stateAfter(code, state), heldAt <= #value
         if code == @ACCEPTED@ then nextShown = digest end
       end
-      -- Until a start is accepted, the part about it has a claim, and so 27 bytes.
+      -- If the settled version is a start that is not accepted yet, the part about the start has 27 bytes, because it
+      -- still has a claim. An acceptance removes the claim. Any other settlement only writes `s` into this part.
       if heldAt - startAt == 27 and sub(value, startAt, startAt + 12) == version then
         start = code == @ACCEPTED@ and version or version .. 's' .. sub(value, startAt + 14, heldAt - 1)
       end

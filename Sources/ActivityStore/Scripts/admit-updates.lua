@@ -15,8 +15,8 @@ local function makeUpdateFunctions(isNewer)
   local heldBytes = 0
 
   -- Decides whether the value takes another token, which a command brings. Returns the value with this token, and the last
-  -- assigned timestamp. Returns nil if the value keeps its own token, because this one is newer, or because the command's
-  -- token is the last one that was retired.
+  -- assigned timestamp. Returns nil if the value keeps its own token, because the value's token is newer, or because
+  -- the command's token is the last one that was retired.
   --     last                      the last assigned timestamp
   --     tokenLength, flags        the number in bytes 5 and 6 of the value, and byte 7
   --     alertAt, retired          see `findParts`
@@ -27,8 +27,8 @@ local function makeUpdateFunctions(isNewer)
     if retired ~= '' and redis.sha1hex(token .. string.char(form)):sub(1, @RETIRED_BYTES@) == retired then return nil end
     local formBefore = flags % @ALLOWS_FREQUENT@
     if rereadAt and formBefore == 0 and rereadAt > last then
-      -- The next timestamp must be above the present second, because earlier pushes may have had timestamps above those of
-      -- their commands.
+      -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
+      -- lower timestamps. So the next timestamp is above the present second.
       local stateByte = value:byte(@STATE@)
       if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then stateByte = stateByte - @OWN_TIMESTAMP@ end
       value = value:sub(1, @STATE@ - 1) .. string.char(stateByte) .. value:sub(@STATE@ + 1, @ASSIGNED@ - 1)
@@ -72,8 +72,11 @@ local function makeUpdateFunctions(isNewer)
     return doublings > 0 and math.max(spacing, math.min(spacing * 2 ^ doublings, longest)) or spacing
   end
 
-  -- Decides whether the state may be sent now. Returns the reply, nil if the state may be sent; the new state of the newest
-  -- version, which is then the command's, nil if nothing changes; and whether the value drops its held command.
+  -- Decides whether the command may be sent now. Returns three values:
+  --     the reply; nil if the command may be sent
+  --     the state (a letter) of the command's version, which becomes the newest; nil if the value does not change
+  --     whether the value drops its held command
+  -- The parameters:
   --     value, heldAt             the value, and where its held command begins
   --     state, same               the state of the newest version, and whether the command repeats this version
   --     isTooOld                  whether the command is too old for an activity without a version
@@ -85,7 +88,8 @@ local function makeUpdateFunctions(isNewer)
     if isTooOld and state == @NO_VERSION@ then return 'expired' end
     if isOver then return 'activityOver' end
     if isAlertAccepted then return 'alertAlreadyAccepted' end
-    -- Whether the newest version is held, and whether a command with an alert is held, of this version or an older one.
+    -- `holds`: whether the newest version is held. `holdsAlert`: whether the held command has an alert. This command's
+    -- version is the newest or an older one.
     local holds = state >= @HELD@ and state <= @SENDING_HELD_ALERT@
     local holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
     if holdsAlert and not carriesAlert and (wait or not same or not holds) then
@@ -142,7 +146,7 @@ local function makeUpdateFunctions(isNewer)
   --     last                      the last assigned timestamp
   --     nextState, isEnd, hasDrawn    the version's state; whether it is an end; whether it has drawn on the budget
   --     fullAfter                 the bytes of the time at which the bucket will be full, nil if they stay
-  --     sentAt                    the time of the send verdict; if it is not one, nil or false, and the digest stays
+  --     sentAt                    the time of the send verdict; nil or false without one: the digest then stays
   local function makeRecord(value, version, timestamp, last, nextState, isEnd, hasDrawn, fullAfter, sentAt)
     if isEnd then nextState = nextState - @UPPER_CASE@ end
     if hasDrawn then nextState = nextState + @HAS_DRAWN@ end
@@ -156,9 +160,10 @@ local function makeUpdateFunctions(isNewer)
   end
 
   -- Writes the whole value, with a new expiry. Returns the error, or nil.
+  --     value                     the value as it was read, perhaps already with a new token
   --     isNew                     whether the key did not exist
-  --     record                    the bytes that replace the value's from the digest on; nil if only other bytes changed
-  --     dropsAt                   where the held command begins that the value drops; nil if it drops none
+  --     record                    bytes to write over the value, from the digest on; nil for none
+  --     dropsAt                   where the held command begins, if the value drops this command; nil or false if not
   local function store(key, value, isNew, record, dropsAt)
     local call, written = redis.pcall, nil
     if record then

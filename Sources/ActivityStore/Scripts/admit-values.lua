@@ -50,7 +50,7 @@ local function findParts(value, tokenLength, flags, state)
   return alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences
 end
 
--- Returns the value that has these parts. A part that is empty does not exist.
+-- Returns the value that has these parts. An empty part adds no bytes, and its flag is not set.
 --     form      the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
 --     middle    the bytes from the digest to the last assigned timestamp
 local function joinParts(lifeEnd, form, middle, registeredAt, token, alert, audiences, leftAudiences, retired, throttle, start, held)

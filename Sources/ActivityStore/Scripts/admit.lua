@@ -16,8 +16,8 @@
 --     admit-activities.lua      operations on one activity
 --     admit-registrations.lua   batches of registrations and confirmations of activities
 --     admit-devices.lua         operations on one device
--- In a batch of updates, ends and settlements, the first argument has the calls, which are longer than each operation's
--- name. Otherwise the first argument is the operation (StoreSession+Calls.swift).
+-- If the first argument has at least @CALL_BYTES@ bytes, it has the calls of a batch of updates, ends and settlements.
+-- A shorter first argument is the name of an operation (StoreSession+Calls.swift).
 --
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
 -- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
@@ -54,16 +54,25 @@
 -- command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
 -- die, and then another worker may bring the version again without the alert.
 --
---     n NO_VERSION      there is no version yet
---     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
---     a SENDING         got a send verdict, APNs' response is not known: to `h` `i` by a hold (the token is gone), `s` `f` by a settlement
---     b START_SENDING   the same for a start: to `s` `f` by a settlement
---     h HELD            held: to `k` by a send verdict, `s` when unchanged or if the registering app shows it, `s` `f` by a settlement
---     k SENDING_HELD    as `a`, and still held: to `h` when the token is gone, `a` if the registering app shows it, `s` `f` by a settlement
---     i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command has an alert
---     x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
---     s SETTLED         settled
---     f NOT_SHOWN       settled, not shown: a newer end may follow such an end; to `w` by `reopen`, `s` by an acceptance
+-- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
+--
+--     n NO_VERSION             no version has come yet
+--     w WAITING                The version waits for its pace or a token. A send verdict leads to `a`, a hold to `h` or
+--                              `i`. If the activity already shows the state, `s` follows.
+--     a SENDING                The version got a send verdict. APNs' response is not known. If the token is retired
+--                              meanwhile, a hold leads to `h` or `i`.
+--     b START_SENDING          like `a`, but for a start; no hold follows
+--     h HELD                   The version is held. A send verdict leads to `k`. If the activity, or the app that
+--                              registers, already shows the state, `s` follows.
+--     k SENDING_HELD           like `a`, but the version is still held. If the token is retired meanwhile, the next
+--                              admission leads to `h`. If the app that registers already shows the state, `a` follows.
+--     i HELD_ALERT             like `h`, and the held command has an alert
+--     l SENDING_HELD_ALERT     like `k`, and the held command has an alert
+--     x WAITING_OLDER_ALERT    like `w`, but an older command with an alert is held. A send verdict leads to `y`.
+--     y SENDING_OLDER_ALERT    like `a`, but an older command with an alert is held
+--     s SETTLED                The version is settled.
+--     f NOT_SHOWN              The version is settled, but the phone does not show it. `reopen` leads to `w`, an
+--                              acceptance to `s`. After such an end, a newer end may come.
 --
 -- A value stores the state as one byte: the code of the letter, changed by these numbers:
 --     minus @UPPER_CASE@: the version is an end
@@ -76,6 +85,7 @@ local read, pack = struct.unpack, struct.pack
 -- send verdict does not renew the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
--- The value of an activity that Redis does not know. The loop also reads it in place of a value that is too short.
+-- The value of an activity that Redis does not know. If a stored value is too short, the loop over a batch reads this
+-- value instead, so that reading raises no error. The call then gets MALFORMED.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}

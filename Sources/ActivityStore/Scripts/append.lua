@@ -13,8 +13,8 @@
 -- Memory. When a string grows, Redis reserves twice its new length. So a page that only grew by APPEND would take
 -- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has
 -- outgrown it, the script writes the page again, except a page that `arrange` must shorten first. First a SETRANGE
--- writes one byte at the end of the first half of the next capacity, so that Redis reserves exactly this capacity.
--- Then another SETRANGE writes the entries, over the zeros in front of this byte and beyond it.
+-- writes one byte at such a place that the string has half the length of the next capacity. Redis reserves twice this
+-- length, which is exactly the capacity. Then another SETRANGE writes the entries over this string and beyond its end.
 --
 -- Speed. Most of an entry's cost is in the calls of Redis: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so

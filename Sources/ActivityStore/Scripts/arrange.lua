@@ -10,9 +10,9 @@
 -- which the page is arranged is a device's.
 --
 -- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the
--- directory does not exist and the page is not the only one of its segment, the reply is empty. In this case, and
--- if the directory does not have these bounds of the page, the script changes nothing. The directory lives at
--- least as long as its pages.
+-- directory does not exist and the page is not the only one of its segment, the reply is empty, and the script changes
+-- nothing. The script also changes nothing if the directory does not have these bounds of the page. The directory
+-- lives at least as long as its pages.
 
 local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -85,7 +85,7 @@ if page and #page > @PAGE_BYTES_MAX@ then
   -- and the id.
   local function identity(at, bits)
     local idAt = at + @ENTRY_FIXED_BYTES@
-    -- A packed id has sixteen bytes. Before any other id is a byte with its length minus one.
+    -- A packed id has sixteen bytes. Any other id comes after one byte, whose value is the length of the id minus one.
     return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(page, idAt, idAt + (bits >= 16 and 15 or byte(page, idAt) + 1))
   end
 

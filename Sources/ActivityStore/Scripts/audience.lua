@@ -4,7 +4,7 @@
 --
 -- | field | meaning |
 -- | --- | --- |
--- | n | the newest version, which may be `unchanged`; then `a`, or `s` once it is settled |
+-- | n | the newest version (13), which may be `unchanged`; a letter: `s` if this version is settled, otherwise `a` |
 -- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
 -- | s | the version of the newest start |
 -- | b | the body, without the alert, that members get if they join after this version |

@@ -8,8 +8,8 @@
 -- | hash | for each activity |
 -- | --- | --- |
 -- | + | its kind, a time and a count, see below |
--- | * | its newest start after the start's version, only if the policy restarts the activity |
--- | = | its newest update after the update's version, in the same case: the new start shows this state |
+-- | * | the version of its newest start, then the start's record; only if the policy restarts the activity |
+-- | = | the version of its newest update, then the update's record, in the same case: the new start shows this state |
 --
 -- | kind | meaning | the time |
 -- | --- | --- | --- |
@@ -78,8 +78,8 @@ if operation == 'removed' then
   return 'settled'
 end
 
--- Redis admitted another end of the activity, whose settlement will report the end of the life. After some claims
--- the other end seems to be lost, and the script removes the life here.
+-- Redis admitted another end of the activity. Normally the life leaves the timetable when that end is settled. If
+-- workers have claimed the life @CLAIMS_MAX@ times, that end seems to be lost, and the script removes the life here.
 if operation == 'endedByAnother' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_MAX@ then removeLife() end
   return 'settled'
@@ -102,9 +102,10 @@ local storedCommand = commandSuffix and call('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then
   local isStart = operation == 'began'
-  -- The time of a start is exact, so the script stores the latest start. Without a start, it stores the earliest
-  -- time at which the activity was alive. So the order of the records does not matter when workers read them
-  -- again after the server lost data. If the activity waits for a new start, only a start changes this.
+  -- Each start begins another life, so the script stores the time of the latest start. Without a start, the script
+  -- stores the earliest time at which the activity was alive. So the order of the records does not matter when workers
+  -- read them again after the server lost data. If the activity waits for a restart (kind `r`), only a start replaces
+  -- the entry.
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then

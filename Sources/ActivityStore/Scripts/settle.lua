@@ -5,8 +5,8 @@
 -- The script never creates a hash. It only changes hashes that `admit` has written, so it leaves the expiry as
 -- `admit` set it. The arguments are: the event; the suffix of the fields (`:` and the attributes type); the
 -- start's activity; and, if a token must be retired, the token's two parts and the time before which it must
--- have been registered (empty: any time). The event is an outcome's letter and the version. For a refund it is
--- the only argument: `g`, the bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
+-- have been registered (empty: any time). The event is an outcome's letter and the version. A refund has no argument
+-- but the event, which is then `g`, the bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
 --
 -- A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller
 -- than without the draw. The field `s` has the time at which the bucket will be full, and after it the sum of

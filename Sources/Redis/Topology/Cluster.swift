@@ -37,8 +37,8 @@ final class Cluster {
     /// The servers; nil for a free index. A server keeps its index, because the slots and the ASK table refer
     /// to it.
     private var nodes: ContiguousArray<Node?> = []
-    /// The connection of each server, at the server's index in `nodes`. It is a separate array, because every
-    /// call reads it.
+    /// The connection of each server, at the server's index in `nodes`. Every call reads a connection but no ``Node``,
+    /// so the connections have an array of their own.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var slotOwners: ContiguousArray<UInt16>
     private var askRedirections = AskRedirections()
@@ -271,7 +271,8 @@ final class Cluster {
         hasSlotMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.hasSlots = false }
-        // A primary has no index if all indices are in use, because servers without slots still have theirs.
+        // A primary gets no index if none is free: servers that lost their slots keep their indices for a while. The
+        // slots of this primary have no server until a later look-up finds a free index.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.hasSlots = true }
         for slot in slotOwners.indices {
@@ -289,11 +290,12 @@ final class Cluster {
     }
 
     private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
-        // If all indices are in use, only the next look-up can help.
+        // Without a free index, the cluster cannot connect to the server that the error names. After the next look-up
+        // an index may be free.
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
-            // The server may never get slots, and without a look-up nothing else would close its connection.
+            // ASK starts no look-up, and the server may never get slots. So this call sets when its connection closes.
             retireNodesWithoutSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {

@@ -149,8 +149,8 @@ final class PrimaryConnections {
         if !redirection.isAsk { slotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // After MOVED, the next search for the primaries closes connections. After ASK there may be none: the named
-        // server may have no slots yet, and may never get any.
+        // Close the connection to the server that ASK named, unless it is a primary of the map. Perhaps no later search
+        // for the primaries closes it, because the map stays. After MOVED, the next search closes such connections.
         if redirection.isAsk, let slotMap { closeConnections(except: slotMap.primaries) }
         return redirectedReply ?? reply
     }

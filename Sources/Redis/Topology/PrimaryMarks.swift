@@ -1,8 +1,9 @@
 /// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or
 /// was replaced (R24).
 ///
-/// In a cluster, each text is under one key at each of the ``SlotAnchors``. Code outside the lanes uses this type, with
-/// the lanes' Redis configuration. Not thread-safe. No call is repeated.
+/// In a cluster, each mark has many keys, in slots that are spread evenly over the cluster. These slots are called
+/// anchors (``SlotAnchors``). A single server has one key for each mark, and so one anchor. Code outside the lanes uses
+/// this type, with the lanes' Redis configuration. Not thread-safe. A failed call is not repeated.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
 /// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands
@@ -14,17 +15,17 @@ public final class PrimaryMarks {
         public let server: ServerInformation
         /// The texts under the requested names, in the order of the names; nil for a name without a text.
         public let texts: [String?]
-        /// The anchors that the primary serves, as indices of ``SlotAnchors/tags``. Not empty.
+        /// The anchors (slots with marks) that the primary serves, as indices of ``SlotAnchors/tags``. Not empty.
         let anchorIndices: [Int]
     }
 
     public enum WriteMode: Sendable {
-        /// Writes the mark at all anchors of the primary, whether it exists there or not.
+        /// Writes the mark's keys in all slots of ``SlotAnchors`` that the primary serves. Creates missing keys.
         case writeAtAllAnchors
-        /// Writes the mark at those anchors of the primary where it already exists.
+        /// Writes the mark's keys in all slots of ``SlotAnchors`` that the primary serves, but creates no missing key.
         case replaceAtAllAnchors
-        /// Writes the mark at the primary's first anchor, which ``readMarks(_:)`` reads, if it already exists there.
-        /// This takes one write. The other modes take one for each anchor.
+        /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first slot of ``SlotAnchors`` that
+        /// the primary serves. Does nothing if this key is missing. Takes one write; the other modes write each key.
         case replaceAtFirstAnchor
     }
 
@@ -110,9 +111,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAtAllAnchors` and
-    ///   `replaceAtFirstAnchor` do not create a missing mark, because a new mark would hide that the server lost its
-    ///   data after ``readMarks(_:)``.
+    /// - Returns: for each mark, whether all keys were written that `mode` asks for. `replaceAtAllAnchors` and
+    ///   `replaceAtFirstAnchor` create no missing key, because a new key would hide that the server lost its data after
+    ///   ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {

@@ -91,7 +91,8 @@ private struct PartialValue {
     private var parts: [Part] = []
     private var byteCount = 0
 
-    /// Appends a part. Returns false if a limit is exceeded.
+    /// Appends a string, a number, an error or null. Returns false if the reply exceeds ``ValueReader/elementsMax`` or
+    /// ``ValueReader/replyBytesMax``.
     mutating func append(_ value: RedisValue, byteCount count: Int = 0) -> Bool {
         byteCount += count
         guard parts.count < ValueReader.elementsMax, byteCount <= ValueReader.replyBytesMax else { return false }

@@ -9,14 +9,15 @@ struct SlotAnchors {
     static let slotsPerAnchor = 128
     static let anchorCount = KeySlot.slotCount / slotsPerAnchor
 
-    /// The tags with their slots, in the order of the slots. In a cluster, each block of ``slotsPerAnchor`` slots has
-    /// one tag.
+    /// The hash tags in the order of their slots. Redis puts each key with a hash tag into the hash tag's slot, the
+    /// anchor. In a cluster, each block of ``slotsPerAnchor`` slots has one anchor.
     let tags: [(tag: String, slot: Int)]
 
-    /// The only tag, for a server without a cluster.
+    /// One hash tag for all marks, for a server without a cluster. Such a server has no slots, so slot 0 means nothing.
     static let forSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
-    /// The tags for a cluster. The first access calculates them from several hundred checksums.
+    /// The hash tags for a cluster. A checksum of a hash tag decides its slot. So the first access tries several
+    /// hundred texts, until it has a hash tag for each block of slots.
     static let forCluster: SlotAnchors = {
         var tagsByBlock: [Int: (tag: String, slot: Int)] = [:]
         var number = 0

@@ -7,7 +7,7 @@ struct SlotMap: Equatable {
     static let noOwner = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
-    /// Replicas, which can also be asked for the slots.
+    /// Replicas of the primaries. A later look-up may ask them, too, for the server of each slot.
     private(set) var replicas: [RedisURL.Location] = []
     /// For each slot: the index of its server in `primaries`, or `noOwner`.
     private(set) var owners = [UInt16](repeating: noOwner, count: KeySlot.slotCount)
