@@ -75,7 +75,7 @@ public struct Audiences: ~Copyable {
     var returnedCommands: IndexQueue<ReturnedCommand>
 
     var partitions = PartitionTable<FanoutPartition>()
-    var versions: Slab<VersionSlot>
+    var rangeVersions: Slab<RangeVersionSlot>
     /// Bytes of all fan-out records in memory.
     var recordBytes = 0
     var rounds: Slab<RoundSlot>
@@ -139,7 +139,7 @@ public struct Audiences: ~Copyable {
         audiences = Slab(limit: configuration.commandsMax)
         audiencesAwaitingBatchEnd = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
-        versions = Slab(limit: configuration.fanoutRecordsMax)
+        rangeVersions = Slab(limit: configuration.fanoutRecordsMax)
         // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there
         // can be more rounds than records.
         rounds = Slab(limit: configuration.fanoutRecordsMax * 2)
@@ -176,7 +176,7 @@ public struct Audiences: ~Copyable {
     deinit {
         commands.forEachInUse { $0.freeBytes() }
         audiences.forEachInUse { $0.identifier.free() }
-        versions.forEachInUse { $0.freeBytes() }
+        rangeVersions.forEachInUse { $0.freeBytes() }
         rounds.forEachInUse { $0.freeBytes() }
         membershipChanges.forEachInUse { $0.freeBytes() }
         newestStates.forEachInUse { $0.body.free() }
@@ -203,7 +203,7 @@ public struct Audiences: ~Copyable {
     /// Number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandsInProgress: Int { commands.count }
     /// Number of fan-out records in memory that are not settled. Records that were passed over are not counted.
-    public var recordsInProgress: Int { versions.count + broadcasts.count }
+    public var recordsInProgress: Int { rangeVersions.count + broadcasts.count }
     public var roundsInProgress: Int { rounds.count }
     /// Number of parked members, including those whose next push is in flight.
     public var parkedMemberCount: Int { parkedMembers.count }

@@ -26,7 +26,7 @@ extension Audiences {
         let appIndex =
             switch outgoingRecord.kind {
             case .fanout: audiences[commands[outgoingRecord.command].audience].appIndex
-            case .rangeResult, .commandResult: rounds[versions[outgoingRecord.version].round].appIndex
+            case .rangeResult, .commandResult: rounds[rangeVersions[outgoingRecord.rangeVersion].round].appIndex
             case .broadcastResult, .commandResultAfterBroadcast:
                 channels[broadcasts[outgoingRecord.broadcast].channel].key.appIndex
             case .memberResult, .invalidation: refusedMembers[outgoingRecord.refusedMember].appIndex
@@ -40,10 +40,10 @@ extension Audiences {
     public func resultContent(of outgoingRecord: OutgoingAudienceRecord) -> AudienceResultContent? {
         switch outgoingRecord.kind {
         case .rangeResult:
-            let slot = versions[outgoingRecord.version]
+            let slot = rangeVersions[outgoingRecord.rangeVersion]
             return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
-            let slot = versions[outgoingRecord.version]
+            let slot = rangeVersions[outgoingRecord.rangeVersion]
             return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
         case .commandResultAfterBroadcast:
             let slot = broadcasts[outgoingRecord.broadcast]

@@ -45,8 +45,8 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     static func fanout(_ command: CommandIndex, range: UInt16) -> Self {
         Self(.fanout, range: range, command.rawValue)
     }
-    static func rangeResult(_ version: VersionIndex) -> Self { Self(.rangeResult, version.rawValue) }
-    static func commandResult(_ version: VersionIndex) -> Self { Self(.commandResult, version.rawValue) }
+    static func rangeResult(_ rangeVersion: RangeVersionIndex) -> Self { Self(.rangeResult, rangeVersion.rawValue) }
+    static func commandResult(_ rangeVersion: RangeVersionIndex) -> Self { Self(.commandResult, rangeVersion.rawValue) }
     static func memberResult(_ refusedMember: RefusedMemberIndex) -> Self {
         Self(.memberResult, refusedMember.rawValue)
     }
@@ -61,7 +61,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
 
     // Each of these is valid only for the kinds whose records are about such a slot.
     var command: CommandIndex { CommandIndex(rawValue: rawIndex) }
-    var version: VersionIndex { VersionIndex(rawValue: rawIndex) }
+    var rangeVersion: RangeVersionIndex { RangeVersionIndex(rawValue: rawIndex) }
     var refusedMember: RefusedMemberIndex { RefusedMemberIndex(rawValue: rawIndex) }
     var pageMember: PageMemberIndex { PageMemberIndex(rawValue: rawIndex) }
     var broadcast: BroadcastIndex { BroadcastIndex(rawValue: rawIndex) }

@@ -56,7 +56,7 @@ extension Audiences {
             let oldest = rounds[round].versions.oldest
             guard oldest != .null else { continue }
             gauges[appIndex].roundCount += 1
-            let admittedAtMilliseconds = versions[oldest].record.instruction.admittedAtMilliseconds
+            let admittedAtMilliseconds = rangeVersions[oldest].record.instruction.admittedAtMilliseconds
             gauges[appIndex].oldestVersionAdmittedAtMilliseconds = min(
                 gauges[appIndex].oldestVersionAdmittedAtMilliseconds ?? .max,
                 admittedAtMilliseconds
@@ -75,7 +75,7 @@ extension Audiences {
     private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            versions[rounds[round].versions.oldest].record.instruction.admittedAtMilliseconds
+            rangeVersions[rounds[round].versions.oldest].record.instruction.admittedAtMilliseconds
         case .restoring, .running, .lost:
             hasReachedAllMembers(round) ? nil : rounds[round].progress.unreachedMembersSinceWallMilliseconds
         case .closing, .draining, .abandoned: nil
@@ -88,9 +88,9 @@ extension Audiences {
 
     /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.
     /// Otherwise it begins at the time at which the new version's command was admitted.
-    mutating func updateUnreachedMembersSince(_ round: RoundIndex, by version: VersionIndex) {
+    mutating func updateUnreachedMembersSince(_ round: RoundIndex, by rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.unreachedMembersSinceWallMilliseconds =
-            versions[version].record.instruction.admittedAtMilliseconds
+            rangeVersions[rangeVersion].record.instruction.admittedAtMilliseconds
     }
 }

@@ -24,7 +24,7 @@ extension Audiences {
             RefusedMemberSlot(
                 tag: tag.rawValue,
                 round: round,
-                version: content.version,
+                rangeVersion: content.rangeVersion,
                 appIndex: appIndex,
                 audience: audience,
                 outcome: outcome,
@@ -75,7 +75,7 @@ extension Audiences {
             RefusedMemberSlot(
                 tag: 0,
                 round: .null,
-                version: .null,
+                rangeVersion: .null,
                 appIndex: member.member.appIndex,
                 audience: audience,
                 outcome: .unregistered,

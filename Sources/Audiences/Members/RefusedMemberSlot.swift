@@ -12,7 +12,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     // The push's tag, round and version. A member that has just joined has none: the tag is 0, the indices are `.null`.
     var tag: UInt64
     var round: RoundIndex
-    var version: VersionIndex
+    var rangeVersion: RangeVersionIndex
     var appIndex: UInt16
     var audience: AudienceDigest
     var outcome: MemberOutcome
@@ -43,7 +43,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     init(
         tag: UInt64,
         round: RoundIndex,
-        version: VersionIndex,
+        rangeVersion: RangeVersionIndex,
         appIndex: UInt16,
         audience: AudienceDigest,
         outcome: MemberOutcome,
@@ -59,7 +59,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     ) {
         self.tag = tag
         self.round = round
-        self.version = version
+        self.rangeVersion = rangeVersion
         self.appIndex = appIndex
         self.audience = audience
         self.outcome = outcome

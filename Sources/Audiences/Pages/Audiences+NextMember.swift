@@ -29,8 +29,8 @@ extension Audiences {
 
     /// Notes the member's progress (such as a push in flight, or an outcome without a push) and its version.
     /// Then moves on to the next member.
-    mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ version: VersionIndex) {
-        pages[next.page].setVersion(next.member, version)
+    mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ rangeVersion: RangeVersionIndex) {
+        pages[next.page].setRangeVersion(next.member, rangeVersion)
         pages[next.page].setProgress(next.member, progress)
         pages[next.page].sendIndex += 1
         rounds[pages[next.page].round].progress.sendPosition = next.position + 1

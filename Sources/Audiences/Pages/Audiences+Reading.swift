@@ -215,7 +215,7 @@ extension Audiences {
             let slot = pages[page]
             for member in 0..<Int(slot.sendIndex) {
                 guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
-                countOutcome(slot.position(member), outcome, under: slot.version(member), of: round)
+                countOutcome(slot.position(member), outcome, under: slot.rangeVersion(member), of: round)
             }
             let end = readingEndPosition(of: round)
             rounds[round].progress.watermark = max(rounds[round].progress.watermark, min(slot.endPosition, end))

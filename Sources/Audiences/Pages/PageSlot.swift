@@ -78,7 +78,7 @@ struct PageSlot: BitwiseCopyable {
         referencesOffset = (page.count + 7) & ~7
         loadedMemberCount = UInt16(members.count)
         keptMemberCount = loadedMemberCount
-        let bytesPerMember = MemoryLayout<MemberReference>.size + MemoryLayout<VersionIndex>.size + 1
+        let bytesPerMember = MemoryLayout<MemberReference>.size + MemoryLayout<RangeVersionIndex>.size + 1
         block = HeapBytes(count: referencesOffset + members.count * bytesPerMember)
         block.mutableBytes.copyMemory(from: page)
         guard let base = block.mutableBytes.baseAddress, !members.isEmpty else { return }
@@ -100,8 +100,8 @@ struct PageSlot: BitwiseCopyable {
     private var referencesBase: UnsafeMutableRawPointer {
         block.mutableBytes.baseAddress.unsafelyUnwrapped + referencesOffset
     }
-    private var versionsBase: UnsafeMutableRawPointer { referencesBase + Int(loadedMemberCount) * 8 }
-    private var progressBase: UnsafeMutableRawPointer { versionsBase + Int(loadedMemberCount) * 4 }
+    private var rangeVersionsBase: UnsafeMutableRawPointer { referencesBase + Int(loadedMemberCount) * 8 }
+    private var progressBase: UnsafeMutableRawPointer { rangeVersionsBase + Int(loadedMemberCount) * 4 }
 
     func reference(_ member: Int) -> MemberReference {
         referencesBase.load(fromByteOffset: member &* 8, as: MemberReference.self)
@@ -109,12 +109,12 @@ struct PageSlot: BitwiseCopyable {
 
     func position(_ member: Int) -> UInt64 { segmentBase &+ UInt64(reference(member).position) }
 
-    func version(_ member: Int) -> VersionIndex {
-        versionsBase.load(fromByteOffset: member &* 4, as: VersionIndex.self)
+    func rangeVersion(_ member: Int) -> RangeVersionIndex {
+        rangeVersionsBase.load(fromByteOffset: member &* 4, as: RangeVersionIndex.self)
     }
 
-    func setVersion(_ member: Int, _ version: VersionIndex) {
-        versionsBase.storeBytes(of: version, toByteOffset: member &* 4, as: VersionIndex.self)
+    func setRangeVersion(_ member: Int, _ rangeVersion: RangeVersionIndex) {
+        rangeVersionsBase.storeBytes(of: rangeVersion, toByteOffset: member &* 4, as: RangeVersionIndex.self)
     }
 
     func progress(_ member: Int) -> UInt8 { progressBase.load(fromByteOffset: member, as: UInt8.self) }

@@ -79,7 +79,7 @@ extension Audiences {
 
     /// Whether an app uses less than `factor` times the free room, in records and in bytes.
     private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
-        let freeRecords = Double(configuration.fanoutRecordsMax - versions.count - broadcasts.count)
+        let freeRecords = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
         let freeBytes = Double(configuration.fanoutRecordBytesMax - recordBytes)
         return Double(appQueues[appIndex].recordCount) < freeRecords * factor
             && Double(appQueues[appIndex].recordBytes) < freeBytes * factor

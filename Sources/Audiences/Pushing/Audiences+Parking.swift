@@ -55,7 +55,7 @@ extension Audiences {
     mutating func parkAgain(_ member: ParkedMemberIndex, pauseMilliseconds: Int64, now: Moment) {
         parkedMembers[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
-        parkedMembers[member].version = .null
+        parkedMembers[member].rangeVersion = .null
         parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         noteParkedDue(member)
     }
@@ -94,11 +94,11 @@ extension Audiences {
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
-        let sentVersion = slot.version == .null ? rounds[round].versions.newest : slot.version
+        let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.newest : slot.rangeVersion
         if slot.position < rounds[round].progress.watermark {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
-            pages[slot.page].setVersion(Int(slot.member), sentVersion)
+            pages[slot.page].setRangeVersion(Int(slot.member), sentVersion)
             pages[slot.page].setProgress(Int(slot.member), MemberProgress.done(outcome))
         }
         unpark(member)
@@ -131,8 +131,8 @@ extension Audiences {
     /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
     /// version will reach in its turn. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
     /// version must bring it an older version's alert.
-    mutating func supersedeParkedMembers(to version: VersionIndex, of round: RoundIndex, now: Moment) {
-        let start = versions[version].startPosition
+    mutating func supersedeParkedMembers(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
+        let start = rangeVersions[rangeVersion].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
@@ -150,7 +150,7 @@ extension Audiences {
     /// the member would get no alert. False if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.newest
-        return newest != .null && !wasThrottled && versions[newest].carriesAlert(to: position)
+        return newest != .null && !wasThrottled && rangeVersions[newest].carriesAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
 
@@ -160,7 +160,7 @@ extension Audiences {
         let newest = rounds[round].versions.newest
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
         let hasExpired = isExpired(newest, now: now)
-        let start = versions[newest].startPosition
+        let start = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]

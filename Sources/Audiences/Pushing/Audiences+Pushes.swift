@@ -151,17 +151,17 @@ extension Audiences {
                 refreshPages(of: round)
                 return .nothing
             }
-            let version = version(at: next.position, of: round)
+            let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .activity else {
-                advancePast(next, MemberProgress.otherKind.rawValue, version)
+                advancePast(next, MemberProgress.otherKind.rawValue, rangeVersion)
                 continue
             }
-            if isExpired(version, now: now) {
-                advancePast(next, MemberProgress.done(.expired), version)
+            if isExpired(rangeVersion, now: now) {
+                advancePast(next, MemberProgress.done(.expired), rangeVersion)
                 continue
             }
             guard hasPool(content.environment, appIndex: rounds[round].appIndex) else {
-                advancePast(next, MemberProgress.done(.failed), version)
+                advancePast(next, MemberProgress.done(.failed), rangeVersion)
                 continue
             }
             guard content.environment == environment else {
@@ -176,10 +176,10 @@ extension Audiences {
                     pauseMilliseconds: 0,
                     now: now
                 )
-                advancePast(next, MemberProgress.parked.rawValue, version)
+                advancePast(next, MemberProgress.parked.rawValue, rangeVersion)
                 continue
             }
-            return .push(offerPush(content, next, version, now: now))
+            return .push(offerPush(content, next, rangeVersion, now: now))
         }
         return .nothing
     }
@@ -206,21 +206,21 @@ extension Audiences {
     private mutating func offerPush(
         _ content: PageMember,
         _ next: NextMember,
-        _ version: VersionIndex,
+        _ rangeVersion: RangeVersionIndex,
         now: Moment
     ) -> AudiencePush {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).rawValue
         offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].progress.sendPosition)
         let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
-        advancePast(next, progress.rawValue, version)
+        advancePast(next, progress.rawValue, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         let digitCount = content.writeToken(to: addressBuffer)
         return makePush(
             tag: tag,
             digitCount: digitCount,
             allowsFrequentUpdates: content.allowsFrequentUpdates,
-            version: version,
+            rangeVersion: rangeVersion,
             at: next.position,
             isRetry: false,
             now: now
@@ -229,19 +229,19 @@ extension Audiences {
 
     private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
-        let version = rounds[slot.round].versions.newest
+        let rangeVersion = rounds[slot.round].versions.newest
         offeredPush = OfferedPush(
             tag: PushTag(parkedMember: member).rawValue,
             sendPosition: rounds[slot.round].progress.sendPosition
         )
         parkedMembers[member].isUnderWay = true
-        parkedMembers[member].version = version
+        parkedMembers[member].rangeVersion = rangeVersion
         let digitCount = slot.writeToken(to: addressBuffer)
         return makePush(
             tag: PushTag(parkedMember: member).rawValue,
             digitCount: digitCount,
             allowsFrequentUpdates: slot.allowsFrequentUpdates,
-            version: version,
+            rangeVersion: rangeVersion,
             at: slot.position,
             isRetry: slot.failedAttemptCount > 0,
             now: now
@@ -252,13 +252,13 @@ extension Audiences {
         tag: UInt64,
         digitCount: Int,
         allowsFrequentUpdates: Bool,
-        version: VersionIndex,
+        rangeVersion: RangeVersionIndex,
         at position: UInt64,
         isRetry: Bool,
         now: Moment
     ) -> AudiencePush {
-        let body = body(of: version, at: position, now: now)
-        let slot = versions.address(of: version)
+        let body = body(of: rangeVersion, at: position, now: now)
+        let slot = rangeVersions.address(of: rangeVersion)
         let grant = slot.pointee.record.instruction.grant
         return AudiencePush(
             tag: tag,
@@ -285,7 +285,7 @@ extension Audiences {
             round = parkedMembers[tag.parkedMember].round
             environment = parkedMembers[tag.parkedMember].environment
             parkedMembers[tag.parkedMember].isUnderWay = false
-            parkedMembers[tag.parkedMember].version = .null
+            parkedMembers[tag.parkedMember].rangeVersion = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
             let earliestMilliseconds = rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)]
             rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = min(

@@ -24,7 +24,7 @@ extension Audiences {
             preconditionFailure("the answered push belongs to a member")
         }
         decrementPushesInFlight(round, content.environment)
-        recordResponseTimes(of: content.version, result)
+        recordResponseTimes(of: content.rangeVersion, result)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
@@ -43,7 +43,7 @@ extension Audiences {
     /// the push's tag names.
     struct MemberPush {
         let position: UInt64
-        let version: VersionIndex
+        let rangeVersion: RangeVersionIndex
         let environment: APNsEnvironment
         let failedAttemptCount: UInt8
 
@@ -51,7 +51,7 @@ extension Audiences {
             if tag.isParked {
                 let slot = parkedMembers.address(of: tag.parkedMember)
                 position = slot.pointee.position
-                version = slot.pointee.version
+                rangeVersion = slot.pointee.rangeVersion
                 environment = slot.pointee.environment
                 failedAttemptCount = slot.pointee.failedAttemptCount
             } else {
@@ -62,14 +62,14 @@ extension Audiences {
                 default: return nil
                 }
                 position = page.pointee.position(tag.member)
-                version = page.pointee.version(tag.member)
+                rangeVersion = page.pointee.rangeVersion(tag.member)
                 failedAttemptCount = 0
             }
         }
     }
 
-    private mutating func recordResponseTimes(of version: VersionIndex, _ result: PushResult) {
-        let slot = versions.mutableAddress(of: version)
+    private mutating func recordResponseTimes(of rangeVersion: RangeVersionIndex, _ result: PushResult) {
+        let slot = rangeVersions.mutableAddress(of: rangeVersion)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseMilliseconds < 0 {
             slot.pointee.times.firstResponseMilliseconds = result.responseAtMilliseconds
@@ -120,7 +120,7 @@ extension Audiences {
     /// later anyway. False if a retry must bring the member the alert that the newest version carries.
     func newestVersionReachesLater(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.newest
-        guard newest != .null, position < versions[newest].startPosition else { return false }
+        guard newest != .null, position < rangeVersions[newest].startPosition else { return false }
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
 

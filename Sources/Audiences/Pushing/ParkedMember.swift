@@ -30,7 +30,7 @@ struct ParkedMember: BitwiseCopyable {
     /// version could bring it an older version's alert at once.
     var wasThrottled = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
-    var version = VersionIndex.null
+    var rangeVersion = RangeVersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
     /// When the member was read. Monotonic milliseconds. After ``Audiences/memberAgeMillisecondsMax`` it is read again.

@@ -46,7 +46,7 @@ extension Audiences {
         }
         if slot.versions.newest != .null {
             let waitMilliseconds =
-                (expiresAtSeconds(of: versions[slot.versions.newest].record) + 1) * 1_000 - now.wallMilliseconds
+                (expiresAtSeconds(of: rangeVersions[slot.versions.newest].record) + 1) * 1_000 - now.wallMilliseconds
             if waitMilliseconds > 0 {
                 dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
             }
@@ -62,9 +62,9 @@ extension Audiences {
             watermark: slot.progress.watermark,
             newestSettledVersion: slot.versions.newestSettled
         )
-        var version = slot.versions.oldest
-        while version != .null {
-            let versionSlot = versions[version]
+        var rangeVersion = slot.versions.oldest
+        while rangeVersion != .null {
+            let versionSlot = rangeVersions[rangeVersion]
             var entry = Checkpoint.Entry(
                 version: versionSlot.record.version,
                 startPosition: min(versionSlot.startPosition, slot.progress.watermark),
@@ -81,7 +81,7 @@ extension Audiences {
                     - entry.startPosition
             }
             if versionSlot.stage != .received { checkpoint.entries.append(entry) }
-            version = versionSlot.nextVersion
+            rangeVersion = versionSlot.nextVersion
         }
         checkpoint.entries += restoredEntries(of: round)
         var member = slot.members.firstParked

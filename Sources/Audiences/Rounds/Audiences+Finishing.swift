@@ -8,17 +8,17 @@ extension Audiences {
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
-        under sentVersion: VersionIndex,
+        under sentVersion: RangeVersionIndex,
         of round: RoundIndex
     ) {
         appQueues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            let slot = versions.mutableAddress(of: version)
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            let slot = rangeVersions.mutableAddress(of: rangeVersion)
             if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
-                slot.pointee.counts[version == sentVersion ? outcome : .superseded] &+= 1
+                slot.pointee.counts[rangeVersion == sentVersion ? outcome : .superseded] &+= 1
             }
-            version = slot.pointee.nextVersion
+            rangeVersion = slot.pointee.nextVersion
         }
         rounds[round].checkpoints.revision += 1
     }
@@ -30,29 +30,29 @@ extension Audiences {
         let (watermark, lowestParkedPosition) = (
             rounds[round].progress.watermark, rounds[round].members.lowestParkedPosition
         )
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            let slot = versions[version]
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            let slot = rangeVersions[rangeVersion]
             let hasPassedAll = watermark >= slot.endPosition && lowestParkedPosition >= slot.endPosition
             // A version with an empty window has no members. The parked members below the window belong to
             // older versions and may wait for hours, so the version does not wait for them.
             let isEmpty =
-                slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(version)
+                slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
             if slot.stage == .underWay, hasPassedAll || isEmpty {
                 rounds[round].checkpoints.revision += 1
-                versions[version].stage = .awaitingCheckpoint
-                versions[version].completedAtRevision = rounds[round].checkpoints.revision
+                rangeVersions[rangeVersion].stage = .awaitingCheckpoint
+                rangeVersions[rangeVersion].completedAtRevision = rounds[round].checkpoints.revision
             }
-            version = slot.nextVersion
+            rangeVersion = slot.nextVersion
         }
     }
 
     /// Whether a push that brings this version to a parked member is in flight, or its refusal is being recorded.
-    private func isInFlightToParkedMember(_ version: VersionIndex) -> Bool {
-        var member = rounds[versions[version].round].members.firstParked
+    private func isInFlightToParkedMember(_ rangeVersion: RangeVersionIndex) -> Bool {
+        var member = rounds[rangeVersions[rangeVersion].round].members.firstParked
         while member != .null {
             let slot = parkedMembers.address(of: member)
-            if slot.pointee.isUnderWay, slot.pointee.version == version { return true }
+            if slot.pointee.isUnderWay, slot.pointee.rangeVersion == rangeVersion { return true }
             member = slot.pointee.nextParkedMember
         }
         return false
@@ -63,63 +63,63 @@ extension Audiences {
     /// or that the store refuses, is treated as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            let next = versions[version].nextVersion
-            if versions[version].stage == .awaitingCheckpoint,
-                versions[version].completedAtRevision <= rounds[round].checkpoints.recordedRevision
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            let next = rangeVersions[rangeVersion].nextVersion
+            if rangeVersions[rangeVersion].stage == .awaitingCheckpoint,
+                rangeVersions[rangeVersion].completedAtRevision <= rounds[round].checkpoints.recordedRevision
             {
-                beginFinishing(version)
+                beginFinishing(rangeVersion)
             }
-            version = next
+            rangeVersion = next
         }
     }
 
     func hasVersionAwaitingCheckpoint(_ round: RoundIndex) -> Bool {
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            if versions[version].stage == .awaitingCheckpoint { return true }
-            version = versions[version].nextVersion
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            if rangeVersions[rangeVersion].stage == .awaitingCheckpoint { return true }
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         return false
     }
 
-    private mutating func beginFinishing(_ version: VersionIndex) {
-        versions[version].stage = .finishing
-        versions[version].unacknowledgedCount = 2
-        outgoingRecords.append(.rangeResult(version))
-        storeQueue.append(.finishRange(version))
+    private mutating func beginFinishing(_ rangeVersion: RangeVersionIndex) {
+        rangeVersions[rangeVersion].stage = .finishing
+        rangeVersions[rangeVersion].unacknowledgedCount = 2
+        outgoingRecords.append(.rangeResult(rangeVersion))
+        storeQueue.append(.finishRange(rangeVersion))
     }
 
     /// Finishes a late version: the round knows a newer one, and the last owner did not have the late version under
     /// way. The outcome is `superseded`, because the newer version reaches every member.
-    mutating func finishLateVersion(_ version: VersionIndex, of round: RoundIndex) {
+    mutating func finishLateVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         rounds[round].versions.lateCount += 1
-        versions[version].isLate = true
-        versions[version].isSuperseded = true
-        beginFinishing(version)
+        rangeVersions[rangeVersion].isLate = true
+        rangeVersions[rangeVersion].isSuperseded = true
+        beginFinishing(rangeVersion)
     }
 
     /// Called when the store has added the counts of a range, or has refused the call. If all ranges and broadcasts of
     /// the command are finished, the reply has the command's totals.
-    mutating func rangeCounted(_ version: VersionIndex, _ reply: Reply?, now: Moment) {
+    mutating func rangeCounted(_ rangeVersion: RangeVersionIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
-            versions[version].totals = totals
-            versions[version].unacknowledgedCount += 1
-            outgoingRecords.append(.commandResult(version))
+            rangeVersions[rangeVersion].totals = totals
+            rangeVersions[rangeVersion].unacknowledgedCount += 1
+            outgoingRecords.append(.commandResult(rangeVersion))
         }
-        versionAcknowledged(version, now: now)
+        versionAcknowledged(rangeVersion, now: now)
     }
 
-    mutating func versionAcknowledged(_ version: VersionIndex, now: Moment) {
-        versions[version].unacknowledgedCount -= 1
-        guard versions[version].unacknowledgedCount == 0 else { return }
-        let round = versions[version].round
-        if versions[version].isLate {
+    mutating func versionAcknowledged(_ rangeVersion: RangeVersionIndex, now: Moment) {
+        rangeVersions[rangeVersion].unacknowledgedCount -= 1
+        guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }
+        let round = rangeVersions[rangeVersion].round
+        if rangeVersions[rangeVersion].isLate {
             rounds[round].versions.lateCount -= 1
-            settle(version)
+            settle(rangeVersion)
         } else {
-            versions[version].stage = .finished
+            rangeVersions[rangeVersion].stage = .finished
             settleFinishedVersions(of: round)
         }
         advance(round, now: now)
@@ -132,62 +132,66 @@ extension Audiences {
     /// its record, because it reads the newer version that replaced it.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            let slot = versions[version]
-            let isReplaced = slot.isSuperseded && version != rounds[round].versions.newest
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            let slot = rangeVersions[rangeVersion]
+            let isReplaced = slot.isSuperseded && rangeVersion != rounds[round].versions.newest
             if slot.stage == .finished, isOldest || isReplaced {
-                unlink(version, of: round)
+                unlink(rangeVersion, of: round)
                 rounds[round].versions.newestSettled = max(rounds[round].versions.newestSettled, slot.record.version)
                 rounds[round].checkpoints.revision += 1
-                settle(version)
+                settle(rangeVersion)
             } else {
                 isOldest = false
             }
-            version = slot.nextVersion
+            rangeVersion = slot.nextVersion
         }
     }
 
-    mutating func unlink(_ version: VersionIndex, of round: RoundIndex) {
-        let predecessor = precedingVersion(version, of: round)
-        let next = versions[version].nextVersion
-        if let predecessor { versions[predecessor].nextVersion = next } else { rounds[round].versions.oldest = next }
-        if rounds[round].versions.newest == version { rounds[round].versions.newest = predecessor ?? .null }
+    mutating func unlink(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
+        let predecessor = precedingVersion(rangeVersion, of: round)
+        let next = rangeVersions[rangeVersion].nextVersion
+        if let predecessor {
+            rangeVersions[predecessor].nextVersion = next
+        } else {
+            rounds[round].versions.oldest = next
+        }
+        if rounds[round].versions.newest == rangeVersion { rounds[round].versions.newest = predecessor ?? .null }
     }
 
     /// Settles a record without writing a result, because its range has settled the same version or a newer one before.
-    mutating func settleWithoutResult(_ version: VersionIndex) { settle(version) }
+    mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
 
     /// Settles the record of `version` without writing a result, because the round has the same version from another
     /// record (`known`).
     ///
     /// If the assignment of the other record has ended, `version` is freed, and `known` gets its offset. This offset
     /// settles when `known` ends. If `known` is dropped, this lane reads the record at this offset again.
-    mutating func settleRepeated(_ version: VersionIndex, of known: VersionIndex) {
-        guard isOfEndedAssignment(versions[known].record) else { return settle(version) }
-        versions[known].record.takeOrigin(of: versions[version].record)
-        freeVersion(version)
+    mutating func settleRepeated(_ rangeVersion: RangeVersionIndex, of known: RangeVersionIndex) {
+        guard isOfEndedAssignment(rangeVersions[known].record) else { return settle(rangeVersion) }
+        rangeVersions[known].record.takeOrigin(of: rangeVersions[rangeVersion].record)
+        freeVersion(rangeVersion)
     }
 
-    private mutating func settle(_ version: VersionIndex) {
-        let slot = versions[version]
+    private mutating func settle(_ rangeVersion: RangeVersionIndex) {
+        let slot = rangeVersions[rangeVersion]
         if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch) {
             partition.pointee.ledger.settle(slot.record.offset)
             partition.pointee.unsettledRecordCount -= 1
         }
-        freeVersion(version)
+        freeVersion(rangeVersion)
     }
 
     /// Drops a version without settling it. Its record is read again.
-    mutating func dropVersion(_ version: VersionIndex) {
-        noteDropped(versions[version].record, ofApp: rounds[versions[version].round].appIndex)
-        freeVersion(version)
+    mutating func dropVersion(_ rangeVersion: RangeVersionIndex) {
+        noteDropped(rangeVersions[rangeVersion].record, ofApp: rounds[rangeVersions[rangeVersion].round].appIndex)
+        freeVersion(rangeVersion)
     }
 
-    private mutating func freeVersion(_ version: VersionIndex) {
-        addRecordBytes(-versions[version].occupiedBytes, of: version)
-        appQueues[Int(rounds[versions[version].round].appIndex)].recordCount -= 1
-        versions[version].freeBytes()
-        versions.free(version)
+    private mutating func freeVersion(_ rangeVersion: RangeVersionIndex) {
+        addRecordBytes(-rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
+        appQueues[Int(rounds[rangeVersions[rangeVersion].round].appIndex)].recordCount -= 1
+        rangeVersions[rangeVersion].freeBytes()
+        rangeVersions.free(rangeVersion)
     }
 }

@@ -75,7 +75,7 @@ extension Audiences {
         guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
             return false
         }
-        return reply?.newestVersion.map { $0 < versions[newest].record.version } ?? true
+        return reply?.newestVersion.map { $0 < rangeVersions[newest].record.version } ?? true
     }
 
     /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
@@ -117,11 +117,12 @@ extension Audiences {
         guard isIdle(round), !hasFinishingVersion(round) else { return }
         if isWaitOver { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
-        var version = slot.versions.oldest
-        while version != .null {
-            addRecordBytes(-versions[version].alternateBody.count, of: version)
-            versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
-            version = versions[version].nextVersion
+        var rangeVersion = slot.versions.oldest
+        while rangeVersion != .null {
+            addRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
+            rangeVersions[rangeVersion]
+                .resetForClaim(alertSeconds: policies[rangeVersions[rangeVersion].record.policy].alertSeconds)
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         rounds[round].beginAgain(claimNumber: randomness.next())
         storeQueue.append(.claim(round))
@@ -130,23 +131,28 @@ extension Audiences {
     /// Lets this lane read the records of other partitions again at once, although pushes of an abandoned round are
     /// still in flight. Members to which such a push is in flight get the state twice.
     mutating func dropVersionsOfOtherPartitionsEarly(of round: RoundIndex) {
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            if versions[version].stage == .underWay, versions[version].record.partition != rounds[round].partition {
-                let assignmentEpoch = noteDroppedEarly(versions[version].record, ofApp: rounds[round].appIndex)
-                versions[version].record.assignmentEpoch = assignmentEpoch
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            if rangeVersions[rangeVersion].stage == .underWay,
+                rangeVersions[rangeVersion].record.partition != rounds[round].partition
+            {
+                let assignmentEpoch = noteDroppedEarly(
+                    rangeVersions[rangeVersion].record,
+                    ofApp: rounds[round].appIndex
+                )
+                rangeVersions[rangeVersion].record.assignmentEpoch = assignmentEpoch
             }
-            version = versions[version].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
     }
 
     /// Whether a version of the round waits until its counts and its result are acknowledged. They stay valid, and the
     /// version will settle, even if another worker has claimed the round since.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            if versions[version].stage == .finishing { return true }
-            version = versions[version].nextVersion
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            if rangeVersions[rangeVersion].stage == .finishing { return true }
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         return false
     }

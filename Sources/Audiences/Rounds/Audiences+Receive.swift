@@ -65,8 +65,8 @@ extension Audiences {
             assignmentEpoch: assignmentEpoch,
             now: now
         )
-        let version = addVersion(command, from: value, content, key)
-        addToRound(version, now: now)
+        let rangeVersion = addVersion(command, from: value, content, key)
+        addToRound(rangeVersion, now: now)
     }
 
     /// Notes a record's offset. Returns whether the record must be handled now: it is new and the ledger has room for
@@ -160,31 +160,33 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: FanoutRecord,
         _ key: RoundKey
-    ) -> VersionIndex {
+    ) -> RangeVersionIndex {
         let audience = unescaped(command.audience, from: value)
         let round = roundsByKey[key] ?? addRound(key, audience, record.partition, record.assignmentEpoch)
         // An existing round has its own copy of the id, so this copy is not needed.
         if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
-        let slot = VersionSlot(
+        let slot = RangeVersionSlot(
             round: round,
             record: record,
             priority: command.priority,
             policyName: unescaped(command.policy, from: value),
             activityTemplate: unescaped(command.activity, from: value)
         )
-        let version = versions.allocate(slot)
+        let rangeVersion = rangeVersions.allocate(slot)
         if command.event == .start {
-            versions[version].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(of: versions[version])
+            rangeVersions[rangeVersion].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(
+                of: rangeVersions[rangeVersion]
+            )
         }
         appQueues[Int(key.appIndex)].recordCount += 1
-        addRecordBytes(versions[version].occupiedBytes, of: version)
-        return version
+        addRecordBytes(rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
+        return rangeVersion
     }
 
     /// Adds to two numbers: the bytes of all records in memory, and those of the version's app. A negative number
     /// subtracts.
-    mutating func addRecordBytes(_ bytes: Int, of version: VersionIndex) {
-        addRecordBytes(bytes, ofApp: Int(rounds[versions[version].round].appIndex))
+    mutating func addRecordBytes(_ bytes: Int, of rangeVersion: RangeVersionIndex) {
+        addRecordBytes(bytes, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
     }
 
     mutating func addRecordBytes(_ bytes: Int, ofApp appIndex: Int) {
@@ -222,11 +224,15 @@ extension Audiences {
 
     /// Adds a version to the end of its round's list. If the round is already claimed, ``admitReceived(of:now:)``
     /// decides about the version.
-    private mutating func addToRound(_ version: VersionIndex, now: Moment) {
-        let round = versions[version].round
+    private mutating func addToRound(_ rangeVersion: RangeVersionIndex, now: Moment) {
+        let round = rangeVersions[rangeVersion].round
         let last = rounds[round].versions.newest
-        if last == .null { rounds[round].versions.oldest = version } else { versions[last].nextVersion = version }
-        rounds[round].versions.newest = version
+        if last == .null {
+            rounds[round].versions.oldest = rangeVersion
+        } else {
+            rangeVersions[last].nextVersion = rangeVersion
+        }
+        rounds[round].versions.newest = rangeVersion
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
@@ -237,22 +243,22 @@ extension Audiences {
     /// it ends as superseded, or it settles without a result.
     mutating func admitReceived(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
-        var predecessor = VersionIndex.null
-        var version = rounds[round].versions.oldest
-        while version != .null, versions[version].stage != .received {
-            (predecessor, version) = (version, versions[version].nextVersion)
+        var predecessor = RangeVersionIndex.null
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null, rangeVersions[rangeVersion].stage != .received {
+            (predecessor, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
         }
         if predecessor == .null {
             rounds[round].versions.oldest = .null
         } else {
-            versions[predecessor].nextVersion = .null
+            rangeVersions[predecessor].nextVersion = .null
         }
         rounds[round].versions.newest = predecessor
-        while version != .null {
-            let next = versions[version].nextVersion
-            versions[version].nextVersion = .null
-            add(version, to: round, now: now)
-            version = next
+        while rangeVersion != .null {
+            let next = rangeVersions[rangeVersion].nextVersion
+            rangeVersions[rangeVersion].nextVersion = .null
+            add(rangeVersion, to: round, now: now)
+            rangeVersion = next
         }
         advance(round, now: now)
     }

@@ -47,7 +47,7 @@ extension Audiences {
     func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
-        if newest != .null { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
+        if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
         // The round waits for versions and has none, so the records of all entries are missing. An entry may be older
         // than `newestSettledVersion`: a version that was replaced before it reached any member settles before older
         // versions that still have members to reach.
@@ -73,7 +73,7 @@ extension Audiences {
         let newestSeenVersion =
             newest == .null
             ? rounds[round].versions.newestSettled
-            : max(versions[newest].record.version, rounds[round].versions.newestSettled)
+            : max(rangeVersions[newest].record.version, rounds[round].versions.newestSettled)
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds =
             version > newestSeenVersion ? now.monotonicMilliseconds : .max
     }
@@ -169,10 +169,10 @@ extension Audiences {
     /// They get a newer version, whose record the round lacks: it was passed over, or went to other ranges or another
     /// partition.
     mutating func closeAllVersionsEarly(of round: RoundIndex) {
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            if versions[version].stage == .underWay { closeVersionEarly(version, of: round) }
-            version = versions[version].nextVersion
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            if rangeVersions[rangeVersion].stage == .underWay { closeVersionEarly(rangeVersion, of: round) }
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
     }
 
@@ -188,7 +188,7 @@ extension Audiences {
     /// members beyond it.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.newest
-        return newest == .null ? 0 : versions[newest].endPosition
+        return newest == .null ? 0 : rangeVersions[newest].endPosition
     }
 
     // MARK: - The end of a round
@@ -227,9 +227,9 @@ extension Audiences {
 
     /// Drops all versions of a round without settling them, so that the next owner reads their records again.
     private mutating func dropVersions(of round: RoundIndex) {
-        while case let version = rounds[round].versions.oldest, version != .null {
-            unlink(version, of: round)
-            dropVersion(version)
+        while case let rangeVersion = rounds[round].versions.oldest, rangeVersion != .null {
+            unlink(rangeVersion, of: round)
+            dropVersion(rangeVersion)
         }
     }
 

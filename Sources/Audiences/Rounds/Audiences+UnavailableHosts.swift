@@ -12,7 +12,7 @@ extension Audiences {
     /// the previous version began at `start` too, the round has sent nothing since then, and the noted time stays.
     mutating func noteStalledSince(of round: RoundIndex, at start: UInt64, now: Moment) {
         let newest = rounds[round].versions.newest
-        let hasMoved = newest == .null || versions[newest].startPosition != start
+        let hasMoved = newest == .null || rangeVersions[newest].startPosition != start
         guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == .max else { return }
         rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
@@ -28,12 +28,12 @@ extension Audiences {
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].versions.newest
-        var version = rounds[round].versions.oldest
-        while version != newest {
-            if versions[version].stage == .underWay, !isAlertCarried(of: version, by: newest) {
-                closeVersionEarly(version, of: round)
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != newest {
+            if rangeVersions[rangeVersion].stage == .underWay, !isAlertCarried(of: rangeVersion, by: newest) {
+                closeVersionEarly(rangeVersion, of: round)
             }
-            version = versions[version].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
     }
 
@@ -46,7 +46,7 @@ extension Audiences {
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity
             let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.otherKind.rawValue
-            advancePast(next, progress, version(at: next.position, of: round))
+            advancePast(next, progress, rangeVersion(at: next.position, of: round))
         }
     }
 }

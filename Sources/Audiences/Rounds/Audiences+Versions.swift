@@ -14,30 +14,30 @@ extension Audiences {
     /// - If the version is settled, or its round has it already, its record settles without a result.
     /// - If the round has a newer version, the version ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
-    mutating func add(_ version: VersionIndex, to round: RoundIndex, now: Moment) {
-        let recordVersion = versions[version].record.version
+    mutating func add(_ rangeVersion: RangeVersionIndex, to round: RoundIndex, now: Moment) {
+        let recordVersion = rangeVersions[rangeVersion].record.version
         if let entry = restoredEntry(of: recordVersion, in: round) {
-            append(version, to: round)
-            versions[version].startPosition = entry.startPosition
-            versions[version].endPosition =
+            append(rangeVersion, to: round)
+            rangeVersions[rangeVersion].startPosition = entry.startPosition
+            rangeVersions[rangeVersion].endPosition =
                 entry.startPosition + (entry.positionCount ?? rounds[round].progress.positionsPerLap)
-            versions[version].isSuperseded = entry.positionCount != nil
-            versions[version].counts = entry.counts
-            versions[version].times = entry.times
-            carryAlert(to: version, of: round, now: now)
+            rangeVersions[rangeVersion].isSuperseded = entry.positionCount != nil
+            rangeVersions[rangeVersion].counts = entry.counts
+            rangeVersions[rangeVersion].times = entry.times
+            carryAlert(to: rangeVersion, of: round, now: now)
             // The round had stopped waiting for this record, and may have nothing else to send. Now it must send this
             // version.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].enterRunningOrRestoring()
             }
         } else if let known = knownVersion(recordVersion, in: round) {
-            settleRepeated(version, of: known)
+            settleRepeated(rangeVersion, of: known)
         } else if recordVersion <= rounds[round].versions.newestSettled {
-            settleWithoutResult(version)
+            settleWithoutResult(rangeVersion)
         } else if recordVersion < newestKnownVersion(of: round) {
-            finishLateVersion(version, of: round)
+            finishLateVersion(rangeVersion, of: round)
         } else {
-            takeOver(version, of: round, now: now)
+            takeOver(rangeVersion, of: round, now: now)
         }
         guard recordVersion >= rounds[round].checkpoints.restored.newestVersion else { return }
         forgetRestoredCheckpoint(round)
@@ -45,11 +45,11 @@ extension Audiences {
         rounds[round].enterRunningOrRestoring()
     }
 
-    private func knownVersion(_ recordVersion: Version, in round: RoundIndex) -> VersionIndex? {
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            if versions[version].record.version == recordVersion { return version }
-            version = versions[version].nextVersion
+    private func knownVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            if rangeVersions[rangeVersion].record.version == recordVersion { return rangeVersion }
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         return nil
     }
@@ -58,86 +58,91 @@ extension Audiences {
         let newest = rounds[round].versions.newest
         return newest == .null
             ? rounds[round].checkpoints.restored.newestVersion
-            : max(versions[newest].record.version, rounds[round].checkpoints.restored.newestVersion)
+            : max(rangeVersions[newest].record.version, rounds[round].checkpoints.restored.newestVersion)
     }
 
-    private mutating func append(_ version: VersionIndex, to round: RoundIndex) {
-        updateUnreachedMembersSince(round, by: version)
+    private mutating func append(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
+        updateUnreachedMembersSince(round, by: rangeVersion)
         let last = rounds[round].versions.newest
-        if last == .null { rounds[round].versions.oldest = version } else { versions[last].nextVersion = version }
-        rounds[round].versions.newest = version
-        if rounds[round].versions.newestAdmitted <= versions[version].record.version {
+        if last == .null {
+            rounds[round].versions.oldest = rangeVersion
+        } else {
+            rangeVersions[last].nextVersion = rangeVersion
+        }
+        rounds[round].versions.newest = rangeVersion
+        if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
         }
-        versions[version].stage = .underWay
+        rangeVersions[rangeVersion].stage = .underWay
         rounds[round].checkpoints.revision += 1
     }
 
     /// Makes a newer version take over: it begins at the round's present position and passes all positions of
     /// the range once.
-    private mutating func takeOver(_ version: VersionIndex, of round: RoundIndex, now: Moment) {
+    private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rounds[round].progress.turnPosition
         noteStalledSince(of: round, at: start, now: now)
-        versions[version].startPosition = start
-        versions[version].endPosition = start + rounds[round].progress.positionsPerLap
-        append(version, to: round)
+        rangeVersions[rangeVersion].startPosition = start
+        rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
+        append(rangeVersion, to: round)
         if rounds[round].phase == .closing { rounds[round].enter(.running) }
         // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
         // version was admitted. Joining does not show this version to the member, so the round must. Pages that are
         // read now have the member's entry.
         if rounds[round].phase == .running { refreshPages(of: round) }
-        carryAlert(to: version, of: round, now: now)
+        carryAlert(to: rangeVersion, of: round, now: now)
         closeUnsentVersions(of: round, start: start)
         limitOpenVersions(of: round)
         closeOlderVersionsIfPoolsUnavailable(of: round, now: now)
-        supersedeParkedMembers(to: version, of: round, now: now)
+        supersedeParkedMembers(to: rangeVersion, of: round, now: now)
     }
 
     /// Closes the versions that the newest one replaced before any member had its turn: those that begin at the same
     /// position as the newest one. A version whose alert the newest one carries stays open.
     private mutating func closeUnsentVersions(of round: RoundIndex, start: UInt64) {
         let newest = rounds[round].versions.newest
-        var version = rounds[round].versions.oldest
-        while version != newest {
-            let slot = versions[version]
-            if slot.stage == .underWay, slot.startPosition == start, !isAlertCarried(of: version, by: newest) {
-                versions[version].endPosition = start
-                versions[version].isSuperseded = true
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != newest {
+            let slot = rangeVersions[rangeVersion]
+            if slot.stage == .underWay, slot.startPosition == start, !isAlertCarried(of: rangeVersion, by: newest) {
+                rangeVersions[rangeVersion].endPosition = start
+                rangeVersions[rangeVersion].isSuperseded = true
             }
-            version = slot.nextVersion
+            rangeVersion = slot.nextVersion
         }
     }
 
     /// Whether the newest version carries the alert of `version`. The callers then leave `version` open, so that its
     /// record stays unsettled. After a crash, the new owner takes the alert from this record again.
-    func isAlertCarried(of version: VersionIndex, by newest: VersionIndex) -> Bool {
-        versions[newest].carriesAlert && versions[version].record.hasAlert
-            && versions[version].record.alertVersion == versions[newest].record.alertVersion
+    func isAlertCarried(of rangeVersion: RangeVersionIndex, by newest: RangeVersionIndex) -> Bool {
+        rangeVersions[newest].carriesAlert && rangeVersions[rangeVersion].record.hasAlert
+            && rangeVersions[rangeVersion].record.alertVersion == rangeVersions[newest].record.alertVersion
     }
 
     private mutating func limitOpenVersions(of round: RoundIndex) {
         var openCount = 0
-        var oldest = VersionIndex.null
-        var version = rounds[round].versions.oldest
-        while version != .null {
-            if versions[version].stage == .underWay, versions[version].endPosition > rounds[round].progress.sendPosition
+        var oldest = RangeVersionIndex.null
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != .null {
+            if rangeVersions[rangeVersion].stage == .underWay,
+                rangeVersions[rangeVersion].endPosition > rounds[round].progress.sendPosition
             {
-                if oldest == .null { oldest = version }
+                if oldest == .null { oldest = rangeVersion }
                 openCount += 1
             }
-            version = versions[version].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         if openCount > Self.versionsPerRoundMax { closeVersionEarly(oldest, of: round) }
     }
 
     /// Ends a version at the round's present position. Newer versions reach the members above this position.
-    mutating func closeVersionEarly(_ version: VersionIndex, of round: RoundIndex) {
+    mutating func closeVersionEarly(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         let position = rounds[round].progress.turnPosition
-        versions[version].endPosition = max(
-            versions[version].startPosition,
-            min(versions[version].endPosition, position)
+        rangeVersions[rangeVersion].endPosition = max(
+            rangeVersions[rangeVersion].startPosition,
+            min(rangeVersions[rangeVersion].endPosition, position)
         )
-        versions[version].isSuperseded = true
+        rangeVersions[rangeVersion].isSuperseded = true
         rounds[round].checkpoints.revision += 1
     }
 
@@ -146,11 +151,11 @@ extension Audiences {
     /// carried.
     ///
     /// The alert goes only to the members that the version which brought it would have reached.
-    private mutating func carryAlert(to version: VersionIndex, of round: RoundIndex, now: Moment) {
-        guard !versions[version].record.hasAlert, !rounds[round].isForStarts,
-            let older = precedingVersion(version, of: round)
+    private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
+        guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
+            let older = precedingVersion(rangeVersion, of: round)
         else { return }
-        let slot = versions[older]
+        let slot = rangeVersions[older]
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
@@ -162,18 +167,18 @@ extension Audiences {
         } else {
             return
         }
-        let newer = versions[version]
+        let newer = rangeVersions[rangeVersion]
         guard end > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
             Body.byteCount(newer.record.body.bytes, newer.record.layout, carryingAlertBytes: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
-        addRecordBytes(body.count, of: version)
-        versions[version].alternateBody = body
-        versions[version].carriedAlertRange = layout.alert
-        (versions[version].alertFirstPosition, versions[version].alertEndPosition) = (start, end)
-        versions[version].record.alertVersion = slot.record.alertVersion
-        versions[version].record.alertSeconds = slot.record.alertSeconds
+        addRecordBytes(body.count, of: rangeVersion)
+        rangeVersions[rangeVersion].alternateBody = body
+        rangeVersions[rangeVersion].carriedAlertRange = layout.alert
+        (rangeVersions[rangeVersion].alertFirstPosition, rangeVersions[rangeVersion].alertEndPosition) = (start, end)
+        rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
+        rangeVersions[rangeVersion].record.alertSeconds = slot.record.alertSeconds
     }
 
     /// Returns the position below which every member has its outcome.
@@ -186,56 +191,58 @@ extension Audiences {
         )
     }
 
-    private func alertCarried(by version: VersionIndex) -> UnsafeRawBufferPointer {
-        versions[version].carriedAlertRange.bytes(in: versions[version].alternateBody.bytes)
+    private func alertCarried(by rangeVersion: RangeVersionIndex) -> UnsafeRawBufferPointer {
+        rangeVersions[rangeVersion].carriedAlertRange.bytes(in: rangeVersions[rangeVersion].alternateBody.bytes)
     }
 
-    func precedingVersion(_ version: VersionIndex, of round: RoundIndex) -> VersionIndex? {
+    func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
         var predecessor = rounds[round].versions.oldest
-        guard predecessor != version else { return nil }
-        while versions[predecessor].nextVersion != version { predecessor = versions[predecessor].nextVersion }
+        guard predecessor != rangeVersion else { return nil }
+        while rangeVersions[predecessor].nextVersion != rangeVersion {
+            predecessor = rangeVersions[predecessor].nextVersion
+        }
         return predecessor
     }
 
     /// Whether the alert that a version has or carries is too old to be sent.
-    func isAlertTooOld(_ version: VersionIndex, now: Moment) -> Bool {
-        versions.address(of: version).pointee.record.isAlertTooOld(now: now)
+    func isAlertTooOld(_ rangeVersion: RangeVersionIndex, now: Moment) -> Bool {
+        rangeVersions.address(of: rangeVersion).pointee.record.isAlertTooOld(now: now)
     }
 
     /// Returns the version to send at a position: the newest one that took over at this position or below it.
-    func version(at position: UInt64, of round: RoundIndex) -> VersionIndex {
+    func rangeVersion(at position: UInt64, of round: RoundIndex) -> RangeVersionIndex {
         let newest = rounds[round].versions.newest
-        guard position < versions[newest].startPosition else { return newest }
+        guard position < rangeVersions[newest].startPosition else { return newest }
         var versionAtPosition = newest
-        var version = rounds[round].versions.oldest
-        while version != newest {
-            if versions[version].stage == .underWay, versions[version].startPosition <= position {
-                versionAtPosition = version
+        var rangeVersion = rounds[round].versions.oldest
+        while rangeVersion != newest {
+            if rangeVersions[rangeVersion].stage == .underWay, rangeVersions[rangeVersion].startPosition <= position {
+                versionAtPosition = rangeVersion
             }
-            version = versions[version].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         return versionAtPosition
     }
 
     /// Returns the body of a version for the member at a position, with or without an alert.
-    mutating func body(of version: VersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
-        let slot = versions.mutableAddress(of: version)
+    mutating func body(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
+        let slot = rangeVersions.mutableAddress(of: rangeVersion)
         if slot.pointee.carriesAlert {
-            let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(version, now: now)
+            let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
             return carriesAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
         }
-        guard slot.pointee.record.hasAlert, isAlertTooOld(version, now: now) else {
+        guard slot.pointee.record.hasAlert, isAlertTooOld(rangeVersion, now: now) else {
             return slot.pointee.record.body.bytes
         }
         if slot.pointee.alternateBody.isNone {
             slot.pointee.alternateBody =
                 Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.layout).0
-            addRecordBytes(slot.pointee.alternateBody.count, of: version)
+            addRecordBytes(slot.pointee.alternateBody.count, of: rangeVersion)
         }
         return slot.pointee.alternateBody.bytes
     }
 
-    func isExpired(_ version: VersionIndex, now: Moment) -> Bool {
-        expiresAtSeconds(of: versions.address(of: version).pointee.record) < now.wallSeconds
+    func isExpired(_ rangeVersion: RangeVersionIndex, now: Moment) -> Bool {
+        expiresAtSeconds(of: rangeVersions.address(of: rangeVersion).pointee.record) < now.wallSeconds
     }
 }

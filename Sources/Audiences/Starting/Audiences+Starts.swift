@@ -25,24 +25,27 @@ extension Audiences {
                 return wake(round, at: now.monotonicMilliseconds + Self.startsPauseMilliseconds)
             }
             guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
-            let version = version(at: next.position, of: round)
+            let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .device else {
-                advancePast(next, MemberProgress.otherKind.rawValue, version)
+                advancePast(next, MemberProgress.otherKind.rawValue, rangeVersion)
                 continue
             }
-            if isExpired(version, now: now) {
-                advancePast(next, MemberProgress.done(.expired), version)
-            } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true }) == nil
-            {
-                advancePast(next, MemberProgress.done(.failed), version)
+            if isExpired(rangeVersion, now: now) {
+                advancePast(next, MemberProgress.done(.expired), rangeVersion)
+            } else if Self.withActivity(
+                of: content,
+                rangeVersions[rangeVersion].activityTemplate.bytes,
+                { _, _ in true }
+            ) == nil {
+                advancePast(next, MemberProgress.done(.failed), rangeVersion)
             } else {
-                queueStart(next, version)
+                queueStart(next, rangeVersion)
             }
         }
     }
 
-    private mutating func queueStart(_ next: NextMember, _ version: VersionIndex) {
-        advancePast(next, MemberProgress.inFlight.rawValue, version)
+    private mutating func queueStart(_ next: NextMember, _ rangeVersion: RangeVersionIndex) {
+        advancePast(next, MemberProgress.inFlight.rawValue, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
         unacknowledgedStartCount += 1
@@ -77,7 +80,7 @@ extension Audiences {
     /// Writes the start command of one device. Its key is the activity's id, as for all commands to
     /// activities.
     mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
-        let slot = versions[pages[index.page].version(index.member)]
+        let slot = rangeVersions[pages[index.page].rangeVersion(index.member)]
         let app = bundleIdentifiers[rounds[slot.round].appIndex]
         guard let member = pages[index.page].member(index.member) else {
             preconditionFailure("the start belongs to a member of a page")
@@ -131,7 +134,7 @@ extension Audiences {
     ///
     /// The result is empty if the audience has no channel. It is also empty if the start names a channel
     /// itself: then its producer manages the channel.
-    static func dictionaryWithoutAddress(of slot: VersionSlot) -> HeapBytes {
+    static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.startChannels.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
@@ -149,7 +152,7 @@ extension Audiences {
     ///
     /// The dictionary stays unchanged in three cases: its producer names a channel in it, the audience has no
     /// channel in the device's environment, or the body has no room for either.
-    static func address(of member: PageMember, _ slot: VersionSlot) -> StartedActivityAddress? {
+    static func address(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
         guard !slot.dictionaryWithoutAddress.isNone,
             let channel = slot.record.instruction.startChannels[member.environment]
         else {

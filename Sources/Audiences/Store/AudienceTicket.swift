@@ -12,7 +12,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
     case claim(RoundIndex)
     case checkpoint(RoundIndex)
     /// Adds the counts of one range to the counts of the whole command, after a version is finished in this range.
-    case finishRange(VersionIndex)
+    case finishRange(RangeVersionIndex)
     /// Adds a finished broadcast to the counts of the whole command.
     case finishBroadcast(BroadcastIndex)
     // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
@@ -66,7 +66,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
             case .settle: .settle(CommandIndex(rawValue: rawIndex))
             case .claim: .claim(RoundIndex(rawValue: rawIndex))
             case .checkpoint: .checkpoint(RoundIndex(rawValue: rawIndex))
-            case .finishRange: .finishRange(VersionIndex(rawValue: rawIndex))
+            case .finishRange: .finishRange(RangeVersionIndex(rawValue: rawIndex))
             case .finishBroadcast: .finishBroadcast(BroadcastIndex(rawValue: rawIndex))
             case .directory: .directory(PageIndex(rawValue: rawIndex))
             case .page: .page(PageIndex(rawValue: rawIndex))

@@ -23,7 +23,7 @@ extension Audiences {
         case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
         // If the broker has refused a result as too large, it never takes the result. So the core treats it
         // as acknowledged.
-        case .rangeResult, .commandResult: versionAcknowledged(outgoingRecord.version, now: now)
+        case .rangeResult, .commandResult: versionAcknowledged(outgoingRecord.rangeVersion, now: now)
         case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(outgoingRecord.broadcast, now: now)
         case .memberResult, .invalidation: refusedMemberAcknowledged(outgoingRecord.refusedMember, now: now)
         case .start: startProduced(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
@@ -36,8 +36,8 @@ extension Audiences {
         keyWriter.reset()
         switch outgoingRecord.kind {
         case .fanout: return composeFanout(outgoingRecord)
-        case .rangeResult: return composeRangeResult(outgoingRecord.version)
-        case .commandResult: return composeCommandResult(outgoingRecord.version)
+        case .rangeResult: return composeRangeResult(outgoingRecord.rangeVersion)
+        case .commandResult: return composeCommandResult(outgoingRecord.rangeVersion)
         case .broadcastResult: return composeBroadcastResult(outgoingRecord.broadcast)
         case .commandResultAfterBroadcast: return composeCommandResultAfterBroadcast(outgoingRecord.broadcast)
         case .start: return composeStart(outgoingRecord.pageMember)
@@ -82,8 +82,8 @@ extension Audiences {
         )
     }
 
-    private mutating func composeRangeResult(_ version: VersionIndex) -> ComposedRecord {
-        let slot = versions[version]
+    private mutating func composeRangeResult(_ rangeVersion: RangeVersionIndex) -> ComposedRecord {
+        let slot = rangeVersions[rangeVersion]
         return composeResult(of: subject(ofRound: slot.round), slot.record) { command, writer in
             var result = RangeResultRecord(
                 command: command,
@@ -96,8 +96,8 @@ extension Audiences {
         }
     }
 
-    private mutating func composeCommandResult(_ version: VersionIndex) -> ComposedRecord {
-        let slot = versions[version]
+    private mutating func composeCommandResult(_ rangeVersion: RangeVersionIndex) -> ComposedRecord {
+        let slot = rangeVersions[rangeVersion]
         return composeTotals(
             slot.totals,
             of: subject(ofRound: slot.round),
@@ -186,7 +186,7 @@ extension Audiences {
         _ identifier: UnsafeRawBufferPointer,
         reason: UnsafeRawBufferPointer
     ) {
-        let version = versions[refusedMember.version]
+        let version = rangeVersions[refusedMember.rangeVersion]
         configuration.commandsTopic.withUnsafeBytes { topic in
             var result = ResultRecord(
                 outcome: refusedMember.outcome == .unregistered ? .unregistered : .failed,

@@ -98,7 +98,7 @@ extension Audiences {
             let claim = Operation.claim(slot.range, claim: slot.claim.number)
             return body(makeCall(ticket, slot.appIndex, slot.progressDigest, claim))
         case .finishRange(let index):
-            let version = versions[index]
+            let version = rangeVersions[index]
             let slot = rounds[version.round]
             let finish = Operation.finishRange(
                 slot.range,

@@ -5,8 +5,8 @@ import LiveActivity
 struct RoundVersions: BitwiseCopyable {
     // The ends of the round's list of versions; `.null`: the list is empty. The versions under way come first, oldest
     // first. Records in the stage `received` follow, in the order of arrival.
-    var oldest = VersionIndex.null
-    var newest = VersionIndex.null
+    var oldest = RangeVersionIndex.null
+    var newest = RangeVersionIndex.null
     /// The number of versions whose record came after the record of a newer version, and that are not freed yet. The
     /// round is kept for them, although they are not in its list of versions.
     var lateCount: UInt16 = 0

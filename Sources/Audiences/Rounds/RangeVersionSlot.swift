@@ -1,11 +1,11 @@
 import Delivery
 import LiveActivity
 
-/// Names a version of a round.
-typealias VersionIndex = SlabIndex<VersionSlot>
+/// Names a range version.
+typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
-/// A fan-out record: one version of an audience in one range. (R28)
-struct VersionSlot: BitwiseCopyable {
+/// A range version: one version of an audience in one range, with its fan-out record. (R28)
+struct RangeVersionSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round.
         case received
@@ -24,7 +24,7 @@ struct VersionSlot: BitwiseCopyable {
 
     var round: RoundIndex
     /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
-    var nextVersion = VersionIndex.null
+    var nextVersion = RangeVersionIndex.null
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
     /// the version under way. A late version is sent to no member; its outcome is `superseded`.
