@@ -35,7 +35,7 @@ final class CoreRun {
             hasChangingStates: workload.hasChangingStates
         )
         var configuration = DeliveryConfiguration(
-            apps: [.init(bundleIdentifier: CommandFeed.app, hasProduction: true, hasSandbox: true)],
+            apps: [.init(bundleIdentifier: CommandFeed.app, hasProductionPool: true, hasSandboxPool: true)],
             seed: 1
         )
         if workload.hasShapes {

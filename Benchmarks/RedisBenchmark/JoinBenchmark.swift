@@ -169,7 +169,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     func audienceStoreLost(_ reason: RedisError) { failure = reason }
     func audienceCallFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         let index = Int(tag)
         unacknowledgedEntries[index] -= 1
         guard unacknowledgedEntries[index] == 0 else { return }

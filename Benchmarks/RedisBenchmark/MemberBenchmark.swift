@@ -162,7 +162,7 @@ final class MemberBenchmark: AudienceStoreHandler {
     func audienceStoreLost(_ reason: RedisError) { failure = reason }
     func audienceCallFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         guard let bytes = reply.bytes else {
             joinedCount += 1
             return

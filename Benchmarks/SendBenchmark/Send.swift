@@ -38,7 +38,7 @@ func send(_ initialArguments: Arguments) throws {
     if let relay { (host, port) = ("127.0.0.1", relay.port) }
 
     let loop = try EventLoop()
-    loop.turnSpacingMicroseconds = Int64(spacingMicroseconds)
+    loop.turnIntervalMicrosecondsMin = Int64(spacingMicroseconds)
     var configuration = PoolConfiguration(
         host: host,
         port: UInt16(port),
@@ -50,7 +50,7 @@ func send(_ initialArguments: Arguments) throws {
     configuration.connectionsMin = rate > 0 ? 1 : connections
     configuration.shrinkAfterMilliseconds = Int64(shrinkAfterMilliseconds)
     configuration.inFlightPerConnectionMax = inFlight
-    configuration.openSpacingMilliseconds = 0
+    configuration.openingIntervalMillisecondsMin = 0
     let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
     let pool = Pool(loop: loop, configuration: configuration, tokenSource: source, handler: sender)
     sender.pool = pool

@@ -188,7 +188,7 @@ final class Sender: PushHandler, TimerHandler {
             ("connections", String(connections)), ("connectionsPeak", String(connectionsPeak)),
             ("connectionsAtEnd", String(authenticatedConnections)),
             ("inFlight", String(inFlight)), ("roundTripMilliseconds", String(latencyMilliseconds)),
-            ("turnSpacingMicroseconds", String(spacingMicroseconds)),
+            ("turnIntervalMicrosecondsMin", String(spacingMicroseconds)),
         ]
         return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
     }

@@ -47,7 +47,7 @@ private func readReplies(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [R
 }
 
 private func readValues(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [ReplyPart] {
-    guard let reader = ValueReader() else { return [] }
+    guard let reader = RedisValueReader() else { return [] }
     var parts: [ReplyPart] = []
     forEachPiece(of: bytes, pieceBytes) { piece in
         guard reader.feed(piece) else {

@@ -115,7 +115,7 @@ struct CircuitBreaker {
 
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
-    private var windowStartMilliseconds: Int64 = 0
+    private var windowBeganAtMilliseconds: Int64 = 0
     private var pushesInFailureWindow = 0
     private var failuresInWindow = 0
     private var pushesInSuspectWindow = 0
@@ -158,8 +158,8 @@ struct CircuitBreaker {
     }
 
     /// Handles the outcome of an ended push, and returns how the state changed. While probing, the push can only be the
-    /// probe, because `permitsProbe` required that no other push was in flight. While open, the outcome belongs to a push
-    /// that was sent before, so it does not count.
+    /// probe, because `permitsProbe` required that no other push was in flight. While open, the outcome belongs to a
+    /// push that was sent before, so it does not count.
     mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
@@ -180,8 +180,8 @@ struct CircuitBreaker {
     }
 
     private mutating func countPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
-        if nowMilliseconds - windowStartMilliseconds >= configuration.failureWindowMilliseconds {
-            windowStartMilliseconds = nowMilliseconds
+        if nowMilliseconds - windowBeganAtMilliseconds >= configuration.failureWindowMilliseconds {
+            windowBeganAtMilliseconds = nowMilliseconds
             pushesInFailureWindow = 0
             failuresInWindow = 0
         }

@@ -4,7 +4,7 @@ import Reactor
 /// Apple advises between two openings, and waits longer after each failure.
 ///
 /// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
-/// ``budgetWaitMilliseconds``, not after the back-off.
+/// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
     /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, when
     /// it fails, or when the pool gives it up.
@@ -20,7 +20,7 @@ struct ConnectionOpeningSchedule {
     private static let firstJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
     /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
-    static let budgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
+    static let connectionBudgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
     private let spacingMilliseconds: Int64
     private var backoff: Backoff
@@ -28,7 +28,7 @@ struct ConnectionOpeningSchedule {
     private var lastConnectionIdentifier: UInt32 = 0
 
     init(_ configuration: PoolConfiguration) {
-        spacingMilliseconds = configuration.openSpacingMilliseconds
+        spacingMilliseconds = configuration.openingIntervalMillisecondsMin
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
             windowMillisecondsMax: configuration.backoffMillisecondsMax
@@ -38,7 +38,7 @@ struct ConnectionOpeningSchedule {
     /// Returns the time from now until the next opening is due.
     func waitMilliseconds(nowMilliseconds: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
-        if awaitsConnectionBudget { return Int64.random(in: Self.budgetWaitMilliseconds, using: &generator) }
+        if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let previousMilliseconds = lastOpenedAtMilliseconds else {
             // The lanes of a worker start at the same moment, and several workers may too. A random part spreads
@@ -64,7 +64,7 @@ struct ConnectionOpeningSchedule {
     /// Notes that the budget has no room, which does not count as a failure.
     ///
     /// - Returns: true if the wait begins now; false if the pool was already waiting.
-    mutating func beginBudgetWait() -> Bool {
+    mutating func beginConnectionBudgetWait() -> Bool {
         defer { awaitsConnectionBudget = true }
         return !awaitsConnectionBudget
     }

@@ -128,7 +128,7 @@ extension Pool {
     /// Schedules another attempt, because the process has reached its limit of connections, in total or to
     /// every address.
     private func waitForConnectionBudget() {
-        if openingSchedule.beginBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
+        if openingSchedule.beginConnectionBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
         scheduleOpeningIfNeeded()
     }
 

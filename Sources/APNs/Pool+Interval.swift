@@ -31,7 +31,7 @@ extension Pool {
     ///
     /// A pool in which no push ended in the last interval does not try a key. It may have no push to try the key with,
     /// and other pools would wait for APNs' response.
-    private func replaceOldKey() {
+    private func continueKeyReplacement() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
                 connection.retire(.providerToken)
@@ -111,7 +111,7 @@ extension Pool {
             )
         }
         retireSurplusConnection()
-        replaceOldKey()
+        continueKeyReplacement()
         beginSizingInterval()
         scheduleOpeningIfNeeded()
     }

@@ -115,7 +115,7 @@ public final class Pool {
     private var hasAcceptedSinceTokenRefusal = false
 
     /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one.
-    /// Between two openings there are at least three quarters of `openSpacingMilliseconds`.
+    /// Between two openings there are at least three quarters of `openingIntervalMillisecondsMin`.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running

@@ -42,7 +42,7 @@ public struct PoolConfiguration {
     public var pingTimeoutMilliseconds: Int64 = 10_000
     /// The shortest time between the openings of two connections, plus or minus a random part of up to a quarter. Apple
     /// advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
-    public var openSpacingMilliseconds: Int64 = 2_000
+    public var openingIntervalMillisecondsMin: Int64 = 2_000
     /// The longest random delay after the first failed look-up or connection. The longest delay doubles with each
     /// further failure, up to `backoffMillisecondsMax`. Half of `backoffBaseMilliseconds` is added to every delay.
     /// Range 1 to 60,000.
@@ -79,7 +79,7 @@ public struct PoolConfiguration {
         try require("settingsTimeoutMilliseconds", settingsTimeoutMilliseconds, in: 10...120_000)
         try require("pingAfterIdleMilliseconds", pingAfterIdleMilliseconds, in: 10...86_400_000)
         try require("pingTimeoutMilliseconds", pingTimeoutMilliseconds, in: 10...120_000)
-        try require("openSpacingMilliseconds", openSpacingMilliseconds, in: 0...60_000)
+        try require("openingIntervalMillisecondsMin", openingIntervalMillisecondsMin, in: 0...60_000)
         try require("backoffBaseMilliseconds", backoffBaseMilliseconds, in: 1...60_000)
         try require("backoffMillisecondsMax", backoffMillisecondsMax, in: backoffBaseMilliseconds...600_000)
         try require("requestsPerConnectionMax", requestsPerConnectionMax, in: 1...1_000_000_000)

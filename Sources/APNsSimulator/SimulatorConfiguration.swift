@@ -32,15 +32,15 @@ public struct SimulatorConfiguration: Sendable {
 
     public struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream.
-        public var streamsBeforeAuthentication: UInt32 = 1
+        public var streamsBeforeAuthenticationMax: UInt32 = 1
         /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
         /// Apple promises no number: it varies with the load.
         public var concurrentStreams: UInt32 = 1_000
         /// The maximum number of connections of a thread. Further connections are closed at once.
-        public var connectionsPerThread = 4_096
+        public var connectionsPerThreadMax = 4_096
         /// The maximum number of requests in flight on all connections of a thread. Further requests are refused
         /// (REFUSED_STREAM).
-        public var requestsPerThread = 262_144
+        public var requestsPerThreadMax = 262_144
 
         public init() {}
     }

@@ -106,7 +106,7 @@ extension RedisError {
         if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply
-        default: return .busy
+        default: return .serverRefusesMostCalls
         }
     }
 }

@@ -9,12 +9,12 @@ enum PackedNumber {
     /// The factor for the priority in a reply. The rest is the number of pushes left.
     static let priorityFactor: Int64 = 1 << 14
     /// The factor for the time of the last send verdict in a value. The rest is the byte with the state.
-    static let sentFactor: Int64 = 1 << 8
+    static let lastSendTimeFactor: Int64 = 1 << 8
     /// The factor for the token's length in a value's first seven bytes. The rest is the last second of the activity's
     /// first eight hours.
-    static let lengthFactor: Int64 = 1 << 32
+    static let tokenLengthFactor: Int64 = 1 << 32
     /// The factor for the token's form in a value's first seven bytes. The rest is the token's length and that second.
-    static let formFactor: Int64 = 1 << 48
+    static let tokenFormFactor: Int64 = 1 << 48
 }
 
 /// The priority of a send verdict, as the script numbers it.

@@ -91,8 +91,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("UPPER_CASE", letter("a") - letter("A")),
         // Factors of packed numbers.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
-        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.sentFactor),
-        ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FORM_FACTOR", PackedNumber.formFactor),
+        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.lastSendTimeFactor),
+        ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FORM_FACTOR", PackedNumber.tokenFormFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // A call in a batch: its least length, and its bits.

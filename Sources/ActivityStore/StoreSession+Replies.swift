@@ -228,11 +228,11 @@ extension StoreSession {
             value[StoredRecord.registeredAtOffset..<StoredRecord.tokenOffset]
         )
         let count = Int(LittleEndian.read(value[StoredRecord.tokenByteCountOffset..<StoredRecord.flagsOffset]))
-        let tokenCount = count & ~StoredRecord.countFlags
+        let tokenByteCount = count & ~StoredRecord.countFlags
         let acceptedAlertBytes = count < StoredRecord.acceptedAlertFlag ? 0 : StoredVersion.byteCount
-        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.tokenOffset...].prefix(tokenCount))
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.tokenOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
-            value.count == StoredRecord.tokenOffset + tokenCount + acceptedAlertBytes,
+            value.count == StoredRecord.tokenOffset + tokenByteCount + acceptedAlertBytes,
             let form = TokenForm(rawValue: value[StoredRecord.flagsOffset] & 7), let memory = tokenMemory.baseAddress,
             let token = TokenText.decode(form, stored, to: memory)
         else { return nil }

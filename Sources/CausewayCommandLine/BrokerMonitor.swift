@@ -11,7 +11,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     private let command: String
     /// The addresses of the brokers, separated by commas.
     package let servers: String
-    private let startMilliseconds = Clock.monotonicMilliseconds
+    private let startedAtMilliseconds = Clock.monotonicMilliseconds
     private var lastReason = "no answer"
     private var wasReached = false
     private var hasPrinted = false
@@ -33,7 +33,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     ///   due.
     package func printIfUnreached(_ hasReachedBroker: @autoclosure () -> Bool) {
         guard !wasReached, !hasPrinted,
-            Clock.monotonicMilliseconds - startMilliseconds >= Self.messageDelayMilliseconds
+            Clock.monotonicMilliseconds - startedAtMilliseconds >= Self.messageDelayMilliseconds
         else {
             return
         }
@@ -46,7 +46,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// Returns the final error message if no broker has ever responded; nil if one has.
     package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
         guard !wasReached, !hasReachedBroker() else { return nil }
-        let seconds = (Clock.monotonicMilliseconds - startMilliseconds + 500) / 1_000
+        let seconds = (Clock.monotonicMilliseconds - startedAtMilliseconds + 500) / 1_000
         return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
     }
 

@@ -16,7 +16,7 @@ struct ConfigurationDocument {
     /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.
-    private(set) var memberPlaces: [NamedSection: [String: ConfigurationPlace]] = [:]
+    private(set) var namePlaces: [NamedSection: [String: ConfigurationPlace]] = [:]
     /// The names of the librdkafka properties that the file sets, by section, such as `kafka.consumer`.
     private(set) var propertyNames: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
@@ -122,9 +122,9 @@ extension ConfigurationDocument {
             } else if let valueKind = ConfigurationNames.valueKinds[keyPattern] {
                 checkValue(value, valueKind: valueKind, key: key, keyPlace: place(of: keyNode))
             } else if let namedSection = NamedSection(rawValue: keyPattern) {
-                withMembers(of: value, key: key) { $0.checkMembers($1, of: namedSection) }
+                withMapping(of: value, key: key) { $0.checkNamedSection($1, of: namedSection) }
             } else if ConfigurationNames.sections.contains(keyPattern) {
-                withMembers(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
+                withMapping(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
             } else {
                 let suggestion = NearestName.find(to: name, among: ConfigurationNames.members(of: pattern))
                 addFault(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
@@ -132,7 +132,7 @@ extension ConfigurationDocument {
         }
     }
 
-    private mutating func checkMembers(_ mapping: Node.Mapping, of namedSection: NamedSection) {
+    private mutating func checkNamedSection(_ mapping: Node.Mapping, of namedSection: NamedSection) {
         for (nameNode, value) in mapping {
             let name = nameNode.scalar?.string ?? ""
             let section = "\(namedSection.rawValue).\(name)"
@@ -140,8 +140,8 @@ extension ConfigurationDocument {
                 addFault(place(of: nameNode), section, fault)
                 continue
             }
-            memberPlaces[namedSection, default: [:]][name] = place(of: nameNode)
-            withMembers(of: value, key: section) {
+            namePlaces[namedSection, default: [:]][name] = place(of: nameNode)
+            withMapping(of: value, key: section) {
                 $0.checkSection($1, section: section, pattern: "\(namedSection.rawValue).*")
             }
         }
@@ -149,7 +149,7 @@ extension ConfigurationDocument {
 
     /// Passes the keys and values of a section to the body. A section may be empty: YAML's null, or a key
     /// without a value.
-    private mutating func withMembers(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
+    private mutating func withMapping(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
         if let mapping = value.mapping {
             body(&self, mapping)
         } else if !value.isNull {
@@ -168,7 +168,7 @@ extension ConfigurationDocument {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch valueKind {
         case .properties:
-            withMembers(of: value, key: key) { document, mapping in
+            withMapping(of: value, key: key) { document, mapping in
                 for (nameNode, value) in mapping {
                     let name = nameNode.scalar?.string ?? ""
                     if value.scalar == nil || value.isNull {

@@ -100,7 +100,7 @@ private struct ConfigurationReader {
         for key in ConfigurationSchema.keys {
             read(key, below: "", into: &configuration)
         }
-        let apps = memberNames(of: .apps)
+        let apps = appOrPolicyNames(of: .apps)
         configuration.apps = apps.map { name in
             var app = WorkerConfiguration.App(name: name)
             for key in ConfigurationSchema.appKeys { read(key, below: "apps.\(name).", into: &app) }
@@ -146,7 +146,7 @@ private struct ConfigurationReader {
             // A key has no place if it is missing, or if its value in the file is of a wrong kind. The wrong kind is
             // already reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
-                let app = section.split(separator: ".").last.flatMap { document.memberPlaces[.apps]?[String($0)] }
+                let app = section.split(separator: ".").last.flatMap { document.namePlaces[.apps]?[String($0)] }
                 addFault(
                     app ?? .wholeFile,
                     name,
@@ -240,8 +240,8 @@ private struct ConfigurationReader {
     }
 
     /// Returns the names of the apps or policies in a section, from the file and the environment, sorted.
-    private mutating func memberNames(of section: NamedSection) -> [String] {
-        var names = section.predefinedMembers.union(document.memberPlaces[section, default: [:]].keys)
+    private mutating func appOrPolicyNames(of section: NamedSection) -> [String] {
+        var names = section.predefinedMembers.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
                 if let fault = section.nameRule.fault(name) {
@@ -265,7 +265,7 @@ private struct ConfigurationReader {
     /// Returns the names of all policies. `default` always exists and is the first.
     private mutating func policyNames() -> [String] {
         let defaultName = WorkerConfiguration.defaultPolicyName
-        return [defaultName] + memberNames(of: .policies).filter { $0 != defaultName }
+        return [defaultName] + appOrPolicyNames(of: .policies).filter { $0 != defaultName }
     }
 
     private static func keys(ofPolicy name: String) -> [String] {
@@ -279,7 +279,7 @@ private struct ConfigurationReader {
         for name in policies {
             let variables = Self.keys(ofPolicy: name).map(ConfigurationNames.variable)
             if let other = variables.compactMap({ policiesByVariable[$0] }).first {
-                let place = document.memberPlaces[.policies]?[name] ?? .variable(NamedSection.policies.variable)
+                let place = document.namePlaces[.policies]?[name] ?? .variable(NamedSection.policies.variable)
                 addFault(place, "policies.\(name)", "has the same environment variables as \(other)")
             }
             for variable in variables { policiesByVariable[variable] = name }

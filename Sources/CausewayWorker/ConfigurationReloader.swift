@@ -106,8 +106,8 @@ private struct FileState: Equatable {
     var device: UInt64
     var inode: UInt64
     var sizeBytes: Int64
-    var modificationSeconds: Int
-    var modificationNanoseconds: Int
+    var modifiedAtSeconds: Int
+    var modifiedAtNanoseconds: Int
 
     /// Reads the state of a file; nil if there is no file, or if the process may not see it.
     init?(path: String) {
@@ -116,7 +116,7 @@ private struct FileState: Equatable {
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)
         sizeBytes = Int64(status.st_size)
-        modificationSeconds = status.st_mtim.tv_sec
-        modificationNanoseconds = status.st_mtim.tv_nsec
+        modifiedAtSeconds = status.st_mtim.tv_sec
+        modifiedAtNanoseconds = status.st_mtim.tv_nsec
     }
 }

@@ -273,8 +273,8 @@ struct WorkerSetup: @unchecked Sendable {
             apps: configuration.apps.map { app in
                 var result = DeliveryConfiguration.App(
                     bundleIdentifier: Array(app.bundleId.utf8),
-                    hasProduction: app.environments.contains(.production),
-                    hasSandbox: app.environments.contains(.sandbox)
+                    hasProductionPool: app.environments.contains(.production),
+                    hasSandboxPool: app.environments.contains(.sandbox)
                 )
                 // The configuration was checked, so every app names an existing policy.
                 result.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0

@@ -18,9 +18,9 @@ extension Delivery {
         guard
             records.allocatedBlockBytes - records.usedBlockBytes > configuration.usedBlockBytesMax
                 / Self.spareBytesDivisor,
-            now.monotonicMilliseconds >= lastBlockReleaseMilliseconds + Self.releaseIntervalMilliseconds
+            now.monotonicMilliseconds >= lastBlockReleaseAtMilliseconds + Self.releaseIntervalMilliseconds
         else { return }
-        lastBlockReleaseMilliseconds = now.monotonicMilliseconds
+        lastBlockReleaseAtMilliseconds = now.monotonicMilliseconds
         records.releaseFreeBlocks()
     }
 }

@@ -66,14 +66,14 @@ public struct Delivery: ~Copyable {
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
     /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
-    /// `membersAreComplete` is true. They have a queue of their own, so that newer commands do not wait behind them.
+    /// `areMembersComplete` is true. They have a queue of their own, so that newer commands do not wait behind them.
     var rereadHandovers: IndexQueue<RecordIndex>
     /// Whether the store has the members of all audiences, as far as the shell knows, or the shell does not wait for
     /// them any longer (R26). If false, the commands in `rereadHandovers` wait.
-    public var membersAreComplete = true
+    public var areMembersComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
-    var nextPoolReviewMilliseconds: Int64 = .min
+    var earliestPoolReviewAtMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
     /// address. Without this property, each call of a method that only reads would copy the whole struct of more than
@@ -86,7 +86,7 @@ public struct Delivery: ~Copyable {
     public private(set) var counters = DeliveryCounters()
     private var countersByApp: [AppCounters]
     /// When unused blocks were last freed, a monotonic time.
-    var lastBlockReleaseMilliseconds: Int64 = 0
+    var lastBlockReleaseAtMilliseconds: Int64 = 0
     /// The number of records that wait for a reply of the store before their next step. Not counted: records whose
     /// calls only report an event to a timetable, record a start or an outcome, refund a draw or confirm departures
     /// (`StoreTicket.Purpose.isAwaited`).
@@ -160,7 +160,7 @@ public struct Delivery: ~Copyable {
     }
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
-    mutating func countRecordSettledBefore() { counters.recordsSettledBefore &+= 1 }
+    mutating func countRecordSettledByEarlierOwner() { counters.recordsSettledByEarlierOwner &+= 1 }
     mutating func countCoalescedCommand(of record: RecordIndex) {
         counters.coalescedCommands &+= 1
         countersByApp[Int(records[record].appIndex)].coalescedCommands &+= 1
@@ -181,7 +181,7 @@ public struct Delivery: ~Copyable {
     mutating func uncountPush() { counters.pushes &-= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
     mutating func countDemotedPush() { counters.demotedPushes &+= 1 }
-    mutating func countTokenLimitResponse() { counters.tokenLimitResponses &+= 1 }
+    mutating func countThrottledResponse() { counters.throttledResponses &+= 1 }
     mutating func countCarriedAlert() { counters.alertsCarried &+= 1 }
     mutating func countFannedOutCommand() { counters.fannedOutCommands &+= 1 }
 }
@@ -206,7 +206,7 @@ public struct AppCounters: Sendable, Equatable {
 /// takes a push. A counter that a metric exports belongs in ``AppCounters``.
 public struct DeliveryCounters: Sendable {
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
-    public var recordsSettledBefore: UInt64 = 0
+    public var recordsSettledByEarlierOwner: UInt64 = 0
     /// The sum of ``AppCounters/coalescedCommands`` over all apps.
     public var coalescedCommands: UInt64 = 0
     public var pushes: UInt64 = 0
@@ -214,7 +214,7 @@ public struct DeliveryCounters: Sendable {
     /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.
     public var demotedPushes: UInt64 = 0
     /// Responses of APNs that limit an activity's token.
-    public var tokenLimitResponses: UInt64 = 0
+    public var throttledResponses: UInt64 = 0
     /// How often a newer state took over an older command's alert.
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences or channels that the core of audiences wrote to the fan-out topic.

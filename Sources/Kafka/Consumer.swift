@@ -41,8 +41,8 @@ public enum ConsumerEvent: ~Copyable {
 /// are polled one by one: the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or
 /// revoked.
 ///
-/// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue` and `commitStored`, and
-/// when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
+/// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue` and `commitStoredOffsets`,
+/// and when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
 /// their metadata.
 ///
 /// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an

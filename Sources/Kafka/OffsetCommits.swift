@@ -153,8 +153,8 @@ struct OffsetCommits {
 }
 
 extension Consumer {
-    /// Notes that all records before `nextOffset` are done. A later `commitIfDue` or `commitStored` commits the offset.
-    /// When the partition is revoked and not lost, the consumer itself commits it.
+    /// Notes that all records before `nextOffset` are done. A later `commitIfDue` or `commitStoredOffsets` commits the
+    /// offset. When the partition is revoked and not lost, the consumer itself commits it.
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
     ///   Brokers accept 4,096 bytes by default.
@@ -194,7 +194,7 @@ extension Consumer {
     ///
     /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka
     ///   before 2.10 can then lose the assignment. When partitions are revoked, the consumer itself commits.
-    public func commitStored() -> KafkaError? {
+    public func commitStoredOffsets() -> KafkaError? {
         precondition(isOpen)
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
     }

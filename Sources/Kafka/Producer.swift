@@ -240,7 +240,7 @@ extension Producer {
             if deadline.hasPassed { return false }
             // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. The call takes no
             // reports, because they are events: `pollReports` above takes them.
-            rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMilliseconds))
+            rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
         }
     }
 
@@ -270,7 +270,7 @@ extension Producer {
     }
 
     /// The longest single wait inside `flush`. It is short, because reports are polled only between two waits.
-    private static let flushWaitMilliseconds: Int32 = 5
+    private static let flushWaitMillisecondsMax: Int32 = 5
 
     private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {
         // An unknown status counts as `.possiblyPersisted`, because this promises nothing.

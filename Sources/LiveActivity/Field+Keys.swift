@@ -81,7 +81,7 @@ extension Field {
     }
 
     @inline(__always)
-    static func showsField(forKey key: UnsafeRawBufferPointer) -> Field? {
+    static func shownVersionField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "timestamp") ? .showsTimestamp : equals(key, "sequence") ? .showsSequence : nil
     }
 }

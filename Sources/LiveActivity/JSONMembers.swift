@@ -18,7 +18,7 @@ struct JSONMembers {
     private let unknownKeyRule: UnknownKeyRule
     private let objectStart: Int
     private var isBeforeFirstKey = true
-    private var passedOnKeyCount = 0
+    private var unknownKeyCount = 0
     /// One bit for each field that has been read.
     private var seenFieldBits: UInt64 = 0
     var position: Int
@@ -57,7 +57,7 @@ struct JSONMembers {
         }
         if nextByte == UInt8(ascii: "}") {
             position &+= 1
-            if passedOnKeyCount > 1 { try refuseDuplicateKeys(text) }
+            if unknownKeyCount > 1 { try refuseDuplicateKeys(text) }
             return nil
         }
         if !isBeforeFirstKey {
@@ -87,9 +87,9 @@ struct JSONMembers {
         case .refused:
             throw Fault(.unknownKey, FieldPath(field: object, unknownKey: key.range), at: keyPosition)
         case .passedOn:
-            passedOnKeyCount &+= 1
-            guard passedOnKeyCount <= Limits.unknownKeysPerObjectMax else {
-                throw Fault(.tooMany, object, at: keyPosition, valueAboveLimit: passedOnKeyCount)
+            unknownKeyCount &+= 1
+            guard unknownKeyCount <= Limits.unknownKeysPerObjectMax else {
+                throw Fault(.tooMany, object, at: keyPosition, valueAboveLimit: unknownKeyCount)
             }
         case .unchecked:
             break
@@ -123,7 +123,7 @@ struct JSONMembers {
         let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
             var count = 0
             var position = objectStart &+ 1
-            while count < keysMax, let (key, next) = keyAndNext(text, position) {
+            while count < keysMax, let (key, next) = keyAndNextMemberPosition(text, position) {
                 for earlier in keys[..<count] where areEqualUnescaped(text.bytes(earlier), text.bytes(key)) {
                     return key
                 }
@@ -140,7 +140,7 @@ struct JSONMembers {
 
     /// Returns the key of the member that begins at `position`, and the position of the next member; nil at
     /// the end of the object. The object has been read before, so it is well formed.
-    private func keyAndNext(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
+    private func keyAndNextMemberPosition(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),
             let key = try? text.readString(keyPosition, object),

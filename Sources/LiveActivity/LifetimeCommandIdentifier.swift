@@ -14,7 +14,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
     public let stateVersion: Version?
 
     private static let prefix: StaticString = "lifetime:"
-    private static let beganMillisecondsMax: UInt64 = 999_999_999_999_999
+    private static let beganAtMillisecondsMax: UInt64 = 999_999_999_999_999
 
     public init(beganAtMilliseconds: Int64, stateVersion: Version? = nil) {
         self.beganAtMilliseconds = beganAtMilliseconds
@@ -27,7 +27,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         guard identifier.starts(with: prefix) else { return nil }
         let rest = identifier.dropFirst(prefix.count)
         let end = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
-        guard let beganMilliseconds = Self.number(rest[..<end], max: Self.beganMillisecondsMax) else { return nil }
+        guard let beganMilliseconds = Self.number(rest[..<end], max: Self.beganAtMillisecondsMax) else { return nil }
         beganAtMilliseconds = Int64(beganMilliseconds)
         guard end < rest.endIndex else {
             stateVersion = nil

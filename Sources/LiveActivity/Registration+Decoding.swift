@@ -108,7 +108,7 @@ private struct RegistrationFields {
             return (version, next)
         }
         var members = try JSONMembers(text, at: start, of: .shows, unknownKeys: .refused)
-        while let field = try members.next(in: text, Field.showsField) {
+        while let field = try members.next(in: text, Field.shownVersionField) {
             if field == .showsTimestamp {
                 let (value, next) = try text.readInteger(
                     members.position,

@@ -37,17 +37,17 @@ public enum Decimal {
     /// - Precondition: `destination` has room for ``digitsMax`` bytes.
     /// - Returns: the count of its digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
-        if value < 100_000_000 { return writePairs(value, to: destination) }
+        if value < 100_000_000 { return writeDigitPairs(value, to: destination) }
         // Most long numbers are times in milliseconds, with thirteen digits: write the first five in pairs,
         // and the last eight at once.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
-        let count = writePairs(high, to: destination)
+        let count = writeDigitPairs(high, to: destination)
         (destination + count).storeBytes(of: eightDigits(low).littleEndian, as: UInt64.self)
         return count &+ 8
     }
 
     /// Writes two digits at a time, from the end.
-    private static func writePairs(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
+    private static func writeDigitPairs(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         let count = digitCount(of: value)
         var position = count
         var rest = value

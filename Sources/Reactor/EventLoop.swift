@@ -90,7 +90,7 @@ public final class EventLoop {
     /// The shortest time from the wake-up of one turn of `run` to the wake-up of the next; 0: no spacing. An idle loop
     /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
     /// larger writes: the season of `make demo` costs a worker less than half of the CPU time (Measurements.md).
-    public var turnSpacingMicroseconds: Int64 = 0
+    public var turnIntervalMicrosecondsMin: Int64 = 0
     private var turnBeganAtNanoseconds: Int64 = 0
 
     /// The sum of the times from each wake-up of `run` to the end of its turn, without the turn in progress. Stays 0
@@ -100,14 +100,14 @@ public final class EventLoop {
     /// Runs turns until `stop` is called. Returns at once if `stop` was called before.
     public func run() {
         while !isStopping {
-            if turnSpacingMicroseconds > 0 { waitForTurnSpacing() }
+            if turnIntervalMicrosecondsMin > 0 { waitForTurnInterval() }
             runTurn(waitMilliseconds: -1)
         }
         isStopping = false
     }
 
-    private func waitForTurnSpacing() {
-        let nextNanoseconds = turnBeganAtNanoseconds + turnSpacingMicroseconds * 1_000
+    private func waitForTurnInterval() {
+        let nextNanoseconds = turnBeganAtNanoseconds + turnIntervalMicrosecondsMin * 1_000
         let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         // Before the first turn there is no working time to add.
         if turnBeganAtNanoseconds > 0 { busyMicroseconds += (nowNanoseconds - turnBeganAtNanoseconds) / 1_000 }

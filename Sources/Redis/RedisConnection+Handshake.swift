@@ -23,7 +23,7 @@ extension RedisConnection {
         // If a script begins with the line `#!lua` and Redis 7 is out of memory, Redis refuses the whole script before
         // it has written anything. In an older release the line is a syntax error.
         let scriptHeader = serverSupportsScriptFlags ? "#!lua\n" : ""
-        nextLoadedScriptIndex = 0
+        nextScriptLoadReplyIndex = 0
         for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", scriptHeader + script]) }
     }
 
@@ -67,7 +67,7 @@ extension RedisConnection {
                 guard reply.kind == .string else { return disconnect(RedisError(.protocolViolation)) }
                 let information = ServerInformation(reply.bytes)
                 if let version = information.majorVersion {
-                    guard version >= Self.serverMajorVersionMin else { return disconnect(RedisError(.tooOld)) }
+                    guard version >= Self.serverMajorVersionMin else { return disconnect(RedisError(.serverTooOld)) }
                     serverSupportsScriptFlags = version >= 7
                 }
                 guard configuration.topology.accepts(information) else {
@@ -78,11 +78,11 @@ extension RedisConnection {
             if state == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
-            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: nextLoadedScriptIndex) else {
+            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: nextScriptLoadReplyIndex) else {
                 return disconnect(RedisError(.protocolViolation))
             }
-            nextLoadedScriptIndex += 1
-            if nextLoadedScriptIndex == session.scripts.count && state == .handshaking { becomeReady() }
+            nextScriptLoadReplyIndex += 1
+            if nextScriptLoadReplyIndex == session.scripts.count && state == .handshaking { becomeReady() }
         case .waitForReplicas:
             handleReplicaCount(reply)
         case .call:

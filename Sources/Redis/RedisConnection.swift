@@ -71,7 +71,7 @@ public final class RedisConnection {
     var isTurnEndScheduled = false
     public let scriptPrefixes: ScriptPrefixes
     /// The index of the script to which the next reply to SCRIPT LOAD belongs.
-    var nextLoadedScriptIndex = 0
+    var nextScriptLoadReplyIndex = 0
     /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
     /// Whether this connection has sent the scripts a second time, because the server had lost them.
@@ -249,7 +249,7 @@ public final class RedisConnection {
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    func prepareCall(keyFingerprint: UInt64) {
+    func setKeyFingerprintOfNextCall(keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
 

@@ -43,7 +43,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// call's own.
         case foreignValue
         /// The server's release is too old for the scripts.
-        case tooOld
+        case serverTooOld
         /// Any other error. It may be temporary or permanent, so the call is made again. As a reply to AUTH it counts
         /// as `wrongPassword`.
         case unknown
@@ -90,7 +90,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     public var needsOperatorAction: Bool {
         switch code {
         case .outOfMemory, .misconfigured, .noReplicas, .replicasMissing, .noAuthentication, .wrongPassword,
-            .noPermission, .tooOld, .unknown, .protocolViolation, .transactionAborted, .clusterEnabled, .foreignValue:
+            .noPermission, .serverTooOld, .unknown, .protocolViolation, .transactionAborted, .clusterEnabled,
+            .foreignValue:
             true
         default: false
         }
@@ -177,7 +178,7 @@ extension RedisError.Code {
         case .transactionAborted: "Redis aborted a transaction"
         case .clusterEnabled: "Redis is a server of a cluster: set redis.mode to cluster"
         case .foreignValue: "a key in Redis has a value that Causeway did not write"
-        case .tooOld: "Redis is older than version \(RedisConnection.serverMajorVersionMin)"
+        case .serverTooOld: "Redis is older than version \(RedisConnection.serverMajorVersionMin)"
         case .unknown: "Redis answered with an error"
         case .resolve: "the Redis host has no address"
         case .stream: "the connection to Redis broke"

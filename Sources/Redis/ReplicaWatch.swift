@@ -11,8 +11,8 @@ struct ReplicaWatch {
         /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
         /// takes such calls again, until it sends the next WAIT.
         case missing
-        /// Too few replicas acknowledged for at least ``missingMillisecondsMax``. Calls that ask for replicas
-        /// get their replies without an acknowledgement.
+        /// Too few replicas acknowledged for at least ``missingReplicasWaitMillisecondsMax``. Calls that ask for
+        /// replicas get their replies without an acknowledgement.
         case givenUp
     }
 
@@ -26,12 +26,12 @@ struct ReplicaWatch {
 
     /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
     /// Without this limit, waiting registrations would fill the lane and block its commands.
-    static let missingMillisecondsMax: Int64 = 10_000
+    static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
     /// The pause before the next WAIT. In the state `missing` it is short, because calls that ask for replicas are
     /// refused meanwhile. In the state `givenUp` it is long, because all calls go on, and a WAIT only delays their
     /// replies.
-    static let missingPauseMilliseconds: Int64 = 1_000
-    static let givenUpPauseMilliseconds: Int64 = 10_000
+    static let pauseWhileMissingMilliseconds: Int64 = 1_000
+    static let pauseAfterGivingUpMilliseconds: Int64 = 10_000
 
     private(set) var state = State.acknowledging
     /// Whether the connection has sent a WAIT to which the server has not replied yet.
@@ -82,18 +82,18 @@ struct ReplicaWatch {
         if state == .acknowledging { state = .missing }
         let sinceMilliseconds = missingSinceMilliseconds ?? nowMilliseconds
         missingSinceMilliseconds = sinceMilliseconds
-        if nowMilliseconds - sinceMilliseconds >= Self.missingMillisecondsMax { state = .givenUp }
+        if nowMilliseconds - sinceMilliseconds >= Self.missingReplicasWaitMillisecondsMax { state = .givenUp }
         let isGivenUp = state == .givenUp
         nextWaitAtMilliseconds =
-            nowMilliseconds + (isGivenUp ? Self.givenUpPauseMilliseconds : Self.missingPauseMilliseconds)
+            nowMilliseconds + (isGivenUp ? Self.pauseAfterGivingUpMilliseconds : Self.pauseWhileMissingMilliseconds)
         return .missing(isGivenUp: isGivenUp)
     }
 
     /// Resets the watch, because the connection was lost or closed.
     ///
     /// The next connection may be to another server, so calls wait for its replicas for the full
-    /// ``missingMillisecondsMax`` again. The state `givenUp` becomes `missing`, and `missing` stays. So the watch
-    /// later reports that enough replicas acknowledge again.
+    /// ``missingReplicasWaitMillisecondsMax`` again. The state `givenUp` becomes `missing`, and `missing` stays. So the
+    /// watch later reports that enough replicas acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }

@@ -7,7 +7,7 @@
 /// and the number of claims. The two other hashes may have further data of a name.
 extension SharedHashes {
     /// Names of a timetable that are due. The name that has been due for the longest time comes first.
-    public struct DueNames: Sendable, Equatable {
+    public struct DueEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
         /// The number of names in the timetable, also of those that are not due yet.
@@ -31,8 +31,9 @@ extension SharedHashes {
         }
     }
 
-    /// The names of a timetable that one call of ``claimNames(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has claimed.
-    public struct ClaimedNames: Sendable, Equatable {
+    /// The names of a timetable that one call of ``claimEntries(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has
+    /// claimed.
+    public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
         /// The number of names that the timetable has after the call, claimed or not.
@@ -52,18 +53,18 @@ extension SharedHashes {
     /// - Parameters:
     ///   - rank: how many names to skip, beginning with the name that has been due for the longest time.
     ///   - limit: the maximum number of names to return.
-    public func readDueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DueNames {
+    public func readDueEntries(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DueEntries {
         let (now, count, parts) = try callTimetableScript(
             Self.dueNamesScript,
             key,
             [rank, limit].map { Array(String($0).utf8) }
         )
-        var dueNames = DueNames(nowMilliseconds: now, timetableNameCount: Int(clamping: count), names: [])
+        var dueNames = DueEntries(nowMilliseconds: now, timetableNameCount: Int(clamping: count), names: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .integer(let due) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            dueNames.names.append(DueNames.Name(name, dueMilliseconds: due))
+            dueNames.names.append(DueEntries.Name(name, dueMilliseconds: due))
         }
         return dueNames
     }
@@ -75,15 +76,15 @@ extension SharedHashes {
     ///
     /// The call removes a due name and its data instead of claiming it in two cases: the time in the name's text is
     /// longer ago than `ageMillisecondsMax`, or the hash `+` has no valid text for the name.
-    public func claimNames(
+    public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
         leaseMilliseconds: Int64,
         ageMillisecondsMax: Int64
-    ) throws(RedisError) -> ClaimedNames {
+    ) throws(RedisError) -> ClaimedEntries {
         let limitArguments = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
         let (now, count, parts) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
-        var claimedNames = ClaimedNames(nowMilliseconds: now, timetableNameCount: Int(clamping: count), claims: [])
+        var claimedNames = ClaimedEntries(nowMilliseconds: now, timetableNameCount: Int(clamping: count), claims: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .string(let text) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
@@ -111,7 +112,7 @@ extension SharedHashes {
     /// claim: a later claim changes the text, and so does a new life of an activity.
     ///
     /// - Returns: whether this call has removed the name.
-    public func removeClaimedName(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
+    public func removeClaimedEntry(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
         try callScript(Self.removeClaimScript, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
     }
 

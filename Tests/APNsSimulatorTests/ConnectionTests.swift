@@ -138,7 +138,7 @@ import Testing
                     nowMilliseconds: nowMilliseconds
                 )
             }
-            #expect(comparison.matchingCount == 1)
+            #expect(comparison.matchingActivityCount == 1)
         }
     }
 
@@ -214,7 +214,7 @@ import Testing
                     nowMilliseconds: nowMilliseconds
                 )
             }
-            #expect(comparison.matchingCount == 1)
+            #expect(comparison.matchingActivityCount == 1)
         }
     }
 

@@ -54,7 +54,7 @@ import Testing
     @Test func `The simulator responds to h2load's requests`() async throws {
         // h2load opens many streams before it has read the server's SETTINGS, so the simulator must allow
         // them at once.
-        try await SimulatorFixture.run(\.limits.streamsBeforeAuthentication, 1_000) { fixture in
+        try await SimulatorFixture.run(\.limits.streamsBeforeAuthenticationMax, 1_000) { fixture in
             let body = fixture.directory.url.appendingPathComponent("body")
             try Data(fixture.update(home: 4).utf8).write(to: body)
             let count = ProcessInfo.processInfo.environment["SIMULATOR_LOAD_REQUESTS"].flatMap(Int.init) ?? 20_000

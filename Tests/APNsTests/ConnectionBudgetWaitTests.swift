@@ -59,7 +59,7 @@ import Testing
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
         // Waits long enough that the pool asks for room again.
-        let end = fixture.loop.nowMilliseconds + ConnectionOpeningSchedule.budgetWaitMilliseconds.upperBound
+        let end = fixture.loop.nowMilliseconds + ConnectionOpeningSchedule.connectionBudgetWaitMilliseconds.upperBound
         fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.connectionCount == 2)
         #expect(fixture.recorder.limitEventCount == 1)
@@ -107,7 +107,7 @@ import Testing
             $0.connectionsMin = 2
             // The pause is long, so that the first connection is ready before the second is due, even on a
             // busy machine.
-            $0.openSpacingMilliseconds = 4_000
+            $0.openingIntervalMillisecondsMin = 4_000
         }
         fixture.warmUp()
         try #require(fixture.pool.openingSchedule.timer != .none)
@@ -164,7 +164,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.openSpacingMilliseconds = 200
+            $0.openingIntervalMillisecondsMin = 200
             $0.backoffBaseMilliseconds = 10_000
             $0.backoffMillisecondsMax = 10_000
         }

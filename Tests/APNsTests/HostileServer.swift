@@ -167,7 +167,7 @@ final class HostileFixture {
         var configuration = try PoolFixture.configuration(port: server.port)
         configuration.backoffBaseMilliseconds = 60_000
         configuration.backoffMillisecondsMax = 60_000
-        configuration.openSpacingMilliseconds = 60_000
+        configuration.openingIntervalMillisecondsMin = 60_000
         adjust(&configuration)
         pool = try Pool(
             loop: loop,

@@ -318,7 +318,7 @@ import Testing
         let fixture = try HostileFixture {
             $0.backoffBaseMilliseconds = 1
             $0.backoffMillisecondsMax = 1
-            $0.openSpacingMilliseconds = 0
+            $0.openingIntervalMillisecondsMin = 0
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureWindowPushesMin = 100_000
         }

@@ -56,7 +56,7 @@ final class PoolFixture {
             profile: try PushProfile(liveActivitiesOf: "com.example.scores")
         )
         configuration.connectionsMax = 1
-        configuration.openSpacingMilliseconds = 0
+        configuration.openingIntervalMillisecondsMin = 0
         configuration.backoffBaseMilliseconds = 1
         configuration.backoffMillisecondsMax = 20
         return configuration

@@ -100,7 +100,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.openSpacingMilliseconds = 200
+            $0.openingIntervalMillisecondsMin = 200
         }
         var healthyConnection: ServerConnection?
         fixture.server.respond = { request in
@@ -126,7 +126,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.openSpacingMilliseconds = 200
+            $0.openingIntervalMillisecondsMin = 200
         }
         fixture.warmUp()
         #expect(fixture.submit(1))

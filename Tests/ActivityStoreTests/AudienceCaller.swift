@@ -103,7 +103,7 @@ final class AudienceCaller: AudienceStoreHandler {
         return members
     }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         if replies[tag] != nil || failures[tag] != nil { Issue.record("a second answer to a call") }
         replies[tag] = reply.map { Array($0) }
     }

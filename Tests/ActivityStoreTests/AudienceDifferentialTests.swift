@@ -228,8 +228,8 @@ struct RecordHistory {
     private mutating func times() -> ResponseTimes {
         var times = ResponseTimes()
         if random.below(3) > 0 {
-            times.firstResponseMilliseconds = nowMilliseconds - Int64(random.below(5_000))
-            times.lastResponseMilliseconds = nowMilliseconds
+            times.firstResponseAtMilliseconds = nowMilliseconds - Int64(random.below(5_000))
+            times.lastResponseAtMilliseconds = nowMilliseconds
         }
         return times
     }

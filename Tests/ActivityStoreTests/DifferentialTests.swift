@@ -263,8 +263,8 @@ extension ActivityState {
         if !rest.isEmpty { fields["t"] = Array(rest) }
         if let acceptedAlertVersion { fields["e"] = bytes(acceptedAlertVersion) }
         if !audiences.isEmpty {
-            fields["a"] = [UInt8(audiences.currentDigests.count), UInt8(audiences.leftDigests.count)]
-            fields["a"]? += (audiences.currentDigests + audiences.leftDigests).flatMap { bytes($0, 8) }
+            fields["a"] = [UInt8(audiences.currentDigests.count), UInt8(audiences.formerDigests.count)]
+            fields["a"]? += (audiences.currentDigests + audiences.formerDigests).flatMap { bytes($0, 8) }
         }
         if retiredToken != nil { fields["d"] = [1] }
         if let heldCommand { fields["h"] = text(heldCommand.version) + heldCommand.command }
@@ -309,8 +309,8 @@ extension DeviceState {
         var fields: [String: [UInt8]] = [:]
         if startBudgetFullAtMilliseconds != 0 { fields["s"] = Array(padded(startBudgetFullAtMilliseconds, 13).utf8) }
         if let refundSum = refundedMilliseconds { fields["s"]? += Array(padded(refundSum, 13).utf8) }
-        if !leftAudiences.isEmpty {
-            fields["l"] = bytes(leftAtMilliseconds, 6) + leftAudiences.flatMap { bytes($0, 8) }
+        if !formerAudiences.isEmpty {
+            fields["l"] = bytes(leftAtMilliseconds, 6) + formerAudiences.flatMap { bytes($0, 8) }
         }
         for (type, typeState) in statesByAttributesType {
             if !typeState.audiences.isEmpty { fields["m:\(type)"] = typeState.audiences.flatMap { bytes($0, 8) } }

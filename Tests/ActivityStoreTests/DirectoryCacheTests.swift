@@ -4,19 +4,19 @@ import Testing
 @testable import ActivityStore
 
 @Suite struct DirectoryCacheTests {
-    private func store(_ bounds: [UInt32], of tag: String, into cache: inout DirectoryCache) -> Bool {
+    private func store(_ bounds: [UInt32], of tag: String, into cache: inout PageDirectoryCache) -> Bool {
         let bytes = bounds.flatMap { bound in withUnsafeBytes(of: bound.littleEndian) { Array($0) } }
         return bytes.withUnsafeBytes { bytes in
             Array(tag.utf8).withUnsafeBytes { cache.store(bytes, hashTag: $0) }
         }
     }
 
-    private func pageBounds(of position: UInt32, _ tag: String, in cache: borrowing DirectoryCache) -> PageBounds {
+    private func pageBounds(of position: UInt32, _ tag: String, in cache: borrowing PageDirectoryCache) -> PageBounds {
         Array(tag.utf8).withUnsafeBytes { cache.pageBounds(of: position, hashTag: $0) }
     }
 
     @Test func `The page of a position, and the first page of an unknown segment`() {
-        var cache = DirectoryCache()
+        var cache = PageDirectoryCache()
         #expect(store([0, 10, 20], of: "a", into: &cache))
         #expect(pageBounds(of: 9, "a", in: cache) == PageBounds(lower: 0, nextLower: 10))
         #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 10, nextLower: 20))
@@ -29,9 +29,9 @@ import Testing
     }
 
     @Test func `With more pages than it may remember, it starts again with the last segment`() {
-        var cache = DirectoryCache()
+        var cache = PageDirectoryCache()
         let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
-        let fittingDirectoryCount = DirectoryCache.boundsMax / bounds.count
+        let fittingDirectoryCount = PageDirectoryCache.boundsMax / bounds.count
         for segment in 0..<fittingDirectoryCount { #expect(store(bounds, of: "\(segment)", into: &cache)) }
         // Another segment may have evicted the bounds of segment 0. After this call the cache has them in any case.
         #expect(store(bounds, of: "0", into: &cache))

@@ -250,7 +250,7 @@ import Testing
         let fake = try FakeRedis(loop: loop)
         fake.makeReply = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.defaultReply($0) }
         let caller = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
-        #expect(caller.turn { caller.events == [.lost(.tooOld), .lost(.tooOld)] })
+        #expect(caller.turn { caller.events == [.lost(.serverTooOld), .lost(.serverTooOld)] })
         #expect(caller.lossReasons.first == "Redis is older than version 5")
         fake.makeReply = FakeRedis.defaultReply
         #expect(caller.turnUntilReady())

@@ -219,7 +219,7 @@ import Testing
         let arguments = (1...5).flatMap { ["\($0)", "n\($0)"] } + ["9000000000000", "later"]
         _ = comparison.server.command(bytes: (["ZADD", "timetable"] + arguments).map { Array($0.utf8) })
         func readPage(_ rank: Int, _ limit: Int) throws -> [String] {
-            let page = try shared.readDueNames(Array("timetable".utf8), from: rank, limit: limit)
+            let page = try shared.readDueEntries(Array("timetable".utf8), from: rank, limit: limit)
             #expect(page.timetableNameCount == 6)
             return page.names.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
         }
@@ -245,12 +245,12 @@ import Testing
         }
         let firstClaim = try claim()
         let secondClaim = try claim()
-        #expect(try !shared.removeClaimedName(timetable, firstClaim))
+        #expect(try !shared.removeClaimedEntry(timetable, firstClaim))
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
-        #expect(try !shared.removeClaimedName(timetable, secondClaim))
+        #expect(try !shared.removeClaimedEntry(timetable, secondClaim))
         let thirdClaim = try claim()
-        #expect(try shared.removeClaimedName(timetable, thirdClaim))
-        #expect(try !shared.removeClaimedName(timetable, thirdClaim))
+        #expect(try shared.removeClaimedEntry(timetable, thirdClaim))
+        #expect(try !shared.removeClaimedEntry(timetable, thirdClaim))
         #expect(comparison.server.command("KEYS", String(decoding: timetable, as: UTF8.self) + "*") == [])
     }
 
@@ -265,7 +265,7 @@ import Testing
         let url = try RedisURL("unix://causeway:any@\(comparison.server.socketPath)")
         let shared = try SharedHashes(configuration: RedisConfiguration(url: url))
         let timetablesWithClaims = try (0..<LifetimeKey.timetableCount).map(LifetimeKey.timetableKey)
-            .filter { key in try shared.claimDue(key).contains { try shared.removeClaimedName(key, $0) } }
+            .filter { key in try shared.claimDue(key).contains { try shared.removeClaimedEntry(key, $0) } }
         #expect(timetablesWithClaims.count == 1)
     }
 
@@ -324,7 +324,7 @@ import Testing
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
-        let names = try readDueNames(key, from: 0, limit: 9).names.map(\.name)
-        return try claimNames(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
+        let names = try readDueEntries(key, from: 0, limit: 9).names.map(\.name)
+        return try claimEntries(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
     }
 }

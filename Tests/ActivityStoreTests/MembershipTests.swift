@@ -243,7 +243,7 @@ import Testing
         let parts = comparison.server.hash(comparison.key.text)
         #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
-        #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.leftAudiences.isEmpty)
+        #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.formerAudiences.isEmpty)
         #expect(inspection.heldCommand?.command == [7] && inspection.acceptedAlertVersion == .at(100))
         #expect(ActivityState(inspection).audiences.currentDigests == [3])
         #expect(comparison.admit(makeSettlement(110)).departures == nil)
@@ -251,11 +251,11 @@ import Testing
 
     @Test func `A registration that would leave too many audiences must come again`() throws {
         let comparison = try ScriptComparison()
-        var leftAudiences: [UInt64] = []
+        var formerAudiences: [UInt64] = []
         for round in UInt64(0)..<3 {
             let audiences = (0..<8).map { round * 8 + $0 }
             #expect(comparison.verdict(makeRegistration(at: 100 + Int64(round), in: bytes(audiences))) == .registered)
-            if round < 2 { leftAudiences += audiences }
+            if round < 2 { formerAudiences += audiences }
         }
         #expect(comparison.verdict(makeRegistration(at: 110, in: [])) == .full)
         #expect(comparison.admit(.unregister(atMilliseconds: 110)).departures?.count == 6 + 24 * 8)

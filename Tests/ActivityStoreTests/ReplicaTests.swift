@@ -172,7 +172,9 @@ import Testing
         #expect(performUntilReplied(update, tag: 3, pair.caller)?.verdict == .send)
         #expect(performUntilReplied(register, tag: 4, pair.caller)?.verdict == .registered)
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledgedCount: 0, isGivenUp: true, nil))))
-        #expect(pair.caller.loop.nowMilliseconds - beganAtMilliseconds >= ReplicaWatch.missingMillisecondsMax)
+        #expect(
+            pair.caller.loop.nowMilliseconds - beganAtMilliseconds >= ReplicaWatch.missingReplicasWaitMillisecondsMax
+        )
         // The lane has given up on the replica, so from now on no call waits for it.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
         #expect(pair.caller.turn { pair.caller.store.outstandingCallCount == 0 })
@@ -325,13 +327,13 @@ import Testing
             #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded(), "\(second)")
             #expect(second == 0 || !watched.acceptsCalls, "one question at a time")
             #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false), "\(second)")
-            watched.nowMilliseconds += ReplicaWatch.missingPauseMilliseconds - 1
+            watched.nowMilliseconds += ReplicaWatch.pauseWhileMissingMilliseconds - 1
             #expect(!watched.acceptsCalls)
             watched.nowMilliseconds += 1
         }
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
-        watched.nowMilliseconds += ReplicaWatch.givenUpPauseMilliseconds - 1
+        watched.nowMilliseconds += ReplicaWatch.pauseAfterGivingUpMilliseconds - 1
         #expect(watched.acceptsCalls && !watched.isWithheld() && !watched.beginWaitIfNeeded())
         watched.nowMilliseconds += 1
         #expect(!watched.isWithheld() && watched.beginWaitIfNeeded())
@@ -351,10 +353,10 @@ import Testing
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
         watched.handleLostConnection()
-        watched.nowMilliseconds += ReplicaWatch.missingMillisecondsMax
+        watched.nowMilliseconds += ReplicaWatch.missingReplicasWaitMillisecondsMax
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
-        watched.nowMilliseconds += ReplicaWatch.missingMillisecondsMax
+        watched.nowMilliseconds += ReplicaWatch.missingReplicasWaitMillisecondsMax
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
         watched.handleLostConnection()

@@ -33,7 +33,7 @@ final class ScriptComparison {
     @discardableResult
     func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
         let key = key ?? self.key
-        prepareCall()
+        setKeyFingerprintOfNextCall()
         #expect(caller.store.issue(call, key: key, tag: 1) == .issued)
         #expect(caller.turn { !caller.events.isEmpty })
         guard case .replied(1, let reply)? = caller.events.first else {
@@ -68,7 +68,7 @@ final class ScriptComparison {
         settle(.refundStart(startBudget: budget, drawIdentifier: drawIdentifier))
     }
 
-    private func prepareCall() {
+    private func setKeyFingerprintOfNextCall() {
         caller.events = []
         if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
     }

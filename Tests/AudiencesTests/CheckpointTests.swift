@@ -18,8 +18,8 @@ import Testing
         )
         for outcome in MemberOutcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
         entry.times = ResponseTimes(
-            firstResponseMilliseconds: 1_790_000_000_000 + Int64(number),
-            lastResponseMilliseconds: 1_790_000_009_000
+            firstResponseAtMilliseconds: 1_790_000_000_000 + Int64(number),
+            lastResponseAtMilliseconds: 1_790_000_009_000
         )
         return entry
     }

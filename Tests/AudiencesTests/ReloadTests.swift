@@ -9,7 +9,7 @@ import Testing
     private func settings(_ names: String..., retryMillisecondsMax: Int64 = 300_000) -> ReloadableSettings {
         var configuration = DeliveryConfiguration(
             apps: RoundHarness.apps.map {
-                .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true)
+                .init(bundleIdentifier: $0, hasProductionPool: true, hasSandboxPool: true)
             },
             seed: 1
         )

@@ -74,7 +74,7 @@ final class RoundHarness {
         policy.expiration.alertSeconds = 3_600
         policy.expiration.updateSeconds = 3_600
         var configuration = AudiencesConfiguration(
-            apps: apps.map { .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true) },
+            apps: apps.map { .init(bundleIdentifier: $0, hasProductionPool: true, hasSandboxPool: true) },
             policies: [policy],
             seed: seed
         )
@@ -141,7 +141,7 @@ final class RoundHarness {
                         identifier: UnsafeRawBufferPointer(name),
                         joinedAudiences: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAllAudiences: wasMemberOfAllAudiences,
-                        leftAudiences: AudienceList(isLeaving ? digests : none),
+                        formerAudiences: AudienceList(isLeaving ? digests : none),
                         leftAtMilliseconds: isLeaving ? nowMilliseconds : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,

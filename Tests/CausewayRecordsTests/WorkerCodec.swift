@@ -130,8 +130,8 @@ enum WorkerCodec {
     }
 
     private static let times = ResponseTimes(
-        firstResponseMilliseconds: 1_790_000_004_098,
-        lastResponseMilliseconds: 1_790_000_009_870
+        firstResponseAtMilliseconds: 1_790_000_004_098,
+        lastResponseAtMilliseconds: 1_790_000_009_870
     )
 
     static func rangeResult() throws -> Data {

@@ -60,7 +60,7 @@ final class AudienceAdmitter: AudienceStoreHandler {
         try #require(verdict == .send, "\(String(describing: failure))")
     }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) { verdict = reply.verdict }
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) { verdict = reply.verdict }
     func audienceCallFailed(tag: UInt64, error: RedisError) { failure = error }
     func audienceStoreReady() {}
     func audienceStoreLost(_ reason: RedisError) {}

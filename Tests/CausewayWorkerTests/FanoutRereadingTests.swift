@@ -46,7 +46,7 @@ import Testing
         let firstEntry = try #require(tests.dealRecord())
         #expect(firstEntry.topic == Intake.fanoutTopicIndex && firstEntry.partition == 3)
         var lanePartition = LanePartitions.Entry(
-            coreIndex: 0,
+            indexInCore: 0,
             assignmentNumber: firstEntry.assignmentNumber,
             topic: Intake.fanoutTopicIndex,
             partition: 3,

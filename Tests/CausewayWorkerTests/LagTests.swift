@@ -9,7 +9,7 @@ import Testing
 
     private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
         var entry = LanePartitions.Entry(
-            coreIndex: 0,
+            indexInCore: 0,
             assignmentNumber: 1,
             topic: 0,
             partition: 3,

@@ -202,7 +202,7 @@ import Testing
         let key = Self.activityKey("own")
         let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
-        let unknownAppCount = 3 * LifetimeKeeper.pageNamesMax
+        let unknownAppCount = 3 * LifetimeKeeper.dueNamesPerReadMax
         fixture.putLife(key, "r \(beganAtMilliseconds) 0", dueMilliseconds: nowMilliseconds - 1)
         fixture.putLives(
             (0..<unknownAppCount).map { Self.keyOfUnknownApp("\($0)") },
@@ -223,7 +223,7 @@ import Testing
         let fixture = try KeeperFixture()
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         fixture.putLives(
-            (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.keyOfUnknownApp("\($0)") },
+            (0..<20 * LifetimeKeeper.dueNamesPerReadMax).map { Self.keyOfUnknownApp("\($0)") },
             in: 0,
             "b \(beganAtMilliseconds) 0",
             dueMilliseconds: nowMilliseconds
@@ -249,12 +249,12 @@ import Testing
         -> DueActivitySelection
     {
         let names = page.map {
-            SharedHashes.DueNames.Name(Array($0.utf8), dueMilliseconds: nowMilliseconds &- overdueMilliseconds)
+            SharedHashes.DueEntries.Name(Array($0.utf8), dueMilliseconds: nowMilliseconds &- overdueMilliseconds)
         }
         return DueActivitySelection(
-            SharedHashes.DueNames(nowMilliseconds: nowMilliseconds, timetableNameCount: 100, names: names),
+            SharedHashes.DueEntries(nowMilliseconds: nowMilliseconds, timetableNameCount: 100, names: names),
             from: rank,
-            pageNamesMax: 4,
+            dueNamesPerReadMax: 4,
             claimsMax: 2,
             apps: [Array("own".utf8)],
             ageMillisecondsMax: 1_000

@@ -23,9 +23,9 @@ import Testing
     /// A record is due by the wall clock, which may be set back while the record waits.
     @Test func `The rest of the delay is measured with the monotonic clock`() {
         #expect(waitMilliseconds(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
-        #expect(PausedPartitions.resumeMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
+        #expect(PausedPartitions.resumeAtMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
         #expect(
-            PausedPartitions.resumeMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
+            PausedPartitions.resumeAtMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
             "partitions go on at the same times"
         )
     }
@@ -72,9 +72,9 @@ import Testing
 
     @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
-        #expect(mailbox.takePoolRecoveryMilliseconds() == nil)
+        #expect(mailbox.takePoolRecoveredAtWallMilliseconds() == nil)
         mailbox.notePoolRecovery(wallMilliseconds: Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolRecoveryMilliseconds() == Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolRecoveryMilliseconds() == nil)
+        #expect(mailbox.takePoolRecoveredAtWallMilliseconds() == Self.now.wallMilliseconds)
+        #expect(mailbox.takePoolRecoveredAtWallMilliseconds() == nil)
     }
 }

@@ -53,7 +53,7 @@ final class AudienceWriter: AudienceStoreHandler {
         try #require(try perform([operation]).first)
     }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         replies[tag] = reply.map { Array($0) }
     }
 

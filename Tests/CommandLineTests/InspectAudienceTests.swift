@@ -104,7 +104,7 @@ private final class AudienceScene {
 
     func finishRanges(of version: Version) throws {
         for index in 0..<4 {
-            let times = ResponseTimes(firstResponseMilliseconds: 5_000, lastResponseMilliseconds: 8_000)
+            let times = ResponseTimes(firstResponseAtMilliseconds: 5_000, lastResponseAtMilliseconds: 8_000)
             let counts = Self.counts(delivered: 240, superseded: UInt32(index))
             _ = try writer.perform(.finishRange(range(index), version: version, counts, times))
         }
@@ -122,8 +122,8 @@ private final class AudienceScene {
         try admit(Self.newerVersion, ranges: 4)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         let times = ResponseTimes(
-            firstResponseMilliseconds: nowMilliseconds - 2_000,
-            lastResponseMilliseconds: nowMilliseconds
+            firstResponseAtMilliseconds: nowMilliseconds - 2_000,
+            lastResponseAtMilliseconds: nowMilliseconds
         )
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)

@@ -13,9 +13,9 @@ import Testing
         var tally = RecordSender.Tally()
         for tag in [1, 2, 0, 3, 4] as [UInt64] { tally.countQueuedRecord(tag: tag) }
         tally.countRefusedRecord("too large", tag: 5)
-        tally.countReport(tag: 2, error: 0)
+        tally.countDeliveryReport(tag: 2, error: 0)
         // Error -192 means that the message timed out.
-        tally.countReport(tag: 4, error: -192)
+        tally.countDeliveryReport(tag: 4, error: -192)
         #expect(tally.failedTags == [5, 4] && tally.failedCount == 2)
         tally.countUnreportedRecords("no answer")
         #expect(tally.failedTags == [5, 4, 1, 3])
@@ -26,7 +26,7 @@ import Testing
     @Test func `Nothing has failed if every record was acknowledged`() {
         var tally = RecordSender.Tally()
         tally.countQueuedRecord(tag: 1)
-        tally.countReport(tag: 1, error: 0)
+        tally.countDeliveryReport(tag: 1, error: 0)
         tally.countUnreportedRecords("no answer")
         #expect(
             tally.acknowledgedCount == 1 && tally.failedCount == 0 && tally.failedTags.isEmpty

@@ -146,7 +146,7 @@ final class ReplayScene: ConsumerHandler {
             let topic = TopicIdentifier(index: 0)
             #expect(consumer.storeOffset(topic: topic, partition: partition, nextOffset: offset) == nil)
         }
-        #expect(consumer.commitStored() == nil)
+        #expect(consumer.commitStoredOffsets() == nil)
         assignedPartitions = []
         _ = consumer.close(timeoutMilliseconds: 5_000)
     }

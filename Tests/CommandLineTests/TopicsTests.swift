@@ -7,7 +7,7 @@ import Testing
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
     /// Runs the broker in Python until this object is released, and reads the requests that the broker got.
-    private final class IndependentBroker {
+    private final class PythonBroker {
         private let process = Process()
         private let output: URL
         let address: String
@@ -117,7 +117,7 @@ struct TopicsTests {
 
     @Test func `Missing topics are created as printed, existing ones stay, and a second run changes nothing`() throws {
         let directory = try TemporaryDirectory()
-        let broker = try IndependentBroker(directory, topics: ["causeway.results:4", "other:1"])
+        let broker = try PythonBroker(directory, topics: ["causeway.results:4", "other:1"])
         let first = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(first.exitCode == 0, "\(first.errors)")
         #expect(
@@ -148,7 +148,7 @@ struct TopicsTests {
 
     @Test func `A topic that the brokers refuse is named, the others are created: exit code 1`() throws {
         let directory = try TemporaryDirectory()
-        let broker = try IndependentBroker(directory)
+        let broker = try PythonBroker(directory)
         try directory.write(
             """
             kafka: {bootstrapServers: "\(broker.address)", topics: {results: denied.results}}

@@ -126,6 +126,6 @@ final class OffsetPastEndCommitter: ConsumerHandler {
             }
         }
         try #require(consumer.storeOffset(topic: first.topic, partition: 0, nextOffset: 1_000_000) == nil)
-        try #require(consumer.commitStored() == nil)
+        try #require(consumer.commitStoredOffsets() == nil)
     }
 }

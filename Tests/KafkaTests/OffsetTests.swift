@@ -30,7 +30,7 @@ import Testing
         #expect(await firstConsumer.run { $0.receivedRecords.count == 100 })
         #expect(try firstConsumer.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [nil])
         #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
-        #expect(firstConsumer.consumer.commitStored() == nil)
+        #expect(firstConsumer.consumer.commitStoredOffsets() == nil)
         #expect(try firstConsumer.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [37])
         // The close also commits an offset that was stored without a commit request.
         #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
@@ -69,7 +69,7 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldProtocolProperties)
         #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: partition.topic, partition: 0, nextOffset: 3) == nil)
-        #expect(reader.consumer.commitStored() == nil)
+        #expect(reader.consumer.commitStoredOffsets() == nil)
         return (broker, producer, reader)
     }
 
@@ -114,7 +114,7 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.receivedRecords.count == 3 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
-        #expect(reader.consumer.commitStored() == nil)
+        #expect(reader.consumer.commitStoredOffsets() == nil)
         #expect(try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [0])
         #expect(reader.close() == .closed)
         producer.close()
@@ -163,7 +163,7 @@ import Testing
                 metadata: Array(metadata.utf8)
             )
             #expect(error == nil)
-            #expect(firstConsumer.consumer.commitStored() == nil)
+            #expect(firstConsumer.consumer.commitStoredOffsets() == nil)
         }
         #expect(firstConsumer.close() == .closed)
         let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -333,7 +333,7 @@ import Testing
         }
         #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
-        #expect(firstConsumer.consumer.commitStored() == nil)
+        #expect(firstConsumer.consumer.commitStoredOffsets() == nil)
         #expect(firstConsumer.close() == .closed)
 
         let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)

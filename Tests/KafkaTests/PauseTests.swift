@@ -156,7 +156,7 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.commit.interval.ms", "60000")])
         #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5) == nil)
-        #expect(reader.consumer.commitStored() == nil)
+        #expect(reader.consumer.commitStoredOffsets() == nil)
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
         reader.consumer.pause([Self.partition])
         // Error 25 means unknown member: the group no longer knows this consumer, which has therefore lost its

@@ -40,8 +40,8 @@ struct RangeResultTests {
                     range: range,
                     members: Self.counts([.delivered: 4_000_000_000, .superseded: 2, .unregistered: 1]),
                     times: ResponseTimes(
-                        firstResponseMilliseconds: 1_790_000_000_001,
-                        lastResponseMilliseconds: 1_790_000_000_900
+                        firstResponseAtMilliseconds: 1_790_000_000_001,
+                        lastResponseAtMilliseconds: 1_790_000_000_900
                     )
                 )
                 .write(to: &writer)
@@ -85,8 +85,8 @@ struct RangeResultTests {
                 command: name,
                 members: Self.counts([.delivered: 999_990, .failed: 10]),
                 times: ResponseTimes(
-                    firstResponseMilliseconds: 1_790_000_000_101,
-                    lastResponseMilliseconds: 1_790_000_008_000
+                    firstResponseAtMilliseconds: 1_790_000_000_101,
+                    lastResponseAtMilliseconds: 1_790_000_008_000
                 ),
                 timestamp: 1_790_000_000,
                 rangeCount: 256

@@ -132,7 +132,7 @@ struct ReferenceTests {
         return counts
     }
 
-    private static let everyTime = ResponseTimes(firstResponseMilliseconds: 1, lastResponseMilliseconds: 2)
+    private static let everyTime = ResponseTimes(firstResponseAtMilliseconds: 1, lastResponseAtMilliseconds: 2)
 
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))

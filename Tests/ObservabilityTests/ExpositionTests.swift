@@ -99,8 +99,8 @@ struct ExpositionTests {
         #expect(try #require(reading.residentBytes) > 1_000_000)
         #expect(try #require(reading.cpuMicroseconds) > 0)
         let openDescriptors = try #require(reading.openDescriptors)
-        let maxDescriptors = try #require(reading.maxDescriptors)
-        #expect(openDescriptors >= 3 && openDescriptors <= maxDescriptors)
+        let openDescriptorsMax = try #require(reading.openDescriptorsMax)
+        #expect(openDescriptors >= 3 && openDescriptors <= openDescriptorsMax)
     }
 
     /// Checks the text with Prometheus' promtool, if it is installed.

@@ -174,14 +174,17 @@ struct LimitedLogTests {
         #expect(permit(0, at: 100) == nil)
         // The log has no room for another subject, so it replaces the one that was seen longest ago.
         #expect(permit(-1, at: 100) == 0 && permit(0, at: 101) == nil && permit(1, at: 101) == 0)
-        for pool in 0..<2 * LogRepetitionLimiter.replacedFailuresMax {
+        for pool in 0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax {
             _ = limiter.takeSuppressedCountIfPermitted(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
-        let rememberedCount = (0..<2 * LogRepetitionLimiter.replacedFailuresMax)
+        let rememberedCount = (0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax)
             .count { limiter.forgetFailures([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // The log remembers `replacedFailuresMax` replaced failures. One of them is `kafkaError`, and `rememberedCount`
-        // has only those of the kind `apnsUntrusted`.
-        #expect(rememberedCount == LogRepetitionLimiter.replacedFailuresMax - 1 + LogRepetitionLimiter.subjectsMax)
+        // The log remembers `failuresWithForgottenSubjectsMax` replaced failures. One of them is `kafkaError`, and
+        // `rememberedCount` has only those of the kind `apnsUntrusted`.
+        #expect(
+            rememberedCount == LogRepetitionLimiter.failuresWithForgottenSubjectsMax - 1
+                + LogRepetitionLimiter.subjectsMax
+        )
 
         var log = LimitedLog(logger: LogCollector().logger, events: RecentEvents())
         var metadataCount = 0

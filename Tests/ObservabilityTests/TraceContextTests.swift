@@ -11,7 +11,7 @@ struct TraceContextTests {
         let context = try #require(Self.parse(Self.example))
         #expect(context.traceHigh == 0x4bf9_2f35_77b3_4da6 && context.traceLow == 0xa3ce_929d_0e0e_4736)
         #expect(context.span == 0x00f0_67aa_0ba9_02b7)
-        #expect(context.isSampled && !context.isRandom)
+        #expect(context.isSampled && !context.hasRandomTraceIdentifier)
         #expect(context.description == Self.example)
     }
 

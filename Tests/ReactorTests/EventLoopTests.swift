@@ -41,7 +41,7 @@ extension ReactorTests {
         /// Busy time includes the handlers of a turn, but not the wait between turns.
         @Test func `The time in turns is counted, the time between them is not`() throws {
             let loop = try EventLoop()
-            loop.turnSpacingMicroseconds = 1_000
+            loop.turnIntervalMicrosecondsMin = 1_000
             let recorder = EventRecorder()
             recorder.onFired = { tag in
                 if tag == 4 { return loop.stop() }

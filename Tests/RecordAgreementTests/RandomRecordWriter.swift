@@ -103,7 +103,10 @@ struct RandomRecordWriter {
     }
 
     private mutating func roundTimes() -> ResponseTimes {
-        ResponseTimes(firstResponseMilliseconds: randomMilliseconds(), lastResponseMilliseconds: randomMilliseconds())
+        ResponseTimes(
+            firstResponseAtMilliseconds: randomMilliseconds(),
+            lastResponseAtMilliseconds: randomMilliseconds()
+        )
     }
 
     private mutating func makeRangeResult() -> [UInt8] {

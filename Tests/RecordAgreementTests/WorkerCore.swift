@@ -8,8 +8,8 @@ struct WorkerCore {
     static let now = Moment(monotonicMilliseconds: 5_000_000, wallMilliseconds: 1_790_000_100_000)
     static let appConfiguration = DeliveryConfiguration.App(
         bundleIdentifier: Array(app.utf8),
-        hasProduction: true,
-        hasSandbox: true
+        hasProductionPool: true,
+        hasSandboxPool: true
     )
 
     /// Returns why the worker gives the outcome `invalid`; nil if it accepts the record.

@@ -270,7 +270,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         )
     }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }

@@ -63,7 +63,7 @@ import Testing
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
         // However many MOVED errors come, the client asks for the slots at most once a second.
         let lookUpCount = cluster.primaries.reduce(0) { $0 + Self.callCount(of: "cluster|slots", on: $1) }
-        #expect(Int64(lookUpCount) <= resharding.elapsedMilliseconds() / Cluster.lookupSpacingMilliseconds + 4)
+        #expect(Int64(lookUpCount) <= resharding.elapsedMilliseconds() / Cluster.lookupIntervalMillisecondsMin + 4)
     }
 
     private static func callCount(of command: String, on server: RedisServer) -> Int {

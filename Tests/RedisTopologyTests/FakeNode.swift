@@ -13,7 +13,7 @@ final class FakeNode: ListenerHandler, StreamHandler {
     private(set) var callCount = 0
     private(set) var askingCount = 0
     private var listener: Listener?
-    private var streams: [(stream: Stream, reader: ValueReader)] = []
+    private var streams: [(stream: Stream, reader: RedisValueReader)] = []
     private let loop: EventLoop
 
     init(loop: EventLoop) throws {
@@ -55,7 +55,7 @@ final class FakeNode: ListenerHandler, StreamHandler {
 
     func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         let stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
-        if let reader = ValueReader() { streams.append((stream, reader)) }
+        if let reader = RedisValueReader() { streams.append((stream, reader)) }
     }
 
     func streamConnected(_ stream: Stream) {}

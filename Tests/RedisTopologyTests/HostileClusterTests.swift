@@ -71,7 +71,7 @@ import Testing
         let caller = try TopologyCaller(configuration, loop: loop)
         #expect(caller.getsReplies())
         // The client may look up the slots once more, because the owner was not ready after the first look-up.
-        let spacingMilliseconds = Cluster.lookupSpacingMilliseconds + Cluster.lookupJitterMilliseconds
+        let spacingMilliseconds = Cluster.lookupIntervalMillisecondsMin + Cluster.lookupJitterMillisecondsMax
         #expect(!caller.turn(limitMilliseconds: spacingMilliseconds + 500) { false })
         let lookUpCount = owner.lookUpCount + other.lookUpCount
         for _ in 0..<2 {

@@ -15,8 +15,8 @@ import Testing
         let marks = try marks("redis://\(server.location)")
         let primary = try #require(try marks.readMarks(["a", "b"]).first)
         #expect(primary.texts == [nil, nil])
-        #expect(marks.writeMarks([("a", "one")], to: primary, .replaceAtFirstAnchor) == [false])
-        #expect(marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeAtAllAnchors) == [true, true])
+        #expect(marks.writeMarks([("a", "one")], to: primary, .replaceUnderFirstHashTag) == [false])
+        #expect(marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeUnderAllHashTags) == [true, true])
         #expect(try marks.readMarks(["b", "a", "c"]).first?.texts == ["two", "one", nil])
         // A mark belongs to one consumer group, so another group finds none.
         let others = try PrimaryMarks(
@@ -24,9 +24,9 @@ import Testing
             group: "another"
         )
         #expect(try others.readMarks(["a"]).first?.texts == [nil])
-        #expect(marks.writeMarks([("a", "three")], to: primary, .replaceAtAllAnchors) == [true])
+        #expect(marks.writeMarks([("a", "three")], to: primary, .replaceUnderAllHashTags) == [true])
         #expect(server.command("FLUSHALL") == ["OK"])
-        #expect(marks.writeMarks([("a", "four")], to: primary, .replaceAtFirstAnchor) == [false])
+        #expect(marks.writeMarks([("a", "four")], to: primary, .replaceUnderFirstHashTag) == [false])
         #expect(try marks.readMarks(["a"]).first?.texts == [nil])
     }
 
@@ -78,10 +78,10 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let marks = try marks(cluster.url, topology: .cluster)
         let primaries = try marks.readMarks(["a"])
-        #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.anchorIndices.count > 30 })
-        #expect(primaries.map(\.anchorIndices.count).reduce(0, +) == SlotAnchors.anchorCount)
+        #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.hashTagIndices.count > 30 })
+        #expect(primaries.map(\.hashTagIndices.count).reduce(0, +) == MarkHashTags.hashTagCount)
         for primary in primaries {
-            #expect(marks.writeMarks([("a", "one")], to: primary, .writeAtAllAnchors) == [true])
+            #expect(marks.writeMarks([("a", "one")], to: primary, .writeUnderAllHashTags) == [true])
         }
         #expect(try marks.readMarks(["a"]).allSatisfy { $0.texts == ["one"] })
         let emptiedPrimary = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func `Tags are spread evenly`() {
-        let slots = SlotAnchors.forCluster.tags.map(\.slot)
-        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / SlotAnchors.slotsPerAnchor == $0 })
+        let slots = MarkHashTags.forCluster.tags.map(\.slot)
+        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.slotsPerHashTag == $0 })
     }
 }

@@ -3,12 +3,12 @@ import Testing
 
 @testable import Redis
 
-/// Code outside the lanes reads replies with ``ValueReader``, in pieces of any size and within limits. ``SlotMap`` is
-/// made from the reply to CLUSTER SLOTS.
+/// Code outside the lanes reads replies with ``RedisValueReader``, in pieces of any size and within limits. ``SlotMap``
+/// is made from the reply to CLUSTER SLOTS.
 @Suite(.ownThread) struct ReplyTests {
     /// Returns the values that the text contains; nil marks a violation of the protocol.
     private func readValues(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
-        guard let reader = ValueReader() else { return [] }
+        guard let reader = RedisValueReader() else { return [] }
         var values: [RedisValue?] = []
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func `The reader does not wait for a string longer than any reply`() {
-        let text = "$536870912\r\n" + String(repeating: "x", count: ValueReader.replyBytesMax + 1)
+        let text = "$536870912\r\n" + String(repeating: "x", count: RedisValueReader.replyBytesMax + 1)
         #expect(readValues(text, sliceBytes: 65_536) == [nil])
     }
 }

@@ -88,7 +88,7 @@ struct ChannelTable {
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
-    func openIdentifiers(appIndex: Int) -> [String] {
+    func openChannelIdentifiers(appIndex: Int) -> [String] {
         channels.lazy.filter { $0.appIndex == appIndex && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 

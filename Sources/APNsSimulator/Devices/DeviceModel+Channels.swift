@@ -104,7 +104,7 @@ extension DeviceModel {
         let appIndex = try appIndex(app)
         apps[appIndex].mayBroadcast = isEnabled
         guard !isEnabled else { return }
-        for identifier in channels.openIdentifiers(appIndex: appIndex) {
+        for identifier in channels.openChannelIdentifiers(appIndex: appIndex) {
             guard let index = channels.find(identifier, appIndex: appIndex) else { continue }
             channels.delete(index, nowMilliseconds: nowMilliseconds)
         }
@@ -169,7 +169,7 @@ extension DeviceModel {
 
     /// Returns the identifiers of an app's open channels, oldest first.
     public func channelIdentifiers(app: String) throws(Fault) -> [String] {
-        channels.openIdentifiers(appIndex: try appIndex(app))
+        channels.openChannelIdentifiers(appIndex: try appIndex(app))
     }
 
     /// Writes all channels of an app as JSON, including deleted ones, in the order of their creation.

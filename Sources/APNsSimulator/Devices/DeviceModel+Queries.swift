@@ -13,7 +13,7 @@ extension DeviceModel {
 
     /// The result of comparing activities with an expectation.
     public struct Comparison: Sendable, Equatable {
-        public var matchingCount = 0
+        public var matchingActivityCount = 0
         public var mismatches: [Mismatch] = []
     }
 
@@ -77,7 +77,7 @@ extension DeviceModel {
                 isSame = contentState == nil && shown == nil
             }
             if isSame {
-                comparison.matchingCount += 1
+                comparison.matchingActivityCount += 1
             } else {
                 comparison.mismatches.append(
                     Mismatch(

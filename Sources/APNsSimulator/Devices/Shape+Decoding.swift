@@ -4,7 +4,7 @@ import Foundation
 struct DecodingResult {
     /// Why `JSONDecoder` would throw; nil if it would not.
     var mismatch: Mismatch?
-    /// How many dates are more than `Shape.suspiciousDateSeconds` after now.
+    /// How many dates are more than `Shape.suspiciousDateAheadSecondsMin` after now.
     var suspiciousDates = 0
 
     struct Mismatch: Equatable {
@@ -23,7 +23,7 @@ extension Shape {
     static let referenceDateUnixSeconds: Int64 = 978_307_200
     /// 20 years in seconds. A date further in the future is probably a producer's mistake: UNIX seconds, read
     /// as seconds since 2001, are 31 years too late.
-    static let suspiciousDateSeconds = 20 * 365.25 * 86_400
+    static let suspiciousDateAheadSecondsMin = 20 * 365.25 * 86_400
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
@@ -93,7 +93,7 @@ extension Shape {
         case .date:
             guard kind == .number else { return fail(.wrongType) }
             guard let seconds = tape.double(index) else { return fail(.numberDoesNotFit) }
-            if seconds - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
+            if seconds - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDates += 1 }
         case .dateRange:
             decodeRange(tape, at: index, node: node, nowSeconds: nowSeconds, into: &decoding)
         case .enumeration:
@@ -189,6 +189,6 @@ extension Shape {
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
         // `ClosedRange` requires ordered bounds, so the upper bound is the later date.
-        if upper - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
+        if upper - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDates += 1 }
     }
 }

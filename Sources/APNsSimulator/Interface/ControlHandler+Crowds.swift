@@ -68,7 +68,7 @@ extension ControlHandler {
         }
     }
 
-    func dismissInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func dismissActivitiesInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.dismiss(numbers, of: name, app: app, nowMilliseconds: now)
@@ -76,7 +76,7 @@ extension ControlHandler {
         return Self.jsonObject { $0.member("phones", numbers.count) }
     }
 
-    func rotateInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func rotateTokensInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.rotateTokens(numbers, of: name, app: app, nowMilliseconds: now)

@@ -27,7 +27,7 @@ extension ControlHandler {
             try devices.compare(app: app, expected: expected, nowMilliseconds: now)
         }
         return Self.jsonObject { writer in
-            writer.member("matching", comparison.matchingCount)
+            writer.member("matching", comparison.matchingActivityCount)
             writer.member(
                 "mismatches",
                 array: { writer in

@@ -26,12 +26,12 @@ final class RegistrationNotifier: Sendable {
     /// The number of registrations that was announced last. After every read from a socket and after every
     /// call of `Simulator.withDevices`, the service's thread compares it with the present number, and
     /// announces new registrations.
-    let announcedCount = Atomic<Int>(0)
+    let announcedRegistrationCount = Atomic<Int>(0)
 
     /// Announces the number of posted registrations. A service thread calls this while no other thread can
     /// use the devices. So the number that is announced last is also the newest.
     func notify(count: Int) {
-        announcedCount.store(count, ordering: .relaxed)
+        announcedRegistrationCount.store(count, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in
             state.registrationCount = count
             let identifiers = state.waiters.filter { $0.value.cursor != state.registrationCount }.keys

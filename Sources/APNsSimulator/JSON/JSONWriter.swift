@@ -65,12 +65,12 @@ struct JSONWriter {
     }
 
     mutating func raw(_ json: [UInt8]) {
-        separate()
+        appendCommaIfNeeded()
         bytes.append(contentsOf: json)
     }
 
     mutating func string(_ value: String) {
-        separate()
+        appendCommaIfNeeded()
         bytes.append(UInt8(ascii: "\""))
         for byte in value.utf8 {
             switch byte {
@@ -89,7 +89,7 @@ struct JSONWriter {
     }
 
     private mutating func open(_ bracket: UInt8) {
-        separate()
+        appendCommaIfNeeded()
         bytes.append(bracket)
         needsComma = false
     }
@@ -99,7 +99,7 @@ struct JSONWriter {
         needsComma = true
     }
 
-    private mutating func separate() {
+    private mutating func appendCommaIfNeeded() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
     }

@@ -11,7 +11,7 @@ import Glibc
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.
-    static let tokenChangeMillisecondsMin: Int64 = 20 * 60_000
+    static let tokenChangeIntervalMillisecondsMin: Int64 = 20 * 60_000
 
     enum State {
         case unauthenticated
@@ -77,7 +77,7 @@ struct ConnectionAuthentication: ~Copyable {
     ) -> Reason {
         if case .bound(let boundToken, let since) = state {
             guard verifiedToken.keyIndex == boundToken.keyIndex else { return .unrelatedKeyIdInToken }
-            guard nowMilliseconds - since >= Self.tokenChangeMillisecondsMin else {
+            guard nowMilliseconds - since >= Self.tokenChangeIntervalMillisecondsMin else {
                 return .tooManyProviderTokenUpdates
             }
         }

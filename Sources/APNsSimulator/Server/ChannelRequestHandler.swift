@@ -8,7 +8,7 @@ enum ChannelRequestHandler {
         let commonReason = validateCommonFields(head)
         guard commonReason == .success else { return commonReason }
         guard head.seenFields.contains(.pushType) else { return .missingPushType }
-        guard head.isLiveActivity else { return .invalidPushType }
+        guard head.hasLiveActivityPushType else { return .invalidPushType }
         let channelReason = validateChannel(head)
         guard channelReason == .success else { return channelReason }
         guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
@@ -132,7 +132,9 @@ enum ChannelRequestHandler {
         guard model.apps[appIndex].mayBroadcast else { return .featureNotEnabled }
         let head = slot.pointee.head
         if head.path == .channelList {
-            slot.pointee.managementResponseBody = channelListJSON(model.channels.openIdentifiers(appIndex: appIndex))
+            slot.pointee.managementResponseBody = channelListJSON(
+                model.channels.openChannelIdentifiers(appIndex: appIndex)
+            )
             return .success
         }
         if head.method == .post {

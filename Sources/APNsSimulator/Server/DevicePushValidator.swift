@@ -18,7 +18,7 @@ enum DevicePushValidator {
         if head.hasDuplicateField { return .duplicateHeaders }
         guard head.authorizationReason == .success else { return head.authorizationReason }
         guard head.isIdentifierValid else { return .badMessageId }
-        guard head.isLiveActivity else { return .invalidPushType }
+        guard head.hasLiveActivityPushType else { return .invalidPushType }
         guard head.isPriorityValid else { return .badPriority }
         guard head.isExpirationValid else { return .badExpirationDate }
         guard head.isCollapseIdentifierValid else { return .badCollapseId }

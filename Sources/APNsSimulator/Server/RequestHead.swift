@@ -44,7 +44,7 @@ struct RequestHead {
     var method = Method.other
     var path = Path.unknown
     var authorizationReason = Reason.missingProviderToken
-    var isLiveActivity = false
+    var hasLiveActivityPushType = false
     var isPriorityValid = true
     var isExpirationValid = true
     var isIdentifierValid = true
@@ -93,7 +93,7 @@ struct RequestHead {
             if isEqual(name, "apns-priority"), recordIfFirst(.priority) { setPriority(value) }
         case 14:
             if isEqual(name, "apns-push-type"), recordIfFirst(.pushType) {
-                isLiveActivity = isEqual(value, "liveactivity")
+                hasLiveActivityPushType = isEqual(value, "liveactivity")
             }
         case 15:
             if isEqual(name, "apns-expiration"), recordIfFirst(.expiration) {
@@ -186,18 +186,18 @@ struct RequestHead {
         let broadcasts: StaticString = "/4/broadcasts/apps/"
         let apps: StaticString = "/1/apps/"
         if let bundle = Self.rest(of: value, behind: broadcasts) {
-            setBundle(bundle, path: .broadcast, memory: memory)
+            setBundleIdentifier(bundle, path: .broadcast, memory: memory)
         } else if let rest = Self.rest(of: value, behind: apps),
             let slash = rest.firstIndex(of: UInt8(ascii: "/"))
         {
             let word = UnsafeRawBufferPointer(rebasing: rest[slash...])
             let bundle = UnsafeRawBufferPointer(rebasing: rest[..<slash])
-            if isEqual(word, "/channels") { setBundle(bundle, path: .channels, memory: memory) }
-            if isEqual(word, "/all-channels") { setBundle(bundle, path: .channelList, memory: memory) }
+            if isEqual(word, "/channels") { setBundleIdentifier(bundle, path: .channels, memory: memory) }
+            if isEqual(word, "/all-channels") { setBundleIdentifier(bundle, path: .channelList, memory: memory) }
         }
     }
 
-    private mutating func setBundle(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
+    private mutating func setBundleIdentifier(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
         // A bundle id that is too long for the memory is stored as an empty one, which belongs to no app.
         bundleIdentifierBytes = memory.store(bundle, in: RequestMemory.bundle)

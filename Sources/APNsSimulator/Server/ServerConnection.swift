@@ -297,7 +297,7 @@ final class ServerConnection {
         let limit =
             authentication.isAuthenticated
             ? faults.concurrentStreams ?? owner.setup.limits.concurrentStreams
-            : owner.setup.limits.streamsBeforeAuthentication
+            : owner.setup.limits.streamsBeforeAuthenticationMax
         guard limit != announcedStreamLimit else { return }
         announcedStreamLimit = limit
         var entry = nghttp2_settings_entry(

@@ -23,7 +23,7 @@ final class Mailbox: Sendable {
 
     /// The maximum number of queued work items (R4). Calls of the control interface and accepted connections need far
     /// fewer.
-    private static let workMax = 65_536
+    private static let queuedWorkItemsMax = 65_536
 
     private struct State {
         var work: [Work] = []
@@ -40,7 +40,7 @@ final class Mailbox: Sendable {
     /// Queues work. Returns false if the mailbox is closed or full.
     func post(_ work: @escaping Work) -> Bool {
         let isPosted = state.withLock { state in
-            guard !state.isClosed, state.work.count < Self.workMax else { return false }
+            guard !state.isClosed, state.work.count < Self.queuedWorkItemsMax else { return false }
             state.work.append(work)
             return true
         }
@@ -107,7 +107,7 @@ final class ServerLoop {
         self.mailbox = mailbox
         self.faultSampler = faultSampler
         random = SplitMix64(seed: seed)
-        slab = RequestSlab(slotsMax: setup.limits.requestsPerThread)
+        slab = RequestSlab(slotsMax: setup.limits.requestsPerThreadMax)
         pushLog = setup.pushLogFile.map { PushLog(file: $0, loop: loop) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
     }
@@ -151,7 +151,7 @@ final class ServerLoop {
     }
 
     func adopt(descriptor: Int32, service: Service) {
-        guard connections.count < setup.limits.connectionsPerThread,
+        guard connections.count < setup.limits.connectionsPerThreadMax,
             let connection = ServerConnection(descriptor, service: service, owner: self)
         else {
             close(descriptor)
@@ -258,7 +258,9 @@ final class ServerLoop {
     func announceRegistrations() {
         setup.sharedModel.withModel { devices in
             let count = devices.registrationCount
-            if count != setup.notifier.announcedCount.load(ordering: .relaxed) { setup.notifier.notify(count: count) }
+            if count != setup.notifier.announcedRegistrationCount.load(ordering: .relaxed) {
+                setup.notifier.notify(count: count)
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ extension AudienceSession {
             }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            entryAppender.handler?.audienceReplied(tag: call.tag, result)
+            entryAppender.handler?.audienceStoreReplied(tag: call.tag, result)
         }
     }
 
@@ -79,7 +79,7 @@ extension AudienceSession {
                 )
             else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
-            if let call = calls.removeOldest() { entryAppender.handler?.audienceReplied(tag: call.tag, result) }
+            if let call = calls.removeOldest() { entryAppender.handler?.audienceStoreReplied(tag: call.tag, result) }
         }
     }
 

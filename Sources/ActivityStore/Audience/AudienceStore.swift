@@ -6,7 +6,7 @@ public import Redis
 /// ``AudienceStore/close()``, calls these functions. Each function may issue calls or close the store.
 public protocol AudienceStoreHandler: AnyObject {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
     /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
     /// call can be repeated safely. ``RedisError/storeFailure`` says what the error means to the caller.
     func audienceCallFailed(tag: UInt64, error: RedisError)

@@ -21,7 +21,7 @@ final class EntryAppender: RedisHandler {
     /// The client. A weak reference, because the client's sessions hold this object.
     weak var redis: RedisClient?
     private(set) var appendTable = EntryAppendTable()
-    private var directoryCache = DirectoryCache()
+    private var directoryCache = PageDirectoryCache()
     private(set) var counters = AudienceStoreCounters()
     private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
 
@@ -76,7 +76,7 @@ final class EntryAppender: RedisHandler {
             // outstanding call until `arrange` is called, so it is not reported a second time.
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
             appendTable[slot].phase = .arrangingAfterReply
-            handler?.audienceReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
+            handler?.audienceStoreReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
             if isBeingArranged || issuePageArrangement(slot) != .issued { appendTable.remove(slot) }
         }
     }
@@ -133,7 +133,7 @@ final class EntryAppender: RedisHandler {
     private func reportAppended(_ slot: UInt16) {
         let tag = appendTable[slot].tag
         appendTable.remove(slot)
-        handler?.audienceReplied(tag: tag, AudienceReply(.appended))
+        handler?.audienceStoreReplied(tag: tag, AudienceReply(.appended))
     }
 
     // MARK: - Keys

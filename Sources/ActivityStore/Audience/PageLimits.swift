@@ -6,23 +6,23 @@ enum PageLimits {
     /// All resulting sizes are size classes of the allocator, so it rounds nothing up. (jemalloc has a class
     /// every 1,024 bytes from 4 to 8 KiB, and every 4,096 bytes from 16 to 32 KiB.) Longer pages have larger
     /// steps because they cost more to write again.
-    static let smallGrowthBytes = 2_048
-    static let smallGrowthEndBytes = 8_192
-    static let middleGrowthBytes = 4_096
-    static let middleGrowthEndBytes = 16_384
-    static let largeGrowthBytes = 8_192
+    static let smallPageGrowthBytes = 2_048
+    static let smallPageBytesMax = 8_192
+    static let mediumPageGrowthBytes = 4_096
+    static let mediumPageBytesMax = 16_384
+    static let largePageGrowthBytes = 8_192
     /// The bytes that Redis adds to a string of a page's length: its header (`sdshdr16`) and the zero byte after
     /// it.
     static let stringOverheadBytes = 6
     /// The length above which a page is rearranged, in bytes. With a higher limit, a round would have fewer pages to
     /// read. But splitting a page of this length already stops the server for 0.4 ms.
-    static let bytesBeforeArranging = 4 * largeGrowthBytes - stringOverheadBytes
+    static let bytesBeforeArranging = 4 * largePageGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, measured after outdated entries were dropped. With a limit near
     /// `bytesBeforeArranging`, a page that is not split would soon be too long again.
     static func bytesBeforeSplit(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
     /// if no worker could rearrange it earlier, or if it cannot be split.
-    static let bytesBeforeFull = 6 * largeGrowthBytes
+    static let bytesBeforeFull = 6 * largePageGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
     /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal. Earlier entries cause
@@ -46,8 +46,8 @@ enum PageLimits {
     static func capacity(for bytes: Int) -> Int {
         let block = bytes + stringOverheadBytes
         let growth =
-            block <= smallGrowthEndBytes
-            ? smallGrowthBytes : block <= middleGrowthEndBytes ? middleGrowthBytes : largeGrowthBytes
+            block <= smallPageBytesMax
+            ? smallPageGrowthBytes : block <= mediumPageBytesMax ? mediumPageGrowthBytes : largePageGrowthBytes
         return (block + growth - 1) / growth * growth - stringOverheadBytes
     }
 }

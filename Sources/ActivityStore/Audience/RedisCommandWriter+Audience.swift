@@ -115,11 +115,11 @@ extension RedisCommandWriter {
             writeNumber(UInt64(counts[outcome]), bytes: StoredCounts.countByteCount)
         }
         writeNumber(
-            StoredCounts.value(ofMilliseconds: times.firstResponseMilliseconds),
+            StoredCounts.value(ofMilliseconds: times.firstResponseAtMilliseconds),
             bytes: StoredCounts.timeByteCount
         )
         writeNumber(
-            StoredCounts.value(ofMilliseconds: times.lastResponseMilliseconds),
+            StoredCounts.value(ofMilliseconds: times.lastResponseAtMilliseconds),
             bytes: StoredCounts.timeByteCount
         )
     }
@@ -165,8 +165,8 @@ enum StoredCounts {
         let first = LittleEndian.read(bytes[offset..<(offset + timeByteCount)])
         let last = LittleEndian.read(bytes[(offset + timeByteCount)...])
         let times = ResponseTimes(
-            firstResponseMilliseconds: Int64(first) - 1,
-            lastResponseMilliseconds: Int64(last) - 1
+            firstResponseAtMilliseconds: Int64(first) - 1,
+            lastResponseAtMilliseconds: Int64(last) - 1
         )
         return (counts, times)
     }

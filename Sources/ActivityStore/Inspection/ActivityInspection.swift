@@ -69,15 +69,16 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
-    /// The audiences of the activity. The audiences in ``leftAudiences`` may not know yet that the activity left them.
+    /// The audiences of the activity. The audiences in ``formerAudiences`` may not know yet that the activity left
+    /// them.
     public private(set) var audiences: [AudienceDigest] = []
-    public private(set) var leftAudiences: [AudienceDigest] = []
+    public private(set) var formerAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Afterwards no update is sent. Nil if Redis has
     /// no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
     private var budgetFullAtMilliseconds: Int64 = 0
-    private var recordedDoublings: Int64 = 0
+    private var recordedSpacingDoublings: Int64 = 0
     private var throttledAtMilliseconds: Int64?
 
     /// - Parameter value: the reply to GET; empty if there is no value.
@@ -87,12 +88,12 @@ public struct ActivityInspection: Sendable, Equatable {
         let updatesUntilSeconds = Int64(try record.readNumber(bytes: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
         let count = Int(try record.readNumber(bytes: 2))
-        let tokenCount = count & ~StoredRecord.countFlags
+        let tokenByteCount = count & ~StoredRecord.countFlags
         let flags = try record.readByte()
         allowsFrequentUpdates = flags & StoredRecord.Flag.allowsFrequentUpdates != 0
         let stateLetter = try readNewestVersion(&record)
         registeredAtMilliseconds = try record.readBinaryMilliseconds()
-        token = try InspectedToken(form: flags & 7, try record.readPart("token", count: tokenCount))
+        token = try InspectedToken(form: flags & 7, try record.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
         if count >= StoredRecord.acceptedAlertFlag {
             record = record.renamed("alert")
@@ -141,7 +142,7 @@ public struct ActivityInspection: Sendable, Equatable {
         }
         if flags & StoredRecord.Flag.hasThrottle != 0 {
             record = record.renamed("limit")
-            recordedDoublings = Int64(try record.readByte())
+            recordedSpacingDoublings = Int64(try record.readByte())
             throttledAtMilliseconds = try record.readBinaryMilliseconds()
         }
         if flags & StoredRecord.Flag.hasStart != 0 {
@@ -163,7 +164,7 @@ public struct ActivityInspection: Sendable, Equatable {
         record = record.renamed("audiences")
         let (currentCount, leftCount) = (try record.readByte(), try record.readByte())
         for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
-        for _ in 0..<leftCount { leftAudiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
+        for _ in 0..<leftCount { formerAudiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
     }
 
     private mutating func readHeldCommand(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
@@ -188,7 +189,7 @@ public struct ActivityInspection: Sendable, Equatable {
     public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {
         guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
         let recoveredDoublings = (nowMilliseconds &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
-        return Int(clamping: max(0, recordedDoublings &- recoveredDoublings))
+        return Int(clamping: max(0, recordedSpacingDoublings &- recoveredDoublings))
     }
 
     /// Returns the shortest time between two pushes that Redis would allow now.

@@ -49,12 +49,13 @@ public struct InspectedBudget: Sendable, Equatable {
     init(_ bucket: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
         self.bucket = bucket
         // The subtraction cannot overflow, because neither time is negative.
-        let missingMilliseconds = max(0, fullAtMilliseconds &- nowMilliseconds)
+        let timeToFullMilliseconds = max(0, fullAtMilliseconds &- nowMilliseconds)
         let intervalMilliseconds = bucket.intervalMilliseconds
         let missingDraws =
-            missingMilliseconds / intervalMilliseconds &+ (missingMilliseconds % intervalMilliseconds == 0 ? 0 : 1)
+            timeToFullMilliseconds / intervalMilliseconds
+            &+ (timeToFullMilliseconds % intervalMilliseconds == 0 ? 0 : 1)
         drawsLeft = max(0, bucket.pushes &- Int(clamping: missingDraws))
-        self.fullAtMilliseconds = missingMilliseconds > 0 ? fullAtMilliseconds : nil
+        self.fullAtMilliseconds = timeToFullMilliseconds > 0 ? fullAtMilliseconds : nil
     }
 }
 

@@ -70,9 +70,9 @@ extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
         var remainingPushes = pushes
-        var missingMilliseconds = fullAtMilliseconds - nowMilliseconds
-        while missingMilliseconds > 0 && remainingPushes > 0 {
-            missingMilliseconds -= intervalMilliseconds
+        var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
+        while timeToFullMilliseconds > 0 && remainingPushes > 0 {
+            timeToFullMilliseconds -= intervalMilliseconds
             remainingPushes -= 1
         }
         return remainingPushes

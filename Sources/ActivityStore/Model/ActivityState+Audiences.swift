@@ -3,7 +3,7 @@ import LiveActivity
 extension ActivityState {
     /// The part of a reply that names the audiences which may not know yet that the activity left them.
     var departures: [UInt8]? {
-        MemberAudiences.encodeDepartures(audiences.leftDigests, at: registeredAtMilliseconds ?? 0)
+        MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
     }
 
     /// If the activity is or was in audiences, forgets which state it shows: a push to an audience may have replaced
@@ -38,8 +38,8 @@ extension ActivityState {
     }
 
     mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        let isConfirmed = !audiences.leftDigests.isEmpty && registeredAtMilliseconds == milliseconds
-        if isConfirmed { audiences.leftDigests = [] }
+        let isConfirmed = !audiences.formerDigests.isEmpty && registeredAtMilliseconds == milliseconds
+        if isConfirmed { audiences.formerDigests = [] }
         return (StoreReply(.settled), isConfirmed ? .renewed : .unchanged)
     }
 }

@@ -50,7 +50,7 @@ package struct AudienceState: Sendable {
     /// When the record expires, server milliseconds; nil: nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
-    mutating func expire(nowMilliseconds: Int64) {
+    mutating func removeExpired(nowMilliseconds: Int64) {
         if let expiresAtMilliseconds, expiresAtMilliseconds <= nowMilliseconds { self = AudienceState() }
     }
 
@@ -78,10 +78,10 @@ package struct AudienceState: Sendable {
         }
     }
 
-    /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one. A removal does not
-    /// renew the record's expiry.
+    /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one. A removal does
+    /// not renew the record's expiry.
     mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds: Int64) {
-        expire(nowMilliseconds: nowMilliseconds)
+        removeExpired(nowMilliseconds: nowMilliseconds)
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
         if channel != nil { renewExpiry(nowMilliseconds) }
     }

@@ -44,7 +44,7 @@ public struct AudienceStoreModel: Sendable {
             return AudienceReply(.appended)
         default:
             var audience = audiences[key] ?? AudienceState()
-            audience.expire(nowMilliseconds: nowMilliseconds)
+            audience.removeExpired(nowMilliseconds: nowMilliseconds)
             let reply = audience.perform(call.operation, nowMilliseconds: nowMilliseconds)
             audiences[key] = audience.expiresAtMilliseconds == nil ? nil : audience
             return reply
@@ -71,7 +71,7 @@ public struct AudienceStoreModel: Sendable {
     }
 
     private mutating func readDirectory(_ key: SegmentKey) -> AudienceReply<[UInt8]> {
-        segments[key]?.expire(nowMilliseconds: nowMilliseconds)
+        segments[key]?.removeExpired(nowMilliseconds: nowMilliseconds)
         var reply = AudienceReply<[UInt8]>(.pages)
         reply.bytes = (segments[key]?.lowerBounds ?? [])
             .flatMap { bound in
@@ -81,7 +81,7 @@ public struct AudienceStoreModel: Sendable {
     }
 
     private mutating func readPage(_ key: SegmentKey, _ lowerBound: UInt32) -> AudienceReply<[UInt8]> {
-        segments[key]?.expire(nowMilliseconds: nowMilliseconds)
+        segments[key]?.removeExpired(nowMilliseconds: nowMilliseconds)
         var reply = AudienceReply<[UInt8]>(.page)
         reply.bytes = segments[key]?.pages[lowerBound]?.bytes ?? []
         return reply

@@ -2,25 +2,25 @@ import LiveActivity
 
 /// A device is in all audiences that the registrations of its attributes types name.
 extension DeviceState {
-    var departures: [UInt8]? { MemberAudiences.encodeDepartures(leftAudiences, at: leftAtMilliseconds) }
+    var departures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
-    /// - Returns: false, without a change, if `leftAudiences` would have more audiences than
+    /// - Returns: false, without a change, if `formerAudiences` would have more audiences than
     ///   ``StoreLimits/unconfirmedDeparturesMax``.
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let newAudiences = MemberAudiences.decodeDigests(list)
         let audiencesOfOtherTypes = audiences { $0 != type }
         let previousAudiences = statesByAttributesType[type]?.audiences ?? []
         let newlyLeftAudiences = previousAudiences.filter {
-            !newAudiences.contains($0) && !audiencesOfOtherTypes.contains($0) && !leftAudiences.contains($0)
+            !newAudiences.contains($0) && !audiencesOfOtherTypes.contains($0) && !formerAudiences.contains($0)
         }
-        let stillLeftAudiences = leftAudiences.filter { !newAudiences.contains($0) }
+        let stillLeftAudiences = formerAudiences.filter { !newAudiences.contains($0) }
         guard stillLeftAudiences.count + newlyLeftAudiences.count <= StoreLimits.unconfirmedDeparturesMax else {
             return false
         }
-        leftAudiences = stillLeftAudiences + newlyLeftAudiences
+        formerAudiences = stillLeftAudiences + newlyLeftAudiences
         if !newlyLeftAudiences.isEmpty { leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1) }
-        if leftAudiences.isEmpty { leftAtMilliseconds = 0 }
+        if formerAudiences.isEmpty { leftAtMilliseconds = 0 }
         if !newAudiences.isEmpty || statesByAttributesType[type] != nil {
             statesByAttributesType[type, default: AttributesTypeState()].audiences = newAudiences
         }
@@ -35,18 +35,18 @@ extension DeviceState {
         for type in types.sorted() {
             newlyLeftAudiences += (statesByAttributesType[type]?.audiences ?? [])
                 .filter {
-                    !audiencesOfOtherTypes.contains($0) && !leftAudiences.contains($0)
+                    !audiencesOfOtherTypes.contains($0) && !formerAudiences.contains($0)
                         && !newlyLeftAudiences.contains($0)
                 }
             statesByAttributesType[type]?.audiences = []
         }
         guard !newlyLeftAudiences.isEmpty else { return }
-        leftAudiences += newlyLeftAudiences
+        formerAudiences += newlyLeftAudiences
         leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1)
     }
 
     mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        if leftAtMilliseconds == milliseconds { (leftAudiences, leftAtMilliseconds) = ([], 0) }
+        if leftAtMilliseconds == milliseconds { (formerAudiences, leftAtMilliseconds) = ([], 0) }
         return (StoreReply(.settled), .unchanged)
     }
 

@@ -22,14 +22,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
 
     /// The audiences that may not know yet that the device left them, and the time of the last departure (UNIX
     /// milliseconds).
-    public internal(set) var leftAudiences: [UInt64] = []
+    public internal(set) var formerAudiences: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// The sum of all refunds to the bucket of starts: by how many milliseconds all refunds together made the bucket full
-    /// earlier. Nil: there was no refund.
+    /// The sum of all refunds to the bucket of starts: by how many milliseconds all refunds together made the bucket
+    /// full earlier. Nil: there was no refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 

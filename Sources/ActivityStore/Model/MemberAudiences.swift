@@ -4,17 +4,17 @@ import LiveActivity
 /// them. The static functions also serve devices.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var currentDigests: [UInt64] = []
-    public internal(set) var leftDigests: [UInt64] = []
+    public internal(set) var formerDigests: [UInt64] = []
 
-    var isEmpty: Bool { currentDigests.isEmpty && leftDigests.isEmpty }
+    var isEmpty: Bool { currentDigests.isEmpty && formerDigests.isEmpty }
 
     /// Changes the audiences.
-    /// - Returns: false, without a change, if ``leftDigests`` would have more digests than
+    /// - Returns: false, without a change, if ``formerDigests`` would have more digests than
     ///   ``StoreLimits/unconfirmedDeparturesMax``.
     mutating func change(to new: [UInt64]) -> Bool {
-        let newLeftDigests = leftDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
+        let newLeftDigests = formerDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
         guard newLeftDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }
-        (currentDigests, leftDigests) = (new, newLeftDigests)
+        (currentDigests, formerDigests) = (new, newLeftDigests)
         return true
     }
 
@@ -28,7 +28,7 @@ public struct MemberAudiences: Hashable, Sendable {
     }
 
     mutating func leaveAll() {
-        leftDigests += currentDigests
+        formerDigests += currentDigests
         currentDigests = []
     }
 

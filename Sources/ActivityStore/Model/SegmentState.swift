@@ -11,13 +11,13 @@ struct SegmentState: Sendable {
 
     init(pageBytesMax: Int) { self.pageBytesMax = pageBytesMax }
 
-    mutating func expire(nowMilliseconds: Int64) {
+    mutating func removeExpired(nowMilliseconds: Int64) {
         pages = pages.filter { $0.value.expiresAtMilliseconds > nowMilliseconds }
         if expiresAtMilliseconds <= nowMilliseconds { lowerBounds = [] }
     }
 
     mutating func append(_ entry: MemberEntry<[UInt8]>, nowMilliseconds: Int64) {
-        expire(nowMilliseconds: nowMilliseconds)
+        removeExpired(nowMilliseconds: nowMilliseconds)
         let entry = StoredEntry(entry)
         if lowerBounds.isEmpty {
             lowerBounds = [0]

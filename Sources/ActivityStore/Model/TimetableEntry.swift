@@ -80,7 +80,11 @@ public struct TimetableEntry: Sendable, Equatable {
     /// at `beganAtMilliseconds`. `state` is the version of the state that a new start shows; nil for an end. If the
     /// life keeps a newer state, returns false and makes the life due at once, because another new start must show that
     /// state. The script also postpones the next claim; the model has no claims.
-    static func lifeContinues(_ life: inout TimetableEntry?, from beganAtMilliseconds: Int64, showing state: Version?)
+    static func continueLifeOrMakeDue(
+        _ life: inout TimetableEntry?,
+        from beganAtMilliseconds: Int64,
+        showing state: Version?
+    )
         -> Bool
     {
         guard let knownLife = life, knownLife.beganAtMilliseconds == beganAtMilliseconds else { return false }

@@ -66,23 +66,23 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
   local state, ended, kept = splitState(stateByte)
   local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
-  local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences =
+  local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, formerAudiences =
     findParts(value, tokenLength, flags, state)
   if not alertAt then return MALFORMED end
-  audiences, leftAudiences = audiences or '', leftAudiences or ''
+  audiences, formerAudiences = audiences or '', formerAudiences or ''
   local token, acceptedAlert = sub(value, @TOKEN@, alertAt - 1), sub(value, alertAt, audiencesAt - 1)
   local throttle = sub(value, throttleAt, startAt - 1)
   local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
 
   -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
   local function store(middle)
-    local value = joinParts(lifeEnd, form + frequent, middle, registeredAt, token, acceptedAlert, audiences, leftAudiences, retired,
+    local value = joinParts(lifeEnd, form + frequent, middle, registeredAt, token, acceptedAlert, audiences, formerAudiences, retired,
       throttle, start, held)
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
   -- Returns the part of a reply that names the audiences that were left.
-  local function leaves() return leftAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. leftAudiences end
+  local function leaves() return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences end
 
   -- # An activity: starts
   if operation == 'admitStart' then
@@ -178,16 +178,16 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     local shown = sub(value, @DIGEST@, @STATE@ - 1)
     local reply, letter = 'registered', state
     if list then
-      local gone = without(leftAudiences, list) .. without(audiences, list)
+      local gone = without(formerAudiences, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
       -- A push to an audience may have replaced the shown state, so the script no longer knows the state.
-      if list ~= '' or audiences ~= '' or leftAudiences ~= '' then shown = '\0\0\0\0\0\0' end
+      if list ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
-      audiences, leftAudiences = list, gone
+      audiences, formerAudiences = list, gone
     end
     if held ~= '' and state <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, 30) > after then
-        if not list or leftAudiences == '' then
+        if not list or formerAudiences == '' then
           heldBytes = heldBytes + #held
           if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
             return 'full'
@@ -213,7 +213,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if frequentUpdates then frequent = frequentUpdates end
     local written = store(shown .. char(letter + kept) .. behind)
     if written.err then return written end
-    return list and leftAudiences ~= '' and reply .. leaves() or reply
+    return list and formerAudiences ~= '' and reply .. leaves() or reply
   end
 
   -- # An activity: unregistrations
@@ -221,19 +221,19 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     local at = ARGV[2] + 0
     if at < registeredAt then return 'stale' .. leaves() end
     form, token, registeredAt = 0, '', at
-    local isIn = audiences ~= '' or leftAudiences ~= ''
-    audiences, leftAudiences = '', leftAudiences .. audiences
+    local isIn = audiences ~= '' or formerAudiences ~= ''
+    audiences, formerAudiences = '', formerAudiences .. audiences
     store(isIn and '\0\0\0\0\0\0' .. sub(value, @STATE@, @REGISTERED_AT@ - 1) or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
     return 'unregistered' .. leaves()
   end
 
   -- # An activity: confirmations
-  -- A worker confirms that the audiences in `leftAudiences` have the entries which say that the activity left them.
+  -- A worker confirms that the audiences in `formerAudiences` have the entries which say that the activity left them.
   -- `at` is the time of the registration in the reply that named these audiences. If Redis has another time now, the
   -- activity may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
-    if leftAudiences ~= '' and at == registeredAt then
-      leftAudiences = ''
+    if formerAudiences ~= '' and at == registeredAt then
+      formerAudiences = ''
       local written = store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
       if written.err then return written end
     end

@@ -237,15 +237,15 @@ if #ARGV[1] >= @CALL_BYTES@ then
       if state < @OWN_TIMESTAMP@ then state, last = state + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
       local ended = state < @SENDING@
       if ended then state = state + @UPPER_CASE@ end
-      local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences =
+      local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, formerAudiences =
         findParts(value, tokenLength, flags, state)
       if not alertAt then
         reply = MALFORMED
         break
       end
       if audiences then
-        if leftAudiences ~= '' then
-          reply = 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
+        if formerAudiences ~= '' then
+          reply = 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. formerAudiences
           break
         end
         -- A push to an audience may have replaced the shown state, so no digest may equal it.

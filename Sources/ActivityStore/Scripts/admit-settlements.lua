@@ -57,7 +57,7 @@ local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
     if state < @OWN_TIMESTAMP@ then state, last = state + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
     local ended = state < @SENDING@
     if ended then state = state + @UPPER_CASE@ end
-    local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences =
+    local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, formerAudiences =
       findParts(value, tokenLength, flags, state)
     if not alertAt then return MALFORMED end
 
@@ -102,11 +102,11 @@ local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
         -- With the higher time, a repeated delivery of the registration is stale. So it brings back neither the token nor
         -- the audiences.
         registeredAt = math.min(registeredAt + 1, @TIME_MAX@)
-        if audiences then audiences, leftAudiences, nextShown = '', leftAudiences .. audiences, 0 end
+        if audiences then audiences, formerAudiences, nextShown = '', formerAudiences .. audiences, 0 end
       end
       value = joinParts(lifeEnd, formAfter,
         pack('<I6B', nextShown, nextState + bits) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1), registeredAt,
-        tokenAfter, rings and alert or sub(value, alertAt, audiencesAt - 1), audiences or '', leftAudiences or '', retired,
+        tokenAfter, rings and alert or sub(value, alertAt, audiencesAt - 1), audiences or '', formerAudiences or '', retired,
         throttle or sub(value, throttleAt, startAt - 1), start or sub(value, startAt, heldAt - 1), frees and '' or sub(value, heldAt))
       local written = call('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
       if written.err then return written end
@@ -115,8 +115,8 @@ local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
       if written ~= #value then return tonumber(written) and MALFORMED or written end
     end
     local reply = retires and 1 or 0
-    if leftAudiences and leftAudiences ~= '' and code ~= @THROTTLED@ then
-      reply = reply .. '=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
+    if formerAudiences and formerAudiences ~= '' and code ~= @THROTTLED@ then
+      reply = reply .. '=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. formerAudiences
     end
     return reply
   end

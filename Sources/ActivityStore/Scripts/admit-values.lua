@@ -15,7 +15,7 @@
 -- The part about audiences and the fingerprint are between the accepted alert and the part about the last 429. If a part
 -- does not exist, the next one begins at the same place.
 local function findParts(value, tokenLength, flags, state)
-  local alertLength, retired, audiences, leftAudiences = 0, '', nil, nil
+  local alertLength, retired, audiences, formerAudiences = 0, '', nil, nil
   if tokenLength >= @AUDIENCES@ then
     if tokenLength >= @ACCEPTED_ALERT@ then tokenLength, alertLength = tokenLength - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
     if tokenLength >= @AUDIENCES@ then tokenLength, audiences = tokenLength - @AUDIENCES@, '' end
@@ -28,7 +28,7 @@ local function findParts(value, tokenLength, flags, state)
     if not leftCount then return nil end
     throttleAt = audiencesAt + 2 + 8 * (count + leftCount)
     audiences = value:sub(audiencesAt + 2, audiencesAt + 1 + 8 * count)
-    leftAudiences = value:sub(throttleAt - 8 * leftCount, throttleAt - 1)
+    formerAudiences = value:sub(throttleAt - 8 * leftCount, throttleAt - 1)
   end
   if flags >= @HAS_RETIRED_TOKEN@ then
     retired = value:sub(throttleAt, throttleAt + @RETIRED_BYTES@ - 1)
@@ -47,18 +47,18 @@ local function findParts(value, tokenLength, flags, state)
   elseif heldLength ~= 0 then
     return nil
   end
-  return alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, leftAudiences
+  return alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, formerAudiences
 end
 
 -- Returns the value that has these parts. An empty part adds no bytes, and its flag is not set.
 --     form      the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
 --     middle    the bytes from the digest to the last assigned timestamp
-local function joinParts(lifeEnd, form, middle, registeredAt, token, alert, audiences, leftAudiences, retired, throttle, start, held)
+local function joinParts(lifeEnd, form, middle, registeredAt, token, alert, audiences, formerAudiences, retired, throttle, start, held)
   local flags, tokenLength, lists = form, #token, ''
   if alert ~= '' then tokenLength = tokenLength + @ACCEPTED_ALERT@ end
-  if audiences ~= '' or leftAudiences ~= '' then
+  if audiences ~= '' or formerAudiences ~= '' then
     tokenLength = tokenLength + @AUDIENCES@
-    lists = string.char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
+    lists = string.char(#audiences / 8, #formerAudiences / 8) .. audiences .. formerAudiences
   end
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
   if start ~= '' then flags = flags + (#start > 13 and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end

@@ -64,21 +64,21 @@ if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
   end
 end
 local l = ARGV[4] and call('HGET', key, 'l') or ''
-local leftAudiences = retiredCount == 1 and call('HGET', key, 'm' .. suffix) or ''
-if leftAudiences ~= '' then
+local formerAudiences = retiredCount == 1 and call('HGET', key, 'm' .. suffix) or ''
+if formerAudiences ~= '' then
   changes[changeCount + 1], changes[changeCount + 2], changeCount = 'm' .. suffix, '', changeCount + 2
   local fields = call('HGETALL', key)
   fields[#fields + 1], fields[#fields + 2] = 'm:', sub(l, 7)
   for index = 1, #fields, 2 do
     if sub(fields[index], 1, 2) == 'm:' and fields[index] ~= 'm' .. suffix then
-      leftAudiences = without(leftAudiences, fields[index + 1])
+      formerAudiences = without(formerAudiences, fields[index + 1])
     end
   end
 end
-if leftAudiences ~= '' then
+if formerAudiences ~= '' then
   local leftAtBefore = #l > 6 and struct.unpack('<I6', l) or 0
   local registeredAt = math.min(sub(t, 1, 13) + 1, @TIME_MAX@)
-  l = struct.pack('<I6', math.max(registeredAt, leftAtBefore + 1)) .. sub(l, 7) .. leftAudiences
+  l = struct.pack('<I6', math.max(registeredAt, leftAtBefore + 1)) .. sub(l, 7) .. formerAudiences
   changes[changeCount + 1], changes[changeCount + 2] = 'l', l
 end
 if changes[1] then call('HSET', key, unpack(changes)) end

@@ -92,7 +92,7 @@ extension Audiences {
     /// settles when `other` ends. If `other` is dropped, this lane reads the record at this offset again.
     mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
         guard isOfEndedAssignment(broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
-        broadcasts[other].record.takeOrigin(of: broadcasts[broadcast].record)
+        broadcasts[other].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
     }
@@ -211,7 +211,7 @@ extension Audiences {
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .null
             if waiting != .null { dropBroadcast(waiting, now: now) }
-            if phase == .released, channels.isInUse(channel) { dropUnderWayOfOtherPartitionEarly(of: channel) }
+            if phase == .released, channels.isInUse(channel) { dropBroadcastsOfOtherPartitionsEarly(of: channel) }
             if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
         }
     }
@@ -219,7 +219,7 @@ extension Audiences {
     /// Called when the channel's partition is released, while a push may be under way. Lets this lane read again at
     /// once the pushed broadcast's record, and the record whose alert it carries, if these records are of other
     /// partitions.
-    private mutating func dropUnderWayOfOtherPartitionEarly(of channel: ChannelIndex) {
+    private mutating func dropBroadcastsOfOtherPartitionsEarly(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
             if broadcasts[broadcast].record.partition != channels[channel].partition {

@@ -42,7 +42,7 @@ extension Audiences {
             )
             retryLater(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
-            retryLater(broadcast, pauseMilliseconds: drawRetryPauseMilliseconds(of: broadcast, result), now: now)
+            retryLater(broadcast, pauseMilliseconds: broadcastRetryPauseMilliseconds(of: broadcast, result), now: now)
         }
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
@@ -54,13 +54,13 @@ extension Audiences {
         slot.pointee.advice = result.advice
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
-        if slot.pointee.times.firstResponseMilliseconds < 0 {
-            slot.pointee.times.firstResponseMilliseconds = result.responseAtMilliseconds
+        if slot.pointee.times.firstResponseAtMilliseconds < 0 {
+            slot.pointee.times.firstResponseAtMilliseconds = result.responseAtMilliseconds
         }
-        slot.pointee.times.lastResponseMilliseconds = result.responseAtMilliseconds
+        slot.pointee.times.lastResponseAtMilliseconds = result.responseAtMilliseconds
     }
 
-    private mutating func drawRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
+    private mutating func broadcastRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
         let failedAttemptCount = broadcasts[broadcast].failedAttemptCount
         let pauseMilliseconds = retryPauseMilliseconds(
             failedAttemptCount: failedAttemptCount < .max ? failedAttemptCount + 1 : .max

@@ -28,8 +28,10 @@ extension Audiences {
         let key = ChannelKey(
             appIndex: appIndex,
             digest: command.channel.isAbsent
-                ? withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) }
-                : withUnescaped(command.channel, from: value) { AudienceDigest(ofChannel: $0, in: target.environment) },
+                ? withUnescapedText(command.audience, from: value) { AudienceDigest(of: $0) }
+                : withUnescapedText(command.channel, from: value) {
+                    AudienceDigest(ofChannel: $0, in: target.environment)
+                },
             environment: target.environment
         )
         guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
@@ -58,7 +60,7 @@ extension Audiences {
             broadcasts[last].nextBroadcast = broadcast
         }
         channels[channel].newestBroadcast = broadcast
-        placeBroadcast(broadcast, in: channel, target, now: now)
+        setWaitingBroadcast(broadcast, in: channel, target, now: now)
     }
 
     private mutating func addChannel(
@@ -95,7 +97,7 @@ extension Audiences {
 
     /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
     /// ends as superseded. If the channel already had a broadcast of the same command, this one only settles.
-    private mutating func placeBroadcast(
+    private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
         _ target: AudienceChannel,
@@ -206,9 +208,9 @@ extension Audiences {
         guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
-        let isDue = slot.nextPushMilliseconds <= now.monotonicMilliseconds
+        let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
-        var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushMilliseconds
+        var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushDueMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
         // broadcast frees the channel.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
@@ -258,7 +260,7 @@ extension Audiences {
             let slot = channels[channel]
             let canSend =
                 slot.phase == .running && slot.waitingBroadcast != .null && slot.broadcastUnderWay == .null
-                && slot.nextPushMilliseconds <= now.monotonicMilliseconds
+                && slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
             guard canSend, expiresAtSeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue

@@ -125,7 +125,7 @@ struct ChannelSlot: BitwiseCopyable {
     var timerDueMilliseconds: Int64 = .max
 
     /// When a push may be sent next (monotonic milliseconds).
-    var nextPushMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }
+    var nextPushDueMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }
 }
 
 /// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs

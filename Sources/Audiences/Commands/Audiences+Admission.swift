@@ -176,7 +176,7 @@ extension Audiences {
         composeFanoutValue(of: command)
         let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
         for environment in APNsEnvironment.allCases where broadcasts[environment] != nil {
-            let range = OutgoingAudienceRecord.broadcastRange + UInt16(environment.rawValue)
+            let range = OutgoingAudienceRecord.broadcastRangeBase + UInt16(environment.rawValue)
             outgoingRecords.append(.fanout(command, range: range))
         }
         for range in 0..<ranges {

@@ -21,7 +21,7 @@ extension Audiences {
     static var channelWaitPausesMax: Int { 4_096 }
     /// While ``channelWaitPausesMax`` is reached, the core removes ended pauses at most once in this time, because each
     /// removal scans the pauses of all audiences.
-    static var pauseCleaningIntervalMilliseconds: Int64 { 1_000 }
+    static var channelWaitPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
     /// Makes an admitted start or update wait for its audience's channel, if the channel is missing and a wait is
     /// permitted. If it is missing and a wait is not permitted, the result says why the command has no channel
@@ -80,7 +80,7 @@ extension Audiences {
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesCleanedAtMilliseconds
-                + Self.pauseCleaningIntervalMilliseconds
+                + Self.channelWaitPauseRemovalIntervalMilliseconds
         else { return }
         channelWaitPausesCleanedAtMilliseconds = now.monotonicMilliseconds
         channelWaitPauseEndMilliseconds = channelWaitPauseEndMilliseconds.filter {

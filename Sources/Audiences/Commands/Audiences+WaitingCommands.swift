@@ -27,7 +27,7 @@ extension Audiences {
     /// list. The newer one is kept, in the place of `waiting`. The older one ends as superseded, or becomes the rider
     /// of the newer one. Exceptions:
     /// - If the versions are equal, `command` ends as a duplicate.
-    /// - An older end and a newer update are both kept (`keepBoth`).
+    /// - An older end and a newer update are both kept (`keepEndAndNewerUpdate`).
     /// - If `command` is older than `waiting`, and also older than an end directly before `waiting`, that end
     ///   supersedes it.
     mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
@@ -36,7 +36,7 @@ extension Audiences {
         if commands[waiting].version == commands[command].version {
             finishCommand(command, .outcome(.duplicate))
         } else if commands[older].event == .end, commands[newer].event == .update {
-            keepBoth(end: older, update: newer, waiting: waiting, of: audience)
+            keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
             // The alert of an update that is older than the end belongs to the life that the end ends.
             supersedeCommand(older, by: end)
@@ -50,7 +50,7 @@ extension Audiences {
     /// Keeps both an end and a newer update. One of them is in the audience's list: `waiting`. The other one is added,
     /// so that the end comes directly before the update. If another update or end already waits at this place, the
     /// added command is merged with it.
-    private mutating func keepBoth(
+    private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
         waiting: CommandIndex,

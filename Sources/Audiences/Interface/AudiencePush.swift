@@ -24,17 +24,23 @@ public struct AudiencePush {
 /// Identifies a broadcast, or a push to a member: to a member of a page, a parked one, or one that has just joined.
 struct PushTag: BitwiseCopyable {
     /// No tag of the core for single activities has this bit, so a lane knows to which core a response belongs.
-    static let marker: UInt64 = 1 << 63
+    static let audiencesCoreBit: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62
     private static let joinerBit: UInt64 = 1 << 61
     private static let broadcastBit: UInt64 = 1 << 60
 
     let rawValue: UInt64
 
-    init(page: PageIndex, member: Int) { rawValue = Self.marker | UInt64(page.rawValue) << 16 | UInt64(member) }
-    init(parkedMember: ParkedMemberIndex) { rawValue = Self.marker | Self.parkedBit | UInt64(parkedMember.rawValue) }
-    init(joiner: MembershipChangeIndex) { rawValue = Self.marker | Self.joinerBit | UInt64(joiner.rawValue) }
-    init(broadcast: BroadcastIndex) { rawValue = Self.marker | Self.broadcastBit | UInt64(broadcast.rawValue) }
+    init(page: PageIndex, member: Int) {
+        rawValue = Self.audiencesCoreBit | UInt64(page.rawValue) << 16 | UInt64(member)
+    }
+    init(parkedMember: ParkedMemberIndex) {
+        rawValue = Self.audiencesCoreBit | Self.parkedBit | UInt64(parkedMember.rawValue)
+    }
+    init(joiner: MembershipChangeIndex) { rawValue = Self.audiencesCoreBit | Self.joinerBit | UInt64(joiner.rawValue) }
+    init(broadcast: BroadcastIndex) {
+        rawValue = Self.audiencesCoreBit | Self.broadcastBit | UInt64(broadcast.rawValue)
+    }
     init(rawValue: UInt64) { self.rawValue = rawValue }
 
     var isParked: Bool { rawValue & Self.parkedBit != 0 }

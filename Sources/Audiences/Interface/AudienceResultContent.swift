@@ -7,7 +7,7 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
     /// The timestamp of the command's record, and when APNs last responded to one of its pushes. UNIX milliseconds; -1
     /// if there is none.
     public var recordTimestampMilliseconds: Int64
-    public var lastResponseMilliseconds: Int64
+    public var lastResponseAtMilliseconds: Int64
     /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
     /// those of the record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
@@ -62,7 +62,7 @@ extension Audiences {
         AudienceResultContent(
             outcome: isSuperseded ? .superseded : members.outcome,
             recordTimestampMilliseconds: record.instruction.recordTimestampMilliseconds,
-            lastResponseMilliseconds: times.lastResponseMilliseconds,
+            lastResponseAtMilliseconds: times.lastResponseAtMilliseconds,
             partition: partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch)?.pointee.number
                 ?? -1,
             offset: record.offset,

@@ -84,7 +84,7 @@ public struct AudiencesConfiguration: Sendable {
     /// records in memory name a policy by its position.
     mutating func apply(_ settings: ReloadableSettings) {
         policies = settings.policies
-        for position in apps.indices { apps[position].policy = settings.appPolicies[position] }
+        for position in apps.indices { apps[position].policy = settings.appPolicyIndices[position] }
         limitRetryPauses(to: settings.retryMillisecondsMax)
         validate()
     }

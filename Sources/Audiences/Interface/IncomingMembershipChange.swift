@@ -14,8 +14,8 @@ public struct IncomingMembershipChange {
     /// Whether the member was already in every audience of `joinedAudiences`. The change then brings only a new token
     /// or other new data.
     public var wasMemberOfAllAudiences: Bool
-    public var leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds. The member's entry from a later registration stays
+    public var formerAudiences: AudienceList
+    /// When the member left `formerAudiences`, UNIX milliseconds. The member's entry from a later registration stays
     /// valid.
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
@@ -35,7 +35,7 @@ public struct IncomingMembershipChange {
         identifier: UnsafeRawBufferPointer,
         joinedAudiences: AudienceList,
         wasMemberOfAllAudiences: Bool = false,
-        leftAudiences: AudienceList,
+        formerAudiences: AudienceList,
         leftAtMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
         environment: APNsEnvironment,
@@ -48,7 +48,7 @@ public struct IncomingMembershipChange {
         self.identifier = identifier
         self.joinedAudiences = joinedAudiences
         self.wasMemberOfAllAudiences = wasMemberOfAllAudiences
-        self.leftAudiences = leftAudiences
+        self.formerAudiences = formerAudiences
         self.leftAtMilliseconds = leftAtMilliseconds
         self.token = token
         self.environment = environment

@@ -24,17 +24,17 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     }
 
     public let kind: Kind
-    /// For a fan-out record: the index of its range, or ``broadcastRange`` plus the channel's environment.
+    /// For a fan-out record: the index of its range, or ``broadcastRangeBase`` plus the channel's environment.
     public let range: UInt16
     /// A channel's fan-out record has this number plus its environment's raw value as ``range``. The number is above
     /// every range's index (at most 255), and is the highest of the eleven bits that a tag has for ``range``.
-    static let broadcastRange: UInt16 = 0x400
+    static let broadcastRangeBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
     /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities. It is the
     /// highest bit below the lane's number (`DeliveryReportTag`).
-    private static let marker: UInt64 = 1 << 47
+    private static let audiencesCoreBit: UInt64 = 1 << 47
 
     private init(_ kind: Kind, range: UInt16 = 0, _ rawIndex: UInt32) {
         self.kind = kind
@@ -68,18 +68,19 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
 
     /// The environment of the channel, if this is a broadcast's fan-out record.
     var environment: APNsEnvironment? {
-        guard kind == .fanout, range >= Self.broadcastRange else { return nil }
-        return range == Self.broadcastRange ? .production : .sandbox
+        guard kind == .fanout, range >= Self.broadcastRangeBase else { return nil }
+        return range == Self.broadcastRangeBase ? .production : .sandbox
     }
 
     /// The tag for the delivery report, in the lower 48 bits.
     public var tag: UInt64 {
-        Self.marker | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(rawIndex)
+        Self.audiencesCoreBit | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(rawIndex)
     }
 
     /// Reads a tag; nil if this core makes no such tag.
     public init?(tag: UInt64) {
-        guard tag & Self.marker != 0, let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 43 & 0xF)) else {
+        guard tag & Self.audiencesCoreBit != 0, let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 43 & 0xF))
+        else {
             return nil
         }
         self.init(kind, range: UInt16(truncatingIfNeeded: tag >> 32 & 0x7FF), UInt32(truncatingIfNeeded: tag))

@@ -71,7 +71,7 @@ extension Audiences {
     /// - Parameter reply: nil if the store refused the request.
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
-        let state = addState(slot.key.digest, reply)
+        let state = addNewestState(slot.key.digest, reply)
         // Free or repeat the request first. When its members are handled below, they may ask for the newest state of
         // this audience again.
         newestStateRequests[request].firstChange = slot.firstLaterChange
@@ -101,7 +101,7 @@ extension Audiences {
         if let state { releaseReference(of: state) }
     }
 
-    private mutating func addState(_ audience: AudienceDigest, _ reply: Reply?) -> NewestStateIndex? {
+    private mutating func addNewestState(_ audience: AudienceDigest, _ reply: Reply?) -> NewestStateIndex? {
         guard let reply, reply.verdict == .send, let stored = reply.bytes,
             let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
         else { return nil }
@@ -126,7 +126,7 @@ extension Audiences {
     ) {
         let slot = membershipChanges[change]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
-        membershipChanges[change].stateMilliseconds = now.monotonicMilliseconds
+        membershipChanges[change].stateRepliedAtMilliseconds = now.monotonicMilliseconds
         if slot.newestState != .null, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
             return
         }
@@ -179,7 +179,7 @@ extension Audiences {
             appQueues[appIndex].firstJoiner[environment] = slot.nextInQueue
             if slot.nextInQueue == .null { appQueues[appIndex].lastJoiner[environment] = .null }
             membershipChanges[change].nextInQueue = .null
-            if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
+            if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
             } else if AgeRules.isExpired(newestStates[slot.newestState].expirationSeconds, nowSeconds: now.wallSeconds)
             {
@@ -239,7 +239,7 @@ extension Audiences {
     }
 
     private mutating func retryJoinerPush(_ change: MembershipChangeIndex, isPermitted: Bool, now: Moment) {
-        returnMember(change)
+        returnMemberToDelivery(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
@@ -311,7 +311,7 @@ extension Audiences {
         if now.monotonicMilliseconds >= membershipChanges[change].notifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
-            returnMember(change)
+            returnMemberToDelivery(change)
         }
         switch membershipChanges[change].stage {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:

@@ -51,14 +51,14 @@ extension Audiences {
         notifyNextAudience(change, now: now)
     }
 
-    mutating func returnMember(_ change: MembershipChangeIndex) {
-        guard !membershipChanges[change].isReturned else { return }
-        membershipChanges[change].isReturned = true
+    mutating func returnMemberToDelivery(_ change: MembershipChangeIndex) {
+        guard !membershipChanges[change].isMemberReturned else { return }
+        membershipChanges[change].isMemberReturned = true
         membersWithEndedChange.append(membershipChanges[change].member)
     }
 
     mutating func endMembershipChange(_ change: MembershipChangeIndex) {
-        returnMember(change)
+        returnMemberToDelivery(change)
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
         releaseState(of: change)

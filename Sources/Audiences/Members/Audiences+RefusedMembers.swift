@@ -177,7 +177,7 @@ extension Audiences {
             )
             return body(
                 StoreCall(
-                    tag: PushTag.marker | UInt64(refusedMember.rawValue),
+                    tag: PushTag.audiencesCoreBit | UInt64(refusedMember.rawValue),
                     subject: StoreSubject(app: app, kind: .activity, identifier: identifier),
                     operation: .retire(version: Version(timestamp: 0, sequence: 0), retirement)
                 )
@@ -186,7 +186,7 @@ extension Audiences {
     }
 
     /// Whether the tag of a reply from the activity store belongs to a call of this core.
-    public static func isActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
+    public static func isActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
     public mutating func activityStoreCallTaken() {
         precondition(activityStoreQueue.removeFirst() != nil, "no call waits")
@@ -215,7 +215,7 @@ extension Audiences {
         let refusedMember = refusedMember(ofActivityStoreCall: tag)
         switch failure {
         case .noReply: activityStoreQueue.append(refusedMember)
-        case .busy:
+        case .serverRefusesMostCalls:
             activityStoreQueue.pause(now: now)
             activityStoreQueue.append(refusedMember)
         case .unexplained: activityStoreQueue.setAside(refusedMember, now: now)

@@ -57,10 +57,10 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
     /// When the store last replied with a state for the member (monotonic milliseconds); `.min`: not yet.
-    var stateMilliseconds: Int64 = .min
+    var stateRepliedAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
-    var isReturned = false
+    var isMemberReturned = false
     var hasLaterChange = false
     /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
     var notifiedAtMilliseconds: Int64 = .max
@@ -82,11 +82,11 @@ struct MembershipChangeSlot: BitwiseCopyable {
         tokenByteCount = incoming.token.count
         // If the member leaves and joins the same audience, the audience keeps the later of the two entries. So it
         // needs the entry about the leave only if the member left later than it registered.
-        let leftAudiences = incoming.leftAudiences.filter { left in
+        let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
         }
-        leftAudienceCount = leftAudiences.count
-        let audiences = leftAudiences + incoming.joinedAudiences
+        leftAudienceCount = formerAudiences.count
+        let audiences = formerAudiences + incoming.joinedAudiences
         packedFields = HeapBytes(
             count: identifierByteCount + tokenByteCount + audiences.count * AudienceList.digestBytes
         )

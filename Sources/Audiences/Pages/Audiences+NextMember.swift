@@ -16,8 +16,8 @@ extension Audiences {
         var page = rounds[round].pages.sending == .null ? rounds[round].pages.first : rounds[round].pages.sending
         while page != .null, pages[page].phase == .ready {
             rounds[round].pages.sending = page
-            if pages[page].sendIndex < pages[page].memberCount {
-                let member = Int(pages[page].sendIndex)
+            if pages[page].nextMemberIndex < pages[page].memberCount {
+                let member = Int(pages[page].nextMemberIndex)
                 let position = pages[page].position(member)
                 return position < end ? NextMember(page: page, member: member, position: position) : nil
             }
@@ -32,7 +32,7 @@ extension Audiences {
     mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.member, rangeVersion)
         pages[next.page].setProgress(next.member, progress)
-        pages[next.page].sendIndex += 1
+        pages[next.page].nextMemberIndex += 1
         rounds[pages[next.page].round].progress.sendPosition = next.position + 1
     }
 }

@@ -6,7 +6,7 @@ import LiveActivity
 extension Audiences {
     /// How long a round waits before it tries again to read the members that the partition's last owner had
     /// parked. It must wait if no more members can be parked now.
-    private static var parkingPauseMilliseconds: Int64 { 100 }
+    private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
@@ -17,7 +17,9 @@ extension Audiences {
             rounds[round].enter(.running)
             return
         }
-        guard hasRoomToPark else { return wake(round, at: now.monotonicMilliseconds + Self.parkingPauseMilliseconds) }
+        guard hasRoomToPark else {
+            return wake(round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
+        }
         guard mayTakePage(for: round) else { return enqueueRoundAwaitingPage(round) }
         let page = addPage(round, start: position)
         pages[page].needsOnlyParkedMembers = true
@@ -51,7 +53,7 @@ extension Audiences {
         let round = parkedMembers[member].round
         // If no page is free, give up the round's own pages, because their members may have to wait for this parked
         // member.
-        if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
+        if !hasFreePage(of: round) { discardPrefetchedMembers(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true

@@ -32,14 +32,18 @@ extension Audiences {
                 return enqueueRoundAwaitingPage(round)
             }
             isFirstInQueue = false
-            if let precedingPage { continuePage(precedingPage, of: round) } else { readSegment(of: round) }
+            if let precedingPage {
+                addFollowingPage(precedingPage, of: round)
+            } else {
+                addFirstPageOfSegment(of: round)
+            }
         }
     }
 
     private func pageToContinue(of round: RoundIndex, end: UInt64) -> PageIndex? {
         var page = rounds[round].pages.first
         while page != .null {
-            if pages[page].phase == .ready, pages[page].needsContinuation {
+            if pages[page].phase == .ready, pages[page].hasUnrequestedNextPage {
                 return pages[page].endPosition < end ? page : nil
             }
             page = pages[page].nextPage
@@ -50,7 +54,7 @@ extension Audiences {
     /// Whether the segment continues after this page, but the next page was not requested yet. The members
     /// that follow this page are then missing from the round's list of pages.
     func awaitsNextPage(_ page: PageIndex, end: UInt64) -> Bool {
-        pages[page].needsContinuation && pages[page].endPosition < end
+        pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
 
     /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time. It must not
@@ -76,7 +80,7 @@ extension Audiences {
             && queues.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
     }
 
-    private mutating func readSegment(of round: RoundIndex) {
+    private mutating func addFirstPageOfSegment(of round: RoundIndex) {
         let start = rounds[round].progress.readPosition
         let page = addPage(round, start: start)
         rounds[round].progress.readPosition = (start >> 32 &+ 1) << 32
@@ -85,8 +89,8 @@ extension Audiences {
         rounds[round].pages.last = page
     }
 
-    private mutating func continuePage(_ previousPage: PageIndex, of round: RoundIndex) {
-        pages[previousPage].needsContinuation = false
+    private mutating func addFollowingPage(_ previousPage: PageIndex, of round: RoundIndex) {
+        pages[previousPage].hasUnrequestedNextPage = false
         let page = addPage(round, start: pages[previousPage].endPosition, isLowerBound: true)
         pages[page].nextPage = pages[previousPage].nextPage
         pages[previousPage].nextPage = page
@@ -139,7 +143,7 @@ extension Audiences {
             }
         }
         pages[page].directoryReadCount += 1
-        guard let coveringBound, coveringBound != pages[page].missingBound,
+        guard let coveringBound, coveringBound != pages[page].missingPageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
             return leavePageEmpty(page, upTo: followingBound, now: now)
@@ -179,7 +183,7 @@ extension Audiences {
     }
 
     private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {
-        pages[page].missingBound = isMissing ? pages[page].lowerBound : nil
+        pages[page].missingPageLowerBound = isMissing ? pages[page].lowerBound : nil
         pages[page].phase = .requestingDirectory
         requestPage(page)
     }
@@ -191,9 +195,9 @@ extension Audiences {
     }
 
     private mutating func makeReady(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
-        let base = pages[page].segmentBase
+        let base = pages[page].segmentStartPosition
         pages[page].endPosition = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
-        pages[page].needsContinuation = bound != nil
+        pages[page].hasUnrequestedNextPage = bound != nil
         pages[page].phase = .ready
         pages[page].readAtMilliseconds = now.monotonicMilliseconds
         correctPageByteTotal(page)
@@ -213,7 +217,7 @@ extension Audiences {
     mutating func freeDonePages(of round: RoundIndex, now: Moment) {
         while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
-            for member in 0..<Int(slot.sendIndex) {
+            for member in 0..<Int(slot.nextMemberIndex) {
                 guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
                 countOutcome(slot.position(member), outcome, under: slot.rangeVersion(member), of: round)
             }
@@ -223,12 +227,12 @@ extension Audiences {
             rounds[round].checkpoints.revision += 1
             // Members of the page beyond the round's end got no push and belong to no version yet. They are
             // read again.
-            let continues = slot.needsContinuation && slot.endPosition < end && rounds[round].phase == .running
+            let continues = slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
             if slot.endPosition >= end { rounds[round].progress.readPosition = rounds[round].progress.watermark }
             detachFirstPage(of: round)
             if continues { readNextPage(from: slot.endPosition, of: round, inPlaceOf: page) } else { freePage(page) }
         }
-        completeVersions(of: round)
+        markCompleteVersions(of: round)
         prefetchPages(of: round)
     }
 
@@ -236,7 +240,8 @@ extension Audiences {
     private func isDone(_ page: PageIndex, of round: RoundIndex) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.unfinishedMemberCount == 0 else { return false }
-        return slot.sendIndex == slot.memberCount || slot.position(Int(slot.sendIndex)) >= readingEndPosition(of: round)
+        return slot.nextMemberIndex == slot.memberCount
+            || slot.position(Int(slot.nextMemberIndex)) >= readingEndPosition(of: round)
     }
 
     private mutating func detachFirstPage(of round: RoundIndex) {
@@ -265,7 +270,7 @@ extension Audiences {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
         while page != .null, pages[page].phase == .ready {
-            if pages[page].sendIndex > 0 { lastKeptPage = page }
+            if pages[page].nextMemberIndex > 0 { lastKeptPage = page }
             page = pages[page].nextPage
         }
         guard lastKeptPage != .null else { return releasePages(of: round) }
@@ -283,13 +288,13 @@ extension Audiences {
     /// A page that was read before a newer version came must be read again: a member that joined in between
     /// would otherwise get that version neither from the round nor on joining.
     mutating func refreshPages(of round: RoundIndex) {
-        giveUpReadAhead(of: round)
+        discardPrefetchedMembers(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
     /// Drops the members that have not had their turn, so that they are read again. The caller must call
     /// ``offerFreePages(_:)`` afterwards; ``refreshPages(of:)`` calls both.
-    mutating func giveUpReadAhead(of round: RoundIndex) {
+    mutating func discardPrefetchedMembers(of round: RoundIndex) {
         dropUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.turnPosition
     }

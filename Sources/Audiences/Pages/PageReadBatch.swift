@@ -15,13 +15,13 @@ struct PageReadBatch: ~Copyable {
     private var tickets: IndexQueue<AudienceTicket>
     /// When ``mustSend(pagesInUse:now:)`` was last called, and when the oldest request has waited long enough.
     /// Monotonic milliseconds. The wait of a new first request counts from the first of these times.
-    private var lastCheckMilliseconds: Int64 = .min
+    private var lastSendCheckAtMilliseconds: Int64 = .min
     private var dueMilliseconds: Int64 = .max
 
     init(limit: Int) { tickets = IndexQueue(limit: limit) }
 
     mutating func append(_ ticket: AudienceTicket) {
-        if tickets.isEmpty { dueMilliseconds = lastCheckMilliseconds &+ Self.waitMillisecondsMax }
+        if tickets.isEmpty { dueMilliseconds = lastSendCheckAtMilliseconds &+ Self.waitMillisecondsMax }
         tickets.append(ticket)
     }
 
@@ -35,9 +35,9 @@ struct PageReadBatch: ~Copyable {
     ///
     /// - Parameter pagesInUse: the number of pages in use, including those that are being requested.
     mutating func mustSend(pagesInUse: Int, now: Moment) -> Bool {
-        lastCheckMilliseconds = now.monotonicMilliseconds
+        lastSendCheckAtMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
-        return tickets.count * Self.pagesPerRequestMax >= pagesInUse || dueMilliseconds <= lastCheckMilliseconds
+        return tickets.count * Self.pagesPerRequestMax >= pagesInUse || dueMilliseconds <= lastSendCheckAtMilliseconds
     }
 
     mutating func popFirst() -> AudienceTicket? { tickets.popFirst() }

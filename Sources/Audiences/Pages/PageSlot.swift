@@ -36,10 +36,10 @@ struct PageSlot: BitwiseCopyable {
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
     /// The lower bound of a page that was requested and that does not exist or is damaged; nil: there is none.
-    var missingBound: UInt32?
+    var missingPageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
     /// Whether the segment continues after this page and the next page was not requested yet.
-    var needsContinuation = false
+    var hasUnrequestedNextPage = false
 
     /// The bytes that the page occupies, or is expected to occupy until it has been read.
     var occupiedBytes: Int
@@ -57,7 +57,7 @@ struct PageSlot: BitwiseCopyable {
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }
     /// The index of the member whose turn is next.
-    var sendIndex: UInt16 = 0
+    var nextMemberIndex: UInt16 = 0
     /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members
     /// are not counted.
     var unfinishedMemberCount: UInt16 = 0
@@ -72,7 +72,7 @@ struct PageSlot: BitwiseCopyable {
     }
 
     /// The first position of the page's segment, counted like the positions of the round.
-    var segmentBase: UInt64 { startPosition & ~(MemberLocation.positionsPerSegment - 1) }
+    var segmentStartPosition: UInt64 { startPosition & ~(MemberLocation.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
         referencesOffset = (page.count + 7) & ~7
@@ -90,9 +90,9 @@ struct PageSlot: BitwiseCopyable {
 
     /// Removes the members that have not had their turn.
     mutating func truncate(at position: UInt64) {
-        keptMemberCount = sendIndex
+        keptMemberCount = nextMemberIndex
         endPosition = min(endPosition, position)
-        needsContinuation = false
+        hasUnrequestedNextPage = false
     }
 
     private var pageByteCount = 0
@@ -107,7 +107,7 @@ struct PageSlot: BitwiseCopyable {
         referencesBase.load(fromByteOffset: member &* 8, as: MemberReference.self)
     }
 
-    func position(_ member: Int) -> UInt64 { segmentBase &+ UInt64(reference(member).position) }
+    func position(_ member: Int) -> UInt64 { segmentStartPosition &+ UInt64(reference(member).position) }
 
     func rangeVersion(_ member: Int) -> RangeVersionIndex {
         rangeVersionsBase.load(fromByteOffset: member &* 4, as: RangeVersionIndex.self)
@@ -148,7 +148,7 @@ enum MemberProgress: UInt8 {
     case refused
     /// The entry belongs to an activity although the command is for devices, or to a device although it is for
     /// activities. The command does not concern this member.
-    case otherKind
+    case notAddressed
     case done = 8
 
     static func done(_ outcome: MemberOutcome) -> UInt8 { done.rawValue + outcome.rawValue }

@@ -56,11 +56,11 @@ extension Audiences {
 
     /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds). Nil if all are
     /// settled, or if the lane does not have the partition.
-    public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
+    public func oldestUnsettledReceivedAtMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
         else { return nil }
-        return partition.pointee.receipts.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Begins to revoke a partition: its rounds and channels send nothing more.

@@ -34,7 +34,7 @@ extension Audiences {
         // A newer version replaces the older ones of its range. It must wait for older records of its range that were
         // passed over or dropped. The round knows them only if they are of its own partition.
         return offset <= (rounds[round].partition == index ? rounds[round].versions.passedOverOffset : lowestOffset)
-            && mayAddVersion(appIndex)
+            && mayAddVersionOrBroadcast(appIndex)
     }
 
     private func isPartitionAssigned(of round: RoundIndex) -> Bool {
@@ -53,7 +53,7 @@ extension Audiences {
     mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
-            mayAddVersion(Int(key.appIndex))
+            mayAddVersionOrBroadcast(Int(key.appIndex))
         else { return false }
         if let channel = channelsByKey[key] { return channels[channel].phase == .running }
         return !channels.isFull || evictIdleChannel(now: now)
@@ -68,7 +68,7 @@ extension Audiences {
     /// Whether an app may add broadcasts, or versions to ranges under way: only while its records use less than three
     /// times the room that is free. A new round needs more free room (`mayBeginRound`), because it replaces no older
     /// record.
-    private func mayAddVersion(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
+    private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether the partition may be read again for an app's records that were passed over: the app's records must use
     /// less than half of the room that is free. This limit is stricter than that of `mayBeginRound`. Otherwise each
@@ -96,7 +96,7 @@ extension Audiences {
         if rounds[round].partition == record.partition {
             rounds[round].versions.passedOverOffset = min(rounds[round].versions.passedOverOffset, offset)
         }
-        rounds[round].versions.hasPassedOverDuringClaim = rounds[round].phase == .claiming
+        rounds[round].versions.hasPassedOverRecordDuringClaim = rounds[round].phase == .claiming
         stopAwaitingPassedOver(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
@@ -177,7 +177,7 @@ extension Audiences {
         {
             return FanoutRereading(offset: offset, pauseMilliseconds: 0)
         }
-        return partition.pointee.passedOverRecords.stopOffset.map {
+        return partition.pointee.passedOverRecords.receivingStopOffset.map {
             FanoutRereading(offset: $0, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)
         }
     }

@@ -5,7 +5,7 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     enum Phase { case assigned, revoking }
 
     var ledger: PartitionLedger
-    var receipts = ReceiptTimes()
+    var receiptTimes = ReceiptTimes()
     var phase = Phase.assigned
     let assignmentEpoch: UInt32
     let number: Int32

@@ -22,7 +22,7 @@ struct PassedOverRecords: ~Copyable {
     private(set) var lowestRecords: [LowestRecord] = []
     /// The first record whose offset was too far ahead for the partition's ledger. Its partition stops: no
     /// record from there on is received before the partition is read again.
-    private(set) var stopOffset: Int64?
+    private(set) var receivingStopOffset: Int64?
     /// The offset that is expected next while the partition is being read again. `.max`: the partition is not being
     /// read again.
     private(set) var expectedOffset = Int64.max
@@ -82,13 +82,13 @@ struct PassedOverRecords: ~Copyable {
         count -= 1
     }
 
-    mutating func stop(at offset: Int64) { stopOffset = min(stopOffset ?? .max, offset) }
+    mutating func stopReceiving(at offset: Int64) { receivingStopOffset = min(receivingStopOffset ?? .max, offset) }
 
     /// Notes that the partition is being read again from this offset. Records that still have no room will be
     /// passed over once more.
     mutating func beginReading(from offset: Int64) {
         lowestRecords.removeAll { $0.offset >= offset }
-        if let stopOffset, stopOffset >= offset { self.stopOffset = nil }
+        if let receivingStopOffset, receivingStopOffset >= offset { self.receivingStopOffset = nil }
         expectedOffset = offset
     }
 

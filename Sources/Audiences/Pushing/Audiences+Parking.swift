@@ -38,10 +38,10 @@ extension Audiences {
         rounds[round].members.parkedCount += 1
         rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, position)
         rounds[round].checkpoints.revision += 1
-        noteParkedDue(index)
+        noteParkedMemberDueTime(index)
     }
 
-    private mutating func noteParkedDue(_ member: ParkedMemberIndex) {
+    private mutating func noteParkedMemberDueTime(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
         let environment = Int(slot.environment.rawValue)
         rounds[slot.round].members.parkedDueMilliseconds[environment] = min(
@@ -57,7 +57,7 @@ extension Audiences {
         // Forget the version: it may be finished before the member gets its next attempt.
         parkedMembers[member].rangeVersion = .null
         parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
-        noteParkedDue(member)
+        noteParkedMemberDueTime(member)
     }
 
     /// Returns a parked member that may get its push now. If there is none, the round notes when the next one

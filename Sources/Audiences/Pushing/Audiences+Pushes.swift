@@ -22,7 +22,7 @@ extension Audiences {
 
     /// If a member was read longer ago than this, it is read again before its push: by now it may have left, or
     /// have another token.
-    static var memberAgeMillisecondsMax: Int64 { 1_000 }
+    static var memberReadAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Returns how many of a pool's streams may be used for audiences: all, or nine tenths while single
     /// commands wait for a stream. (R22)
@@ -70,7 +70,7 @@ extension Audiences {
             case .push(let push):
                 appQueues[appIndex].pushesInFlight[environment] += 1
                 rounds[round].members.inFlightCount += 1
-                rounds[round].queuePlaces.mustQueueFirst = false
+                rounds[round].queuePlaces.mustQueueAtFront = false
                 countConsecutivePush(appIndex)
                 return push
             case .blocked:
@@ -102,7 +102,8 @@ extension Audiences {
         while rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
             let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
-            guard parkedMembers[member].readAtMilliseconds < now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
+            guard
+                parkedMembers[member].readAtMilliseconds < now.monotonicMilliseconds - Self.memberReadAgeMillisecondsMax
             else {
                 return .push(offerPushToParkedMember(member, now: now))
             }
@@ -147,13 +148,13 @@ extension Audiences {
                 return .nothing
             }
             guard isPageFresh(next.page, now: now) else {
-                rounds[round].queuePlaces.mustQueueFirst = true
+                rounds[round].queuePlaces.mustQueueAtFront = true
                 refreshPages(of: round)
                 return .nothing
             }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .activity else {
-                advancePast(next, MemberProgress.otherKind.rawValue, rangeVersion)
+                advancePast(next, MemberProgress.notAddressed.rawValue, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
@@ -186,11 +187,11 @@ extension Audiences {
 
     func hasPool(_ environment: APNsEnvironment, appIndex: UInt16) -> Bool {
         let app = configuration.apps[Int(appIndex)]
-        return environment == .production ? app.hasProduction : app.hasSandbox
+        return environment == .production ? app.hasProductionPool : app.hasSandboxPool
     }
 
     func isPageFresh(_ page: PageIndex, now: Moment) -> Bool {
-        pages[page].readAtMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMillisecondsMax
+        pages[page].readAtMilliseconds >= now.monotonicMilliseconds - Self.memberReadAgeMillisecondsMax
     }
 
     func isPoolUnavailable(_ environment: APNsEnvironment, of round: RoundIndex, now: Moment) -> Bool {
@@ -295,7 +296,7 @@ extension Audiences {
         } else {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.member)?.environment ?? .production
-            pages[tag.page].sendIndex -= 1
+            pages[tag.page].nextMemberIndex -= 1
             pages[tag.page].unfinishedMemberCount -= 1
             pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
             rounds[round].progress.sendPosition = offeredPush.sendPosition

@@ -5,7 +5,7 @@ import Numbers
 /// Decides what APNs' response to a push means for the member.
 extension Audiences {
     /// Whether the tag of a response belongs to a push of this core.
-    public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
+    public static func isPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
     /// The maximum number of retries of a push to a member that follow without a pause, as for single commands. The
     /// response (`retryNow`) and the pool must permit such a retry. Every other retry comes after a pause. (R21)
@@ -71,11 +71,11 @@ extension Audiences {
     private mutating func recordResponseTimes(of rangeVersion: RangeVersionIndex, _ result: PushResult) {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         guard result.status != 0 else { return }
-        if slot.pointee.times.firstResponseMilliseconds < 0 {
-            slot.pointee.times.firstResponseMilliseconds = result.responseAtMilliseconds
+        if slot.pointee.times.firstResponseAtMilliseconds < 0 {
+            slot.pointee.times.firstResponseAtMilliseconds = result.responseAtMilliseconds
         }
-        slot.pointee.times.lastResponseMilliseconds = max(
-            slot.pointee.times.lastResponseMilliseconds,
+        slot.pointee.times.lastResponseAtMilliseconds = max(
+            slot.pointee.times.lastResponseAtMilliseconds,
             result.responseAtMilliseconds
         )
     }
@@ -118,7 +118,9 @@ extension Audiences {
 
     /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
     /// later anyway. False if a retry must bring the member the alert that the newest version carries.
-    func newestVersionReachesLater(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
+    func isRetryReplacedByNewestVersion(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment)
+        -> Bool
+    {
         let newest = rounds[round].versions.newest
         guard newest != .null, position < rangeVersions[newest].startPosition else { return false }
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
@@ -127,7 +129,7 @@ extension Audiences {
     private mutating func retryLater(_ tag: PushTag, _ content: MemberPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let wasThrottled = result.disposition == .throttled
-        if newestVersionReachesLater(content.position, wasThrottled: wasThrottled, of: round, now: now) {
+        if isRetryReplacedByNewestVersion(content.position, wasThrottled: wasThrottled, of: round, now: now) {
             return finishMember(tag, .superseded, now: now)
         }
         let failedAttemptCount = content.failedAttemptCount < .max ? content.failedAttemptCount + 1 : .max

@@ -33,7 +33,8 @@ struct ParkedMember: BitwiseCopyable {
     var rangeVersion = RangeVersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
-    /// When the member was read. Monotonic milliseconds. After ``Audiences/memberAgeMillisecondsMax`` it is read again.
+    /// When the member was read. Monotonic milliseconds. After ``Audiences/memberReadAgeMillisecondsMax`` it is read
+    /// again.
     var readAtMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds. Compared with the time from which APNs calls a token
     /// dead.

@@ -49,7 +49,7 @@ extension Audiences {
         let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
         if last == .null {
             (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound) = (round, round)
-        } else if rounds[round].queuePlaces.mustQueueFirst {
+        } else if rounds[round].queuePlaces.mustQueueAtFront {
             rounds[round].queuePlaces.next = first
             appQueues[appIndex].firstRound = round
         } else {
@@ -67,12 +67,12 @@ extension Audiences {
         appQueues[appIndex].roundCount -= 1
     }
 
-    /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueFirst`). When it is
-    /// the first again, it may again send `consecutivePushesMax` pushes.
+    /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueAtFront`). When it
+    /// is the first again, it may again send `consecutivePushesMax` pushes.
     mutating func moveFirstRoundToEnd(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
         dequeueFirstRound(appIndex)
-        rounds[round].queuePlaces.mustQueueFirst = false
+        rounds[round].queuePlaces.mustQueueAtFront = false
         enqueueRound(round)
     }
 

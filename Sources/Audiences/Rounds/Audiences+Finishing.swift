@@ -25,7 +25,7 @@ extension Audiences {
 
     /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do: all members of its window (the
     /// positions that it must pass) have their outcomes, or its window is empty and none of its pushes is under way.
-    mutating func completeVersions(of round: RoundIndex) {
+    mutating func markCompleteVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (
             rounds[round].progress.watermark, rounds[round].members.lowestParkedPosition
@@ -95,7 +95,7 @@ extension Audiences {
     /// way. The outcome is `superseded`, because the newer version reaches every member.
     mutating func finishLateVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         rounds[round].versions.lateCount += 1
-        rangeVersions[rangeVersion].isLate = true
+        rangeVersions[rangeVersion].arrivedAfterNewerVersion = true
         rangeVersions[rangeVersion].isSuperseded = true
         beginFinishing(rangeVersion)
     }
@@ -115,7 +115,7 @@ extension Audiences {
         rangeVersions[rangeVersion].unacknowledgedCount -= 1
         guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }
         let round = rangeVersions[rangeVersion].round
-        if rangeVersions[rangeVersion].isLate {
+        if rangeVersions[rangeVersion].arrivedAfterNewerVersion {
             rounds[round].versions.lateCount -= 1
             settle(rangeVersion)
         } else {
@@ -169,7 +169,7 @@ extension Audiences {
     /// settles when `known` ends. If `known` is dropped, this lane reads the record at this offset again.
     mutating func settleRepeated(_ rangeVersion: RangeVersionIndex, of known: RangeVersionIndex) {
         guard isOfEndedAssignment(rangeVersions[known].record) else { return settle(rangeVersion) }
-        rangeVersions[known].record.takeOrigin(of: rangeVersions[rangeVersion].record)
+        rangeVersions[known].record.takePartitionAndOffset(of: rangeVersions[rangeVersion].record)
         freeVersion(rangeVersion)
     }
 

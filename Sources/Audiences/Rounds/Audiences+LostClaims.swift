@@ -67,12 +67,12 @@ extension Audiences {
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
     /// all other servers waiting.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.memberWaitCount < Self.memberWaitsMax else {
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitsForMembersCount < Self.waitsForMembersMax else {
             return false
         }
         if mayLackMembers { return true }
         let newest = rounds[round].versions.newest
-        guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
+        guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.waitsForMembersCount == 0 else {
             return false
         }
         return reply?.newestVersion.map { $0 < rangeVersions[newest].record.version } ?? true
@@ -81,7 +81,7 @@ extension Audiences {
     /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
     /// members the round would end at once, and its alert or start would reach nobody.
     mutating func awaitMembers(_ round: RoundIndex, now: Moment) {
-        rounds[round].claim.memberWaitCount += 1
+        rounds[round].claim.waitsForMembersCount += 1
         rounds[round].enter(.lost)
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
         rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
@@ -91,7 +91,7 @@ extension Audiences {
     /// The maximum number of times that a round waits for its members before it begins. ``mayHaveLostMembers(_:_:)``
     /// says why there is a limit. A wait ends when a poll of the store (about one a second) finds that audiences need
     /// not wait, or after ``membersWaitMillisecondsMax``.
-    private static var memberWaitsMax: UInt8 { 8 }
+    private static var waitsForMembersMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
     /// no poll of the store succeeds, for example because Redis' user may not read the marks. The worker's
@@ -115,7 +115,7 @@ extension Audiences {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if isWaitOver { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
+        if isWaitOver { rounds[round].claim.waitsForMembersCount = Self.waitsForMembersMax }
         removeParkedMembers(of: round)
         var rangeVersion = slot.versions.oldest
         while rangeVersion != .null {

@@ -45,7 +45,7 @@ extension Audiences {
         }
         let key = RoundKey(
             appIndex: appIndex,
-            digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
+            digest: withUnescapedText(command.audience, from: value) { AudienceDigest(of: $0) },
             range: instruction.range,
             isForStarts: command.event == .start
         )
@@ -77,16 +77,20 @@ extension Audiences {
         of partition: UnsafeMutablePointer<FanoutPartition>,
         now: Moment
     ) -> Bool {
-        if let stopOffset = partition.pointee.passedOverRecords.stopOffset, offset >= stopOffset { return false }
+        if let receivingStopOffset = partition.pointee.passedOverRecords.receivingStopOffset,
+            offset >= receivingStopOffset
+        {
+            return false
+        }
         settleDeletedRecords(below: offset, of: partition)
         if partition.pointee.hasPassedOver(offset) { return true }
         guard partition.pointee.ledger.hasRoom(for: offset) else {
-            partition.pointee.passedOverRecords.stop(at: offset)
+            partition.pointee.passedOverRecords.stopReceiving(at: offset)
             return false
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
         partition.pointee.lastReceivedAtMilliseconds = now.monotonicMilliseconds
-        partition.pointee.receipts.noteReceipt(
+        partition.pointee.receiptTimes.noteReceipt(
             offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
@@ -97,12 +101,12 @@ extension Audiences {
     }
 
     private func appIndex(of command: Command, in value: UnsafeRawBufferPointer) -> UInt16? {
-        withUnescaped(command.app, from: value) { name in
+        withUnescapedText(command.app, from: value) { name in
             configuration.apps.firstIndex { $0.bundleIdentifier.elementsEqual(name) }.map { UInt16($0) }
         }
     }
 
-    func withUnescaped<Result>(
+    func withUnescapedText<Result>(
         _ text: TextRange,
         from record: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer) -> Result
@@ -114,7 +118,7 @@ extension Audiences {
     }
 
     func unescaped(_ text: TextRange, from record: UnsafeRawBufferPointer) -> HeapBytes {
-        withUnescaped(text, from: record) { HeapBytes(copying: $0) }
+        withUnescapedText(text, from: record) { HeapBytes(copying: $0) }
     }
 
     /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
@@ -129,7 +133,7 @@ extension Audiences {
         now: Moment
     ) -> FanoutRecord {
         let policy =
-            withUnescaped(command.policy, from: value) { policies.index(of: $0) }
+            withUnescapedText(command.policy, from: value) { policies.index(of: $0) }
             ?? UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy)
         let body = HeapBytes(count: command.bodyByteCount)
         let layout = Body.write(command, from: value, into: body.mutableBytes)
@@ -222,8 +226,8 @@ extension Audiences {
         return round
     }
 
-    /// Adds a version to the end of its round's list. If the round is already claimed, ``admitReceived(of:now:)``
-    /// decides about the version.
+    /// Adds a version to the end of its round's list. If the round is already claimed,
+    /// ``decideReceivedVersions(of:now:)`` decides about the version.
     private mutating func addToRound(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
         let last = rounds[round].versions.newest
@@ -236,12 +240,12 @@ extension Audiences {
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
-        admitReceived(of: round, now: now)
+        decideReceivedVersions(of: round, now: now)
     }
 
     /// Decides about each received record of a round, in the order of arrival: it becomes a version under way,
     /// it ends as superseded, or it settles without a result.
-    mutating func admitReceived(of round: RoundIndex, now: Moment) {
+    mutating func decideReceivedVersions(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.oldest

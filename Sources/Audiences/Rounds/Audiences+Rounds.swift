@@ -17,9 +17,9 @@ extension Audiences {
             break
         }
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
-        admitReceived(of: round, now: now)
+        decideReceivedVersions(of: round, now: now)
         guard rounds.isInUse(round) else { return }
-        if rounds[round].versions.passedOverOffset < .max || rounds[round].versions.hasPassedOverDuringClaim {
+        if rounds[round].versions.passedOverOffset < .max || rounds[round].versions.hasPassedOverRecordDuringClaim {
             stopAwaitingPassedOver(round, now: now)
         }
     }
@@ -99,7 +99,7 @@ extension Audiences {
         case .running:
             expireParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
-            closeOlderVersionsWithoutNewer(round, now: now)
+            closeOlderVersionsIfNewerIsOverdue(round, now: now)
             prefetchPages(of: round)
             freeDonePages(of: round, now: now)
             closeIfEmpty(round)
@@ -118,7 +118,7 @@ extension Audiences {
     /// If the record of a newer admitted version does not arrive within `newerVersionWaitMilliseconds`, closes the
     /// round's versions and ends its parked members as superseded. This range gets no such record if the newer version
     /// has another number of ranges.
-    private mutating func closeOlderVersionsWithoutNewer(_ round: RoundIndex, now: Moment) {
+    private mutating func closeOlderVersionsIfNewerIsOverdue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].versions.newestAdmittedMissingSinceMilliseconds
                 >= configuration.newerVersionWaitMilliseconds

@@ -46,8 +46,8 @@ struct Checkpoint: Equatable {
             for position in entry.counts.counts.indices {
                 Self.append(UInt64(entry.counts.counts[position]), to: &payload)
             }
-            Self.append(UInt64(max(-1, entry.times.firstResponseMilliseconds) + 1), to: &payload)
-            Self.append(UInt64(max(-1, entry.times.lastResponseMilliseconds) + 1), to: &payload)
+            Self.append(UInt64(max(-1, entry.times.firstResponseAtMilliseconds) + 1), to: &payload)
+            Self.append(UInt64(max(-1, entry.times.lastResponseAtMilliseconds) + 1), to: &payload)
         }
         Self.append(UInt64(parkedPositions.count), to: &payload)
         var previousPosition: UInt64?
@@ -147,8 +147,8 @@ struct Checkpoint: Equatable {
                 return nil
             }
             entry.times = ResponseTimes(
-                firstResponseMilliseconds: firstMilliseconds,
-                lastResponseMilliseconds: lastMilliseconds
+                firstResponseAtMilliseconds: firstMilliseconds,
+                lastResponseAtMilliseconds: lastMilliseconds
             )
             return entry
         }

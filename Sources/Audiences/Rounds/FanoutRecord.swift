@@ -43,7 +43,7 @@ struct FanoutRecord: BitwiseCopyable {
 
     /// Takes over the partition and offset of another record with the same version. From then on, that offset settles,
     /// or is read again, instead of this record's former one.
-    mutating func takeOrigin(of other: FanoutRecord) {
+    mutating func takePartitionAndOffset(of other: FanoutRecord) {
         (partition, assignmentEpoch, offset) = (other.partition, other.assignmentEpoch, other.offset)
     }
 
@@ -56,8 +56,8 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Whether the partition of the record was released after the record was read. The record may still be in a round or
-    /// channel of another partition.
+    /// Whether the partition of the record was released after the record was read. The record may still be in a round
+    /// or channel of another partition.
     func isOfEndedAssignment(_ record: FanoutRecord) -> Bool {
         partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) == nil
     }

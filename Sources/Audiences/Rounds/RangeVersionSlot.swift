@@ -28,7 +28,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     var stage = Stage.received
     /// Whether the version's record came after the record of a newer version, and the last owner did not have
     /// the version under way. A late version is sent to no member; its outcome is `superseded`.
-    var isLate = false
+    var arrivedAfterNewerVersion = false
     var record: FanoutRecord
     // For a start: fields of the start commands that the core produces for the devices.
     var priority: UInt8
@@ -56,8 +56,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     var counts = OutcomeCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is not
-    /// written before a checkpoint with this revision is recorded. (R29)
+    /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is
+    /// not written before a checkpoint with this revision is recorded. (R29)
     var completedAtRevision: UInt64 = 0
     /// How many calls to Redis and records for Kafka that finish the version are not acknowledged yet. The version is
     /// `finished` when Redis has its counts and Kafka its result. (R9)

@@ -15,8 +15,8 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a round's phase, and traps on a change that is not listed here. Each phase also leads to
-    /// `abandoned`. In the comments, *Next* names the other next phases.
+    /// Only ``enter(_:)`` changes a round's phase, and traps on a change that is not listed here. Each phase also leads
+    /// to `abandoned`. In the comments, *Next* names the other next phases.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
         /// `awaitingVersions` if the checkpoint has versions; `lost` if the store may lack members; `draining`.
@@ -27,8 +27,8 @@ struct RoundSlot: BitwiseCopyable {
         case awaitingVersions
         /// The core reads the members again that the last owner had parked. Next: `running`; `lost`; `draining`.
         case restoring
-        /// The round sends its versions to the members. Next: `restoring` if a record of the last owner's versions arrives
-        /// after the wait for it; `closing`; `lost`; `draining`.
+        /// The round sends its versions to the members. Next: `restoring` if a record of the last owner's versions
+        /// arrives after the wait for it; `closing`; `lost`; `draining`.
         case running
         /// The round has no version left. A last checkpoint is being recorded. Next: `running` or `restoring` if a
         /// version arrives. When the checkpoint is recorded, the slot is freed.
@@ -90,7 +90,7 @@ struct RoundSlot: BitwiseCopyable {
 
     /// The key under which the store keeps the round's claim and checkpoint. A range may have a round of starts and a
     /// round of updates at the same time, so each has its own key. The number is `STARTS!!` in ASCII.
-    var progressDigest: AudienceDigest {
+    var storeKeyDigest: AudienceDigest {
         isForStarts ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }
 

@@ -9,7 +9,7 @@ import LiveActivity
 extension Audiences {
     /// How soon a round tries again to produce starts, after it found `startsMax` starts that wait for Kafka's
     /// acknowledgement. It needs a timer, because the acknowledgements for other rounds do not wake it.
-    private static var startsPauseMilliseconds: Int64 { 20 }
+    private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
     mutating func produceStarts(of round: RoundIndex, now: Moment) {
@@ -22,17 +22,17 @@ extension Audiences {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             guard unacknowledgedStartCount < configuration.startsMax else {
-                return wake(round, at: now.monotonicMilliseconds + Self.startsPauseMilliseconds)
+                return wake(round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }
             guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .device else {
-                advancePast(next, MemberProgress.otherKind.rawValue, rangeVersion)
+                advancePast(next, MemberProgress.notAddressed.rawValue, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
                 advancePast(next, MemberProgress.done(.expired), rangeVersion)
-            } else if Self.withActivity(
+            } else if Self.withDeviceAndActivityIdentifiers(
                 of: content,
                 rangeVersions[rangeVersion].activityTemplate.bytes,
                 { _, _ in true }
@@ -63,7 +63,7 @@ extension Audiences {
 
     /// Passes the device's id and the id of its new activity to `body`. If the template makes the activity's id too
     /// long, returns nil without calling `body`.
-    private static func withActivity<Result>(
+    private static func withDeviceAndActivityIdentifiers<Result>(
         of member: PageMember,
         _ template: UnsafeRawBufferPointer,
         _ body: (_ device: UnsafeRawBufferPointer, _ activity: UnsafeRawBufferPointer) -> Result
@@ -85,7 +85,7 @@ extension Audiences {
         guard let member = pages[index.page].member(index.member) else {
             preconditionFailure("the start belongs to a member of a page")
         }
-        Self.withActivity(of: member, slot.activityTemplate.bytes) { device, activity in
+        Self.withDeviceAndActivityIdentifiers(of: member, slot.activityTemplate.bytes) { device, activity in
             var command = CommandRecord(
                 app: app,
                 activity: activity,

@@ -28,7 +28,7 @@ extension Audiences {
                         makeCall(
                             ticket,
                             slot.appIndex,
-                            slot.progressDigest,
+                            slot.storeKeyDigest,
                             .checkpoint(slot.range, claim: slot.claim.number, text: text)
                         )
                     )
@@ -96,7 +96,7 @@ extension Audiences {
         case .claim(let round), .checkpoint(let round):
             let slot = rounds[round]
             let claim = Operation.claim(slot.range, claim: slot.claim.number)
-            return body(makeCall(ticket, slot.appIndex, slot.progressDigest, claim))
+            return body(makeCall(ticket, slot.appIndex, slot.storeKeyDigest, claim))
         case .finishRange(let index):
             let version = rangeVersions[index]
             let slot = rounds[version.round]
@@ -170,7 +170,7 @@ extension Audiences {
         let ticket = ticket(tag)
         switch failure {
         case .noReply: storeQueue.append(ticket)
-        case .busy:
+        case .serverRefusesMostCalls:
             storeQueue.pause(now: now)
             storeQueue.append(ticket)
         case .unexplained: storeQueue.setAside(ticket, now: now)

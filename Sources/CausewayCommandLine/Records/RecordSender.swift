@@ -51,7 +51,7 @@ package struct RecordSender {
         /// Counts the producer's report about a record that it has taken.
         ///
         /// - Parameter error: 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
-        mutating func countReport(tag: UInt64, error: Int32) {
+        mutating func countDeliveryReport(tag: UInt64, error: Int32) {
             unreportedTags.remove(tag)
             if error == 0 {
                 acknowledgedCount += 1
@@ -89,7 +89,7 @@ package struct RecordSender {
     private let topic: ProducerTopic
     private let rateLimit: RecordRateLimit
     private let brokerMonitor: BrokerMonitor?
-    private let startNanoseconds = RecordSender.monotonicNanoseconds()
+    private let startedAtNanoseconds = RecordSender.monotonicNanoseconds()
     package private(set) var tally = Tally()
 
     /// - Parameters:
@@ -202,7 +202,7 @@ package struct RecordSender {
     }
 
     package var elapsedSeconds: Double {
-        Double(Self.monotonicNanoseconds() - startNanoseconds) / 1_000_000_000
+        Double(Self.monotonicNanoseconds() - startedAtNanoseconds) / 1_000_000_000
     }
 
     private struct DeliveryReport {
@@ -242,7 +242,7 @@ package struct RecordSender {
     }
 
     private mutating func count(_ reports: [DeliveryReport]) {
-        for report in reports { tally.countReport(tag: report.tag, error: report.error) }
+        for report in reports { tally.countDeliveryReport(tag: report.tag, error: report.error) }
     }
 
     private static func monotonicNanoseconds() -> Int64 {

@@ -34,7 +34,7 @@ package struct RecordSplitter {
                 record.append(byte)
                 advance(byte)
             }
-            let isComplete = !record.isEmpty && bracketDepth == 0 && (Self.isOpening(record[0]) || isLineStart)
+            let isComplete = !record.isEmpty && bracketDepth == 0 && (Self.isOpeningBracket(record[0]) || isLineStart)
             if isComplete || record.count >= Self.recordBytesMax { try endRecord(body) }
             if isLineStart { lineNumber += 1 }
         }
@@ -48,7 +48,7 @@ package struct RecordSplitter {
     private mutating func beginRecord(with byte: UInt8) {
         record.append(byte)
         recordLineNumber = lineNumber
-        bracketDepth = Self.isOpening(byte) ? 1 : 0
+        bracketDepth = Self.isOpeningBracket(byte) ? 1 : 0
         isInString = false
         isEscaped = false
     }
@@ -68,7 +68,7 @@ package struct RecordSplitter {
         case _ where isInString:
             break
         case UInt8(ascii: "{"), UInt8(ascii: "["):
-            if Self.isOpening(record[0]) { bracketDepth += 1 }
+            if Self.isOpeningBracket(record[0]) { bracketDepth += 1 }
         case UInt8(ascii: "}"), UInt8(ascii: "]"):
             bracketDepth = max(0, bracketDepth - 1)
         default:
@@ -85,7 +85,7 @@ package struct RecordSplitter {
         try body(completeRecord)
     }
 
-    private static func isOpening(_ byte: UInt8) -> Bool {
+    private static func isOpeningBracket(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[")
     }
 

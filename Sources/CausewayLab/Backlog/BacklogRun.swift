@@ -226,7 +226,7 @@ final class BacklogRun {
             return reader.tally.commands == commands
         }
         let tally = reader.tally
-        let startMilliseconds = try findAssignmentMilliseconds()
+        let startMilliseconds = try findAssignedAtMilliseconds()
         let readCosts = readCosts.sorted { $0.milliseconds < $1.milliseconds }
         let medianCost = readCosts[readCosts.count / 2]
         return BacklogFigures(
@@ -239,8 +239,8 @@ final class BacklogRun {
             readingsMilliseconds: readCosts.map(\.milliseconds),
             readingCPUMilliseconds: medianCost.cpuMilliseconds,
             medianReadingBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastResponseMilliseconds - startMilliseconds,
-            resultsMilliseconds: reader.newestResultMilliseconds - startMilliseconds,
+            pushingMilliseconds: tally.lastResponseAtMilliseconds - startMilliseconds,
+            resultsMilliseconds: reader.newestResultAtMilliseconds - startMilliseconds,
             resultRecords: reader.resultRecords,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
@@ -249,7 +249,7 @@ final class BacklogRun {
 
     /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the
     /// worker's log, because no result contains it.
-    private func findAssignmentMilliseconds() throws(LabError) -> Int64 {
+    private func findAssignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let time,

@@ -21,12 +21,12 @@ extension Demo {
     func reportProgress(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
         let nowMilliseconds = Clock.monotonicMilliseconds
-        guard nowMilliseconds >= pageProgress.nextReportMilliseconds || phase != pageProgress.figures.phase else {
+        guard nowMilliseconds >= pageProgress.reportDueMilliseconds || phase != pageProgress.figures.phase else {
             return
         }
-        pageProgress.nextReportMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
+        pageProgress.reportDueMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
         pageProgress.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
-        pageProgress.lateCommands.addSample(commands: feed.commands, nowMilliseconds: nowMilliseconds)
+        pageProgress.lateCommandCounter.addSample(commands: feed.commands, nowMilliseconds: nowMilliseconds)
         var figures = pageProgress.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
@@ -34,7 +34,7 @@ extension Demo {
         figures.commands = feed.commands
         figures.commandsInAll = feed.commandsInAll
         figures.results = reader.tally.commands
-        figures.late = pageProgress.lateCommands.lateCount(
+        figures.late = pageProgress.lateCommandCounter.lateCount(
             results: reader.tally.commands,
             nowMilliseconds: nowMilliseconds
         )
@@ -116,8 +116,8 @@ extension Demo {
 /// What a demo keeps between two reports to its page.
 struct DemoPageProgress {
     var figures = LivePageFigures()
-    var lateCommands = LateCommandCounter()
-    var nextReportMilliseconds: Int64 = 0
+    var lateCommandCounter = LateCommandCounter()
+    var reportDueMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()
 
     /// Measures how long the pushes of about the last second took.

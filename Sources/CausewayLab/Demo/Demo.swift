@@ -49,7 +49,7 @@ final class Demo {
     var feed: SeasonFeed
     var progressDisplay = ProgressDisplay()
     var pageProgress = DemoPageProgress()
-    private var nextCheckMilliseconds: Int64 = 0
+    private var processCheckDueMilliseconds: Int64 = 0
     private var usageOfKilledWorkers = ProcessUsage.none
     private var disturbances: [Disturbance]
 
@@ -77,7 +77,7 @@ final class Demo {
 
     func runAllPhases() throws(LabError) -> DemoFigures {
         defer { progressDisplay.clear() }
-        let phones = try startParts()
+        let phones = try startDeployment()
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
         let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
@@ -120,7 +120,7 @@ final class Demo {
 
     // MARK: - Before the season
 
-    private func startParts() throws(LabError) -> SimulatedPhones {
+    private func startDeployment() throws(LabError) -> SimulatedPhones {
         progressDisplay.printLine(
             "Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback."
         )
@@ -391,8 +391,8 @@ final class Demo {
     func checkInterruptionAndProcesses() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         let nowMilliseconds = Clock.monotonicMilliseconds
-        guard nowMilliseconds >= nextCheckMilliseconds else { return }
-        nextCheckMilliseconds = nowMilliseconds + Self.checkIntervalMilliseconds
+        guard nowMilliseconds >= processCheckDueMilliseconds else { return }
+        processCheckDueMilliseconds = nowMilliseconds + Self.checkIntervalMilliseconds
         try deployment.checkProcesses()
     }
 

@@ -49,17 +49,17 @@ struct ProgressDisplay {
     private static let columnsMax = 100
 
     let isTerminal: Bool
-    private var nextUpdateMilliseconds: Int64 = 0
+    private var nextUpdateAtMilliseconds: Int64 = 0
     private var isDrawn = false
 
     init() {
         isTerminal = isatty(STDERR_FILENO) == 1
     }
 
-    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextUpdateMilliseconds }
+    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextUpdateAtMilliseconds }
 
     mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {
-        nextUpdateMilliseconds =
+        nextUpdateAtMilliseconds =
             nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
         guard isTerminal else { return Self.write(progress.logLine + "\n") }
         let lines = [progress.barLine, progress.ratesLine, "  " + progress.news]

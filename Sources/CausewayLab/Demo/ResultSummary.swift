@@ -25,7 +25,7 @@ struct ResultSummary: Equatable {
     var isDemoted = false
     /// Whether the result is about a record of the commands topic. False, for example, for the second result of a
     /// command that was held, which is about the registration that released the command.
-    var isFromCommands = false
+    var isFromCommandsTopic = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
     /// The timestamp of the command's record, UNIX milliseconds; 0 if the result does not contain one.
@@ -44,7 +44,7 @@ extension ResultSummary {
     /// Scans a result record once, without creating a string. The scan must be cheap: in one minute 700,000
     /// results arrive, and the worker runs on the same cores.
     ///
-    /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommands``.
+    /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommandsTopic``.
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {
         var offset = 0
         var depth = 0
@@ -115,7 +115,7 @@ extension ResultSummary {
             // channel has `"channel": "none"` and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
             if depth == 2, sectionInitial == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
-                isFromCommands = text.elementsEqual(commandsTopic.utf8)
+                isFromCommandsTopic = text.elementsEqual(commandsTopic.utf8)
             }
             offset = value.upperBound + 1
         case UInt8(ascii: "t"):

@@ -13,13 +13,13 @@ import LiveActivity
 /// twice because a worker died. The result of a held command is `held`. When its token registers, its push
 /// has another result, which names the registration's record.
 struct ResultTally {
-    /// Limits for the partition and the offset that a result names. `resultFlags` has a flag for each, so a faulty
-    /// result could otherwise fill the memory.
+    /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` has a flag for
+    /// each, so a faulty result could otherwise fill the memory.
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
 
     /// Whether a command has a result, by the partition and offset of its record.
-    private var resultFlags: [[Bool]] = []
+    private var hasResultByPartitionAndOffset: [[Bool]] = []
     private var outcomeCounts = [Int](repeating: 0, count: Outcome.allCases.count)
     private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
     private let addressees: SeasonFeed.Addressees
@@ -40,7 +40,7 @@ struct ResultTally {
     private(set) var retries = 0
     /// When APNs last accepted a push to an activity or device, or responded to a push of a fan-out. UNIX milliseconds;
     /// 0: not yet.
-    private(set) var lastResponseMilliseconds: Int64 = 0
+    private(set) var lastResponseAtMilliseconds: Int64 = 0
     /// The time from the command's record to APNs' response; for an audience, to the response for the last
     /// member.
     private(set) var freshness = DurationHistogram()
@@ -62,7 +62,7 @@ struct ResultTally {
             return
         }
         if result.isOfRange || result.isOfBroadcast { return }
-        guard result.isFromCommands else {
+        guard result.isFromCommandsTopic else {
             releasedCommands += 1
             addSuperseded(result)
             if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
@@ -90,21 +90,22 @@ struct ResultTally {
     /// Notes that the command has a result. Returns false if it already had one.
     private mutating func recordFirstResult(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
-        while resultFlags.count <= result.sourcePartition { resultFlags.append([]) }
-        if resultFlags[result.sourcePartition].count <= offset {
+        while hasResultByPartitionAndOffset.count <= result.sourcePartition { hasResultByPartitionAndOffset.append([]) }
+        if hasResultByPartitionAndOffset[result.sourcePartition].count <= offset {
             let missing =
-                max(offset + 1, 2 * resultFlags[result.sourcePartition].count)
-                - resultFlags[result.sourcePartition].count
-            resultFlags[result.sourcePartition].append(contentsOf: repeatElement(false, count: missing))
+                max(offset + 1, 2 * hasResultByPartitionAndOffset[result.sourcePartition].count)
+                - hasResultByPartitionAndOffset[result.sourcePartition].count
+            hasResultByPartitionAndOffset[result.sourcePartition]
+                .append(contentsOf: repeatElement(false, count: missing))
         }
-        guard !resultFlags[result.sourcePartition][offset] else { return false }
-        resultFlags[result.sourcePartition][offset] = true
+        guard !hasResultByPartitionAndOffset[result.sourcePartition][offset] else { return false }
+        hasResultByPartitionAndOffset[result.sourcePartition][offset] = true
         return true
     }
 
     private mutating func addRound(_ result: ResultSummary, isFreshnessCounted: Bool) {
         pushes += result.membersDelivered
-        lastResponseMilliseconds = max(lastResponseMilliseconds, result.responseAtMilliseconds)
+        lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some
         // members got only the newer one.
         guard result.roundOutcome == .delivered else { return }
@@ -120,7 +121,7 @@ struct ResultTally {
         pushes += 1
         if result.priority == 10 { pushesAtPriority10 += 1 }
         if result.isDemoted { demotions += 1 }
-        lastResponseMilliseconds = max(lastResponseMilliseconds, result.responseAtMilliseconds)
+        lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
         retries += max(0, result.attempts - 1)
         addFreshness(result, isFreshnessCounted)
     }

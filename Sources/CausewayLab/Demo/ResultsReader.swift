@@ -14,7 +14,7 @@ final class ResultsReader: ConsumerHandler {
     private(set) var invalidations = 0
     private(set) var deadLetters = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
-    private(set) var newestResultMilliseconds: Int64 = 0
+    private(set) var newestResultAtMilliseconds: Int64 = 0
     /// Whether the tally counts how long pushes take. Set when the season begins, because all parts run then.
     var isFreshnessCounted = false
     private var consumer: Consumer?
@@ -55,7 +55,7 @@ final class ResultsReader: ConsumerHandler {
         switch message.topic.index {
         case 0:
             resultRecords += 1
-            newestResultMilliseconds = max(newestResultMilliseconds, message.timestampMilliseconds)
+            newestResultAtMilliseconds = max(newestResultAtMilliseconds, message.timestampMilliseconds)
             if let value = message.value {
                 tally.add(ResultSummary(scanning: value), isFreshnessCounted: isFreshnessCounted)
             }

@@ -9,13 +9,13 @@ struct FanoutProgressBar {
     private static let barWidth = 40
 
     private let isTerminal = isatty(STDERR_FILENO) == 1
-    private var nextUpdateMilliseconds: Int64 = 0
+    private var nextUpdateAtMilliseconds: Int64 = 0
     private var isDrawn = false
 
     /// - Parameter total: 0 if the total is unknown.
     mutating func show(_ what: String, done: Int, of total: Int, nowMilliseconds: Int64) {
-        guard nowMilliseconds >= nextUpdateMilliseconds else { return }
-        nextUpdateMilliseconds =
+        guard nowMilliseconds >= nextUpdateAtMilliseconds else { return }
+        nextUpdateAtMilliseconds =
             nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
         let line = Self.line(what, done: done, of: total)
         write(isTerminal ? "\r\(line)\u{1B}[K" : "\(line)\n")
@@ -33,7 +33,7 @@ struct FanoutProgressBar {
     mutating func clear() {
         if isTerminal, isDrawn { write("\r\u{1B}[K") }
         isDrawn = false
-        nextUpdateMilliseconds = 0
+        nextUpdateAtMilliseconds = 0
     }
 
     private func write(_ text: String) {

@@ -97,7 +97,7 @@ final class FanoutRun {
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
             singleBefore: results.singleCommandLoad?.freshness(.before),
             singleDuring: results.singleCommandLoad?.freshness(.during),
-            resultRecords: results.resultRecords - round.resultRecordsBefore,
+            resultRecords: results.resultRecords - round.resultRecordsBeforeFanout,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: round.commands.allSatisfy { results.memberCountsAddUp($0.identifier, members: members) },
             wrong: members - crowdReport.phonesShowing,
@@ -146,7 +146,7 @@ final class FanoutRun {
             settledCount = registrationProgress(written: writtenCount)
             if !areKeysChecked, settledCount == writtenCount {
                 areKeysChecked = true
-                try checkAudienceKeys()
+                try requireAudienceKeys()
             }
             return areKeysChecked && settledCount == members
         }
@@ -168,7 +168,7 @@ final class FanoutRun {
         return min(deployment.metrics.registrationsReceived, written - 1)
     }
 
-    private func checkAudienceKeys() throws(LabError) {
+    private func requireAudienceKeys() throws(LabError) {
         guard try deployment.audienceKeyCount() == 0 else { return }
         throw LabError(
             "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationsBeforeCheck, members))) registrations that "
@@ -194,7 +194,7 @@ final class FanoutRun {
         try wait("other phones to register") { () throws(LabError) in
             registrationProgress(written: registrationCount) == registrationCount
         }
-        let endMilliseconds = Clock.monotonicMilliseconds + SingleCommandLoad.beforeFanoutMilliseconds
+        let endMilliseconds = Clock.monotonicMilliseconds + SingleCommandLoad.phaseBeforeFanoutMilliseconds
         results.singleCommandLoad?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)
         try wait("single commands alone") { () throws(LabError) in Clock.monotonicMilliseconds >= endMilliseconds }
         try endSingleCommands()
@@ -210,31 +210,31 @@ final class FanoutRun {
 
     // MARK: - Fanning out
 
-    private struct Round {
+    private struct FanoutMeasurement {
         var commands: [AudienceUpdate]
         var newestCommand: AudienceUpdate
         /// When the last command's record was written, UNIX milliseconds.
         var recordTimestampMilliseconds: Int64
         var workerCount: Int
-        var resultRecordsBefore: Int
+        var resultRecordsBeforeFanout: Int
         var workerCPUMicroseconds: Int64
         var redisCPUMicroseconds: Int64
         var workerPeakMemoryBytes: Int64
     }
 
-    private func fanOut() throws(LabError) -> Round {
+    private func fanOut() throws(LabError) -> FanoutMeasurement {
         try results.drain()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
         let accepted = try phones.readAcceptedCounts().pushes
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
-        var round = Round(
+        var round = FanoutMeasurement(
             commands: [first],
             newestCommand: first,
             recordTimestampMilliseconds: try sendCommand(first),
             workerCount: deployment.workers.count,
-            resultRecordsBefore: results.resultRecords,
+            resultRecordsBeforeFanout: results.resultRecords,
             workerCPUMicroseconds: 0,
             redisCPUMicroseconds: 0,
             workerPeakMemoryBytes: 0

@@ -22,7 +22,7 @@ struct SingleCommandLoad {
 
     static let commandsPerSecondMax = 20_000
     /// How long the phase without a fan-out lasts.
-    static let beforeFanoutMilliseconds: Int64 = 10_000
+    static let phaseBeforeFanoutMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
     /// Seconds between two commands of an activity: more than the spacing of the default policy. With a shorter time,
     /// the freshness would include the wait for the spacing.
@@ -31,7 +31,7 @@ struct SingleCommandLoad {
     let crowd: FanoutCrowd
     private let commandsPerSecond: Int
     private(set) var phase: Phase?
-    private var phaseStartMilliseconds: Int64 = 0
+    private var phaseBeganAtMilliseconds: Int64 = 0
     private var commandsWrittenInPhase = 0
     private(set) var writtenCommands = 0
     private(set) var resultCount = 0
@@ -50,7 +50,7 @@ struct SingleCommandLoad {
 
     mutating func begin(_ phase: Phase?, atMilliseconds: Int64) {
         self.phase = phase
-        phaseStartMilliseconds = atMilliseconds
+        phaseBeganAtMilliseconds = atMilliseconds
         commandsWrittenInPhase = 0
     }
 
@@ -63,7 +63,7 @@ struct SingleCommandLoad {
         throws(LabError)
     {
         guard let phase else { return }
-        let dueCommands = Int((atMilliseconds - phaseStartMilliseconds) * Int64(commandsPerSecond) / 1_000)
+        let dueCommands = Int((atMilliseconds - phaseBeganAtMilliseconds) * Int64(commandsPerSecond) / 1_000)
         while commandsWrittenInPhase < dueCommands {
             let activity = crowd.compactCrowd.activityIdentifier(writtenCommands % crowd.compactCrowd.count)
             let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)

@@ -6,7 +6,7 @@ struct ExternalWorker: Equatable, Sendable {
     static let programName = "causeway"
 
     let identifier: pid_t
-    private let startTicks: UInt64
+    private let startedAtTicks: UInt64
 
     /// - Throws: an error if there is no such worker, or if this program may not signal it.
     init(identifier: pid_t) throws(LabError) {
@@ -18,10 +18,10 @@ struct ExternalWorker: Equatable, Sendable {
         }
         guard Glibc.kill(identifier, 0) == 0 else { throw LabError("process \(identifier)", errno: errno) }
         self.identifier = identifier
-        startTicks = ticks
+        startedAtTicks = ticks
     }
 
-    var isRunning: Bool { Self.readStatus(of: identifier)?.startTicks == startTicks }
+    var isRunning: Bool { Self.readStatus(of: identifier)?.startedAtTicks == startedAtTicks }
 
     func kill() {
         guard isRunning else { return }
@@ -30,7 +30,7 @@ struct ExternalWorker: Equatable, Sendable {
 
     /// Returns the name and the start time of a process. Returns nil if the process does not exist or is a
     /// zombie.
-    private static func readStatus(of identifier: pid_t) -> (name: String, startTicks: UInt64)? {
+    private static func readStatus(of identifier: pid_t) -> (name: String, startedAtTicks: UInt64)? {
         guard let bytes = try? TextFile.read("/proc/\(identifier)/stat") else { return nil }
         // The name is in parentheses and may have spaces. Of the fields after it, the first is the state and
         // the 20th is the start time.

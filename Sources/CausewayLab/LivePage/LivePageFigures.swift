@@ -101,14 +101,14 @@ struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 
     private var lastHistogram = DurationHistogram()
-    private var nextMeasurementMilliseconds: Int64 = 0
+    private var nextMeasurementAtMilliseconds: Int64 = 0
     private var newestFreshness: LivePageFigures.Freshness?
 
     /// Returns the freshness of the pushes that the histogram has gained since the last measurement; nil if it gained
     /// none. Within a second after a measurement, returns the result of that measurement.
     mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
-        guard nowMilliseconds >= nextMeasurementMilliseconds else { return newestFreshness }
-        nextMeasurementMilliseconds = nowMilliseconds + Self.windowMilliseconds
+        guard nowMilliseconds >= nextMeasurementAtMilliseconds else { return newestFreshness }
+        nextMeasurementAtMilliseconds = nowMilliseconds + Self.windowMilliseconds
         let recent = currentHistogram.subtracting(lastHistogram)
         lastHistogram = currentHistogram
         newestFreshness = recent.percentileMilliseconds(50)

@@ -16,8 +16,8 @@ struct LivePageResultTally {
         guard result.isComplete, !result.isOfRange, !result.isOfBroadcast, !result.isOfMember else { return }
         // If a command was held, its second result names the registration that released it. This result must
         // not count the command again.
-        commands += result.supersededCommands + (result.isFromCommands ? 1 : 0)
-        guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
+        commands += result.supersededCommands + (result.isFromCommandsTopic ? 1 : 0)
+        guard result.isFromCommandsTopic, result.outcome == .accepted || result.roundOutcome == .delivered,
             result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0
         else { return }
         freshness.add(milliseconds: result.responseAtMilliseconds - result.recordTimestampMilliseconds)

@@ -22,7 +22,7 @@ final class LivePageState: Sendable {
 
     /// The maximum number of button presses that wait until the run or the sampler carries them out. Further presses
     /// are refused.
-    static let pressesMax = 8
+    static let waitingPressesMax = 8
 
     private struct State {
         var dataSources: DataSources?
@@ -76,7 +76,9 @@ final class LivePageState: Sendable {
     /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {
         state.withLock { state in
-            guard state.allowedActions.contains(action), state.presses.count < Self.pressesMax else { return false }
+            guard state.allowedActions.contains(action), state.presses.count < Self.waitingPressesMax else {
+                return false
+            }
             state.presses.append(action)
             return true
         }

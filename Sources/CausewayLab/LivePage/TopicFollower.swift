@@ -15,7 +15,7 @@ final class TopicFollower {
     private let sinceMilliseconds: Int64
     /// The next offset of each partition.
     private var nextOffsets: [Int64] = []
-    private var nextPartitionCheckMilliseconds: Int64 = 0
+    private var partitionCheckDueMilliseconds: Int64 = 0
 
     /// - Parameter sinceMilliseconds: UNIX milliseconds. Earlier records are skipped.
     init(properties: [KafkaProperties.Property], topic: String, sinceMilliseconds: Int64) throws(KafkaError) {
@@ -31,7 +31,7 @@ final class TopicFollower {
         until isCancelled: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) {
-        if nowMilliseconds >= nextPartitionCheckMilliseconds { try addNewPartitions(nowMilliseconds: nowMilliseconds) }
+        if nowMilliseconds >= partitionCheckDueMilliseconds { try addNewPartitions(nowMilliseconds: nowMilliseconds) }
         for (partition, nextOffset) in nextOffsets.enumerated() {
             if isCancelled() { return }
             let partition = Int32(partition)
@@ -63,7 +63,7 @@ final class TopicFollower {
             )
             nextOffsets.append(first ?? end)
         }
-        nextPartitionCheckMilliseconds = nowMilliseconds + Self.partitionCheckIntervalMilliseconds
+        partitionCheckDueMilliseconds = nowMilliseconds + Self.partitionCheckIntervalMilliseconds
     }
 
     func close() { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }

@@ -303,7 +303,7 @@ final class OutageDeployment {
     }
 
     /// The process ids of the running workers.
-    var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
+    var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
     /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func checkProcesses() throws(LabError) {

@@ -25,9 +25,9 @@ final class OutageRun {
     private var history = OutageHistory()
     private let groupPositionReader: GroupPositionReader
     private var commitLag = CommitLag()
-    private var nextLagMeasurementMilliseconds: Int64 = 0
+    private var nextLagMeasurementAtMilliseconds: Int64 = 0
     private var areRegistrationsPaused = false
-    private var nextCopyMilliseconds: Int64 = 0
+    private var nextRegistrationCopyAtMilliseconds: Int64 = 0
     /// When the first command was due, UNIX milliseconds.
     private var firstCommandAtWallMilliseconds: Int64 = 0
 
@@ -101,8 +101,8 @@ final class OutageRun {
     /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
     /// measures again.
     private func measureLag() {
-        guard isCommitLagNeeded, Clock.monotonicMilliseconds >= nextLagMeasurementMilliseconds else { return }
-        nextLagMeasurementMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
+        guard isCommitLagNeeded, Clock.monotonicMilliseconds >= nextLagMeasurementAtMilliseconds else { return }
+        nextLagMeasurementAtMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
         guard
             let polledPositions = try? groupPositionReader.readPositions(
                 timeoutMilliseconds: Self.lagTimeoutMilliseconds
@@ -131,8 +131,8 @@ final class OutageRun {
         try deployment.checkProcesses()
         commandProducer.takeDeliveryReports()
         try results.drain()
-        if !areRegistrationsPaused, Clock.monotonicMilliseconds >= nextCopyMilliseconds {
-            nextCopyMilliseconds = Clock.monotonicMilliseconds + Self.registrationCopyIntervalMilliseconds
+        if !areRegistrationsPaused, Clock.monotonicMilliseconds >= nextRegistrationCopyAtMilliseconds {
+            nextRegistrationCopyAtMilliseconds = Clock.monotonicMilliseconds + Self.registrationCopyIntervalMilliseconds
             _ = try deployment.copyRegistrations(to: commandProducer)
         }
         measureLag()

@@ -4,7 +4,7 @@ import Foundation
 /// One simulator: an environment of APNs with the phones of its apps.
 final class OutageSimulator {
     static let attributesType = "OutageAttributes"
-    private static let registrationsPerPage = 5_000
+    private static let registrationsPerReadMax = 5_000
     private static let activitiesMax = 100_000
 
     let environment: SimulatorEnvironment
@@ -74,7 +74,7 @@ final class OutageSimulator {
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return copiedRegistrationCount }
         let page = try SimulatedPhones(client: client)
-            .readRegistrations(since: copiedRegistrationCount, limit: Self.registrationsPerPage, waitMilliseconds: 0)
+            .readRegistrations(since: copiedRegistrationCount, limit: Self.registrationsPerReadMax, waitMilliseconds: 0)
         for record in page.records where try !commandProducer.produceRegistration(key: record.key, value: record.value)
         {
             throw LabError("the queue of registrations is full")

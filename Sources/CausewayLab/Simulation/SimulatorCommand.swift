@@ -262,7 +262,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         settings.controlPort = controlPort
         settings.environment = APNsSimulator.Environment(rawValue: environment) ?? .sandbox
         settings.threadCount = threads
-        settings.limits.streamsBeforeAuthentication = earlyStreams
+        settings.limits.streamsBeforeAuthenticationMax = earlyStreams
         settings.seed = seed
         settings.pushLogFile = pushLog
         settings.faults.latencyMilliseconds = latencyMilliseconds() ?? 0...0

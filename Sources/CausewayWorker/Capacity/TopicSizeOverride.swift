@@ -32,14 +32,14 @@ package struct TopicSizeOverride: Sendable {
             let number = words.count == 2 ? Int(words[1]) : nil
             switch words[0] {
             case "partitions":
-                partitions = try Self.requireInside(1...10_000, number, role, words[0])
+                partitions = try Self.requireInRange(1...10_000, number, role, words[0])
             case "retention-hours" where role.isCompacted:
                 throw TopicSizeOverrideError(
                     description:
                         "\(role.rawValue): retention-hours: the topic is compacted, and keeps the newest records"
                 )
             case "retention-hours":
-                retentionHours = try Self.requireInside(1...8_784, number, role, words[0])
+                retentionHours = try Self.requireInRange(1...8_784, number, role, words[0])
             default:
                 throw TopicSizeOverrideError(
                     description: "\(role.rawValue): \(words[0]) is neither partitions nor retention-hours"
@@ -48,7 +48,7 @@ package struct TopicSizeOverride: Sendable {
         }
     }
 
-    private static func requireInside(
+    private static func requireInRange(
         _ range: ClosedRange<Int>,
         _ number: Int?,
         _ role: TopicRole,

@@ -16,7 +16,7 @@ package enum ChannelEvent: Sendable {
     /// The content of the registry, which each worker reads in its periodic work.
     case registryRead(app: String, environment: String, Reconciliation.RegistryContent)
     /// The number of channels at APNs, including those of other programs.
-    case listed(app: String, environment: String, channelCount: Int)
+    case channelsCounted(app: String, environment: String, channelCount: Int)
     /// An error. `app` and `environment` say where the error happened; nil means that it concerns all apps or
     /// environments.
     case failed(String, app: String?, environment: String?)

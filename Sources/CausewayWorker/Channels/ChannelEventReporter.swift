@@ -42,7 +42,7 @@ enum ChannelEventReporter {
                 $0.audienceChannels = Int64(content.entries.count + content.unreadableEntries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
             }
-        case .listed(let app, let environment, let channels):
+        case .channelsCounted(let app, let environment, let channels):
             changeCounts(app, environment) { $0.listedChannels = Int64(channels) }
         case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])

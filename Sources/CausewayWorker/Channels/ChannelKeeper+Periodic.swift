@@ -28,7 +28,7 @@ extension ChannelKeeper {
             )
         }
         guard lease != nil else { return }
-        let refusal = try await actOnEach(content.entries) { keeper, entry throws(ChannelRefusal) in
+        let refusal = try await forEachUntilTransientRefusal(content.entries) { keeper, entry throws(ChannelRefusal) in
             if entry.state == .deleting || entry.deleteAfterMilliseconds.map({ $0 <= keeper.nowMilliseconds }) == true {
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             } else if entry.isPublished != true {
@@ -46,7 +46,7 @@ extension ChannelKeeper {
     /// - Returns: the first lasting refusal; nil if there was none.
     /// - Throws: a transient refusal, at once. A service is probably down, and each further item would wait for its
     ///   timeout too.
-    private func actOnEach<Item: Sendable>(
+    private func forEachUntilTransientRefusal<Item: Sendable>(
         _ items: [Item],
         _ body: (isolated ChannelKeeper, Item) async throws(ChannelRefusal) -> Void
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
@@ -165,7 +165,7 @@ extension ChannelKeeper {
         )
         if onlyResolvesIntents { reconciliation.clearEntryResults() }
         report(
-            .listed(
+            .channelsCounted(
                 app: managedEnvironment.appEnvironment.app,
                 environment: managedEnvironment.appEnvironment.environment,
                 channelCount: listedChannels.count
@@ -194,7 +194,9 @@ extension ChannelKeeper {
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let channelsToDelete = reconciliation.channelsToDelete
-        let orphanRefusal = try await actOnEach(channelsToDelete) { keeper, channel throws(ChannelRefusal) in
+        let orphanRefusal = try await forEachUntilTransientRefusal(channelsToDelete) {
+            keeper,
+            channel throws(ChannelRefusal) in
             do throws(ChannelError) {
                 try await managedEnvironment.management.delete(channel)
             } catch {
@@ -227,13 +229,17 @@ extension ChannelKeeper {
         }
         let refusals = [
             orphanRefusal,
-            try await actOnEach(reconciliation.entriesToDelete) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientRefusal(reconciliation.entriesToDelete) {
+                keeper,
+                entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
-            try await actOnEach(reconciliation.unpublishedEntries) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientRefusal(reconciliation.unpublishedEntries) {
+                keeper,
+                entry throws(ChannelRefusal) in
                 try keeper.publishAndAnnounceIfUnchanged(entry)
             },
-            try await actOnEach(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientRefusal(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]

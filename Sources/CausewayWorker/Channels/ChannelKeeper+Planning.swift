@@ -62,11 +62,11 @@ extension ChannelKeeper {
             presentEntry = plannedEntry
         }
         guard presentEntry.deleteAfterMilliseconds != nil else { return true }
-        return try registry.replaceIfUnchanged(presentEntry, with: Self.makeUnplanned(presentEntry))
+        return try registry.replaceIfUnchanged(presentEntry, with: Self.makeEntryWithoutPlannedDeletion(presentEntry))
     }
 
-    /// Deletes a channel whose deletion is due or has begun. Cancels a planned deletion instead if the audience has been
-    /// started again.
+    /// Deletes a channel whose deletion is due or has begun. Cancels a planned deletion instead if the audience has
+    /// been started again.
     func deleteUnlessStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelRefusal)
     {
@@ -81,7 +81,7 @@ extension ChannelKeeper {
         if let activeEntry = try cancelDeletion(of: entry) { try publishAndAnnounce(activeEntry) }
     }
 
-    private static func makeUnplanned(_ entry: ChannelEntry) -> ChannelEntry {
+    private static func makeEntryWithoutPlannedDeletion(_ entry: ChannelEntry) -> ChannelEntry {
         var entry = entry
         (entry.deleteAfterMilliseconds, entry.isPublished) = (nil, nil)
         return entry
@@ -92,7 +92,7 @@ extension ChannelKeeper {
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
     func cancelDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
-        let activeEntry = Self.makeUnplanned(entry)
+        let activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
         let isChanged = try convertRedisErrors { () throws(RedisError) in
             try registry.replaceIfUnchanged(entry, with: activeEntry)
         }

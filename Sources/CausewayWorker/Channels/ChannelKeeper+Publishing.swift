@@ -13,7 +13,7 @@ import Redis
 /// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {
     /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
-    static let writesMax = 8
+    static let writeAttemptsMax = 8
 
     /// Publishes an entry of the registry to the topic, unless the topic has it, and announces the channel in the
     /// audience's record. If only the publication fails, reports the error and does not throw it.
@@ -40,7 +40,7 @@ extension ChannelKeeper {
     ///   - entry: names the app, the environment and the audience.
     func repairTopic(after writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(ChannelRefusal) {
         var writtenEntry = writtenEntry
-        for _ in 0..<Self.writesMax {
+        for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
             // The registry is incomplete, or the entry cannot be read. Only the topic still has the channel, and a
             // tombstone would remove it there.
@@ -95,7 +95,7 @@ extension ChannelKeeper {
     /// - Returns: the audience's present entry; nil if that entry is missing, cannot be read, or is being deleted.
     private func announce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
         var announcedEntry = entry
-        for _ in 0..<Self.writesMax {
+        for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in
                 try registry.announce(announcedEntry)
                 return try registry.lookUp(like: entry)

@@ -113,7 +113,7 @@ extension ChannelKeeper {
     /// - Returns: whether all registries in use are complete now.
     private func restoreOrReport() -> Bool {
         do throws(ChannelRefusal) {
-            try restoreLostRegisters()
+            try restoreIncompleteRegistries()
             return true
         } catch {
             report(.failed(error.text, app: nil, environment: nil))

@@ -95,10 +95,10 @@ extension ChannelKeeper {
         return try readRegistryAsIs(managedEnvironment)
     }
 
-    /// Restores the incomplete registries. Leaves out an app and environment that do not use channels: the configuration
-    /// gives no audience a channel, and this process has never seen their registry complete. The restoration cannot
-    /// wait until an audience needs a new channel, because admission needs the existing ones.
-    func restoreLostRegisters() throws(ChannelRefusal) {
+    /// Restores the incomplete registries. Leaves out an app and environment that do not use channels: the
+    /// configuration gives no audience a channel, and this process has never seen their registry complete. The
+    /// restoration cannot wait until an audience needs a new channel, because admission needs the existing ones.
+    func restoreIncompleteRegistries() throws(ChannelRefusal) {
         try restore(
             managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }
         )

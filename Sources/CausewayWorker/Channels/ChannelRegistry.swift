@@ -223,7 +223,7 @@ final class ChannelRegistry {
     }
 
     /// How often ``announceActiveChannels(_:)`` reads the registry, because it changes meanwhile (R4).
-    private static let announcingReadsMax = 8
+    private static let registryReadsPerAnnouncementMax = 8
 
     /// Writes all active channels of the registry into the audiences' records. Then reads the registry again, until
     /// nothing has changed. Otherwise, if another process replaces or deletes a channel meanwhile, this call could
@@ -232,7 +232,7 @@ final class ChannelRegistry {
     /// - Returns: false if the registry changes all the time.
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var announcedEntries: [String: ChannelEntry] = [:]
-        for _ in 0..<Self.announcingReadsMax {
+        for _ in 0..<Self.registryReadsPerAnnouncementMax {
             var formerEntries = announcedEntries
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {

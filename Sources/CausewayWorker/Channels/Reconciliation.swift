@@ -121,9 +121,10 @@ package struct Reconciliation: Equatable, Sendable {
             channelsToDelete += unrecordedChannels
             // If there are as many unrecorded channels as intents, each attempt has made its channel. Otherwise an
             // intent that is younger than a minute stays, because APNs may still carry out its request.
-            let hasAllChannels = unrecordedChannels.count == content.intents.count
+            let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
-                hasAllChannels || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
+                areAllIntentsFulfilled
+                    || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
             }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some

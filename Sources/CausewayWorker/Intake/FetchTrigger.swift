@@ -16,19 +16,19 @@ struct FetchTrigger {
     /// again and again. With a timer of 100 ms, a backlog left the worker idle for two thirds of the time.
     static let intervalMilliseconds: Int64 = 10
 
-    private var nextTriggerMilliseconds: Int64 = 0
+    private var triggerDueMilliseconds: Int64 = 0
 
     /// - Parameters:
     ///   - queuedRecords: records that were fetched and not dealt.
     ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued
     ///     records.
     mutating func triggerIfDue(queuedRecords: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
-        guard nowMilliseconds >= nextTriggerMilliseconds, queuedRecords <= Self.queuedRecordsMax,
+        guard nowMilliseconds >= triggerDueMilliseconds, queuedRecords <= Self.queuedRecordsMax,
             recordsBehind > Int64(queuedRecords)
         else {
             return false
         }
-        nextTriggerMilliseconds = nowMilliseconds + Self.intervalMilliseconds
+        triggerDueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
         return true
     }
 }

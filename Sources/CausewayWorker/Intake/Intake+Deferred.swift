@@ -47,7 +47,7 @@ extension Intake {
     /// lane's partitions of the deferred topic.
     func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
-            guard let milliseconds = mailbox.takePoolRecoveryMilliseconds() else { continue }
+            guard let milliseconds = mailbox.takePoolRecoveredAtWallMilliseconds() else { continue }
             poolRecoveredAtWallMilliseconds[lane] = milliseconds
             resume(
                 pausedPartitions.remove { $0.topic.index == Self.deferredTopicIndex && assignments[$0]?.lane == lane }

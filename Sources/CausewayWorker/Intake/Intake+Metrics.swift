@@ -134,7 +134,7 @@ extension Intake {
             )
         )
         metrics.set(.partitionsRereading, to: Int64(rereadingPartitionCount))
-        metrics.setBusy(
+        metrics.setBusyTime(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
             ratioMetric: .kafkaThreadBusyRatio,

@@ -44,12 +44,12 @@ extension Intake {
             // lane that has its activity's newer states.
             let assignment = assignments.insert(partition, lane: Int(partition.partition) % mailboxes.count)
             if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
-            sendOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
+            sendLaneOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
         }
         rereading.makePublicationDue()
         rereading.requestPartitionCount()
-        emptyAssignment.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
-        if !emptyAssignment.isUnconfirmed { noteConsumerGroupState(.member) }
+        emptyAssignmentCheck.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
+        if !emptyAssignmentCheck.isUnconfirmed { noteConsumerGroupState(.member) }
         writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
@@ -59,7 +59,7 @@ extension Intake {
         noteConsumerGroupState(.joining)
         if !areLost { drain(partitions) }
         for partition in partitions where assignments[partition] != nil {
-            sendOrder(.release, partition)
+            sendLaneOrder(.release, partition)
             assignments.remove(partition)
             partitionsWithoutPosition.remove(partition)
             unfetchedPartitions.remove(partition)
@@ -74,7 +74,9 @@ extension Intake {
     /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other
     /// workers own them, and this worker is on standby.
     func confirmEmptyAssignment() {
-        guard emptyAssignment.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else { return }
+        guard emptyAssignmentCheck.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else {
+            return
+        }
         announceBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.requestTimeoutMilliseconds))
         let count = try? consumer.fetchPartitionCount(
             of: TopicIdentifier(index: Self.commandsTopicIndex),
@@ -84,15 +86,15 @@ extension Intake {
         if let count {
             registry.condition.change { $0.isTopicMissing = count == 0 }
             if count > 0 {
-                emptyAssignment.noteAssignment(isEmpty: false)
+                emptyAssignmentCheck.noteAssignment(isEmpty: false)
                 return noteConsumerGroupState(.member)
             }
         }
-        emptyAssignment.postponeRequest(nowMilliseconds: loop.nowMilliseconds)
+        emptyAssignmentCheck.postponeRequest(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Gives the lane of an assigned partition an order. Does nothing if the lane had no room for the partition.
-    func sendOrder(
+    func sendLaneOrder(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
         isReread: Bool = false,
@@ -121,7 +123,7 @@ extension Intake {
     /// offsets and publishes metrics.
     func drain(_ partitions: [TopicPartition]) {
         let drainingPartitions = partitions.filter { assignments[$0]?.lane != nil }
-        for partition in drainingPartitions { sendOrder(.revoke, partition) }
+        for partition in drainingPartitions { sendLaneOrder(.revoke, partition) }
         loop.refreshClock()
         let revocationEndMilliseconds = loop.nowMilliseconds + drainMilliseconds
         while true {

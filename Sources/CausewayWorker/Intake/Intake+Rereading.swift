@@ -19,7 +19,7 @@ struct RereadingState {
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
     /// The time between two attempts to find the starting offset, or to seek to it.
-    static let retryMilliseconds: Int64 = 1_000
+    static let retryIntervalMilliseconds: Int64 = 1_000
     /// The time between two requests for committed offsets. `requestTimeoutMilliseconds` limits how long the
     /// Kafka thread waits for each of them.
     static let requestIntervalMilliseconds: Int64 = 5_000
@@ -84,7 +84,7 @@ extension RereadingRequest {
 extension Intake {
     func rereadPartitions() {
         let requests = rereading.exchange.takeRequests()
-        countLosses(in: requests)
+        countRedisLosses(in: requests)
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
         if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
@@ -99,7 +99,7 @@ extension Intake {
         publishStatus()
     }
 
-    private func countLosses(in requests: [RereadingRequest]) {
+    private func countRedisLosses(in requests: [RereadingRequest]) {
         for loss in RedisLoss.allCases {
             let isSeen = requests.contains { $0.isPrimaryEmptied == (loss == .emptied) }
             if isSeen { metrics.add(.redisLosses, Int(loss.rawValue)) }
@@ -203,7 +203,7 @@ extension Intake {
     // MARK: - Reading again
 
     private func beginDraining() {
-        rereading.retryDueMilliseconds = loop.nowMilliseconds + RereadingState.retryMilliseconds
+        rereading.retryDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -226,7 +226,7 @@ extension Intake {
                     )
                     continue
                 }
-                sendOrder(.revoke, request.topicPartition)
+                sendLaneOrder(.revoke, request.topicPartition)
                 let endMilliseconds = loop.nowMilliseconds + RereadingState.drainMillisecondsMax
                 rereading.drainingPartitions.append(
                     .init(request: request, startPosition: start, drainEndMilliseconds: endMilliseconds)
@@ -274,7 +274,7 @@ extension Intake {
                 // Try again later with this partition and those after it. If a broker does not respond for this
                 // partition, it would probably not respond for the next one.
                 loop.refreshClock()
-                rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingState.retryMilliseconds
+                rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
                 rereading.drainingPartitions = Array(draining[index...])
                 return
             }
@@ -285,7 +285,7 @@ extension Intake {
 
     private func assignAgain(_ request: RereadingRequest, settledEndOffset: Int64) {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
-        sendOrder(.release, request.topicPartition)
+        sendLaneOrder(.release, request.topicPartition)
         assignments.insert(request.topicPartition, lane: lane)
         assignments.beginRereading(
             of: request.topicPartition,
@@ -296,7 +296,7 @@ extension Intake {
             offset: settledEndOffset,
             metadata: settledOffsetsText(above: settledEndOffset, of: request.topicPartition)
         )
-        sendOrder(
+        sendLaneOrder(
             .assign,
             request.topicPartition,
             isReread: true,

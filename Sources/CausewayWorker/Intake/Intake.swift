@@ -26,8 +26,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
     /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The cost
     /// of waking threads is the same for a turn with one record and a turn with a hundred.
-    /// (`Lane.turnSpacingMicroseconds` has the figures.)
-    static let turnSpacingMicroseconds: Int64 = 10_000
+    /// (`Lane.turnIntervalMicrosecondsMin` has the figures.)
+    static let turnIntervalMicrosecondsMin: Int64 = 10_000
     /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
     /// this poll finds them even if the announcement is missed.
     static let pollIntervalMilliseconds: Int64 = 100
@@ -69,7 +69,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isFetchTimerSet = false
     var partitionsWithoutPosition = PartitionsWithoutPosition()
     var unfetchedPartitions = UnfetchedPartitions()
-    var emptyAssignment = EmptyAssignmentCheck()
+    var emptyAssignmentCheck = EmptyAssignmentCheck()
     var rereading: RereadingState
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
@@ -82,7 +82,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
-        loop.turnSpacingMicroseconds = Self.turnSpacingMicroseconds
+        loop.turnIntervalMicrosecondsMin = Self.turnIntervalMicrosecondsMin
         self.signals = signals
         producer = setup.producer
         mailboxes = setup.mailboxes

@@ -49,11 +49,11 @@ struct PausedPartitions {
     }
 
     mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {
-        dueMilliseconds[partition] = Self.resumeMilliseconds(atOrAfter: untilMilliseconds)
+        dueMilliseconds[partition] = Self.resumeAtMilliseconds(atOrAfter: untilMilliseconds)
     }
 
     /// Returns the first multiple of ``resumeIntervalMilliseconds`` at or after the due time.
-    static func resumeMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
+    static func resumeAtMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
         (dueMilliseconds + resumeIntervalMilliseconds - 1) / resumeIntervalMilliseconds * resumeIntervalMilliseconds
     }
 

@@ -14,7 +14,7 @@ extension Lane {
     /// commands are carried out in the same turn.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
-        delivery.membersAreComplete = !audiences.mayLackMembers
+        delivery.areMembersComplete = !audiences.mayLackMembers
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
@@ -104,7 +104,7 @@ extension IncomingMembershipChange {
             identifier: view.memberIdentifier(change.member.kind),
             joinedAudiences: change.joinedAudiences,
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
-            leftAudiences: change.leftAudiences,
+            formerAudiences: change.formerAudiences,
             leftAtMilliseconds: change.leftAtMilliseconds,
             token: view.token,
             environment: view.environment,
@@ -195,7 +195,7 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.outgoingRecordTaken()
-                audiences.outgoingRecordReported(outgoingRecord, Self.produceReport(of: error.code), now: now)
+                audiences.outgoingRecordReported(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }

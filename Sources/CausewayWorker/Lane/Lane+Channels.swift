@@ -42,7 +42,7 @@ final class LaneChannelResponseQueue: Sendable {
 
 extension Lane {
     /// Exchanges requests and responses between the core for audiences and the keeper of channels.
-    func exchangeChannels() {
+    func exchangeChannelMessages() {
         for response in mailbox.channelResponses.takeAll() {
             let (appIndex, audience) = (response.appIndex, response.audience)
             if let channel = response.channel {

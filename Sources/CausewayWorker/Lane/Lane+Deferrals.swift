@@ -48,8 +48,8 @@ extension Lane {
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
     func reportPoolRecovery() {
-        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportMilliseconds else { return }
-        nextRecoveryReportMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
+        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportAtMilliseconds else { return }
+        nextRecoveryReportAtMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
         mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

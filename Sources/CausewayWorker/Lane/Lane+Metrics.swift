@@ -105,7 +105,7 @@ extension Lane {
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
         metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServerCount))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
-        metrics.setBusy(
+        metrics.setBusyTime(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
             ratioMetric: .laneBusyRatio,
@@ -230,7 +230,7 @@ extension Lane {
     private func readPartitionMetrics() {
         partitionReadings.removeAll(keepingCapacity: true)
         for entry in partitions.entries {
-            let oldestMilliseconds = oldestUnsettledMilliseconds(of: entry)
+            let oldestMilliseconds = oldestUnsettledReceivedAtMilliseconds(of: entry)
             partitionReadings.append(
                 PartitionReading(
                     topicIndex: entry.topic,
@@ -253,7 +253,7 @@ struct ProviderTokenUse {
     /// When the token was issued, UNIX seconds; nil: not known yet.
     var issuedAtSeconds: Int64?
     private var submittedPushCount: UInt64 = 0
-    private var lastUseMilliseconds: Int64?
+    private var lastUsedAtMilliseconds: Int64?
 
     /// - Parameters:
     ///   - submittedPushCount: all pushes that the pool has taken since the start.
@@ -261,13 +261,13 @@ struct ProviderTokenUse {
     ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
     ///     connection.
     mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
-        if submittedPushCount != self.submittedPushCount || isNeeded { lastUseMilliseconds = nowMilliseconds }
+        if submittedPushCount != self.submittedPushCount || isNeeded { lastUsedAtMilliseconds = nowMilliseconds }
         self.submittedPushCount = submittedPushCount
         if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
     }
 
     func isInUse(nowMilliseconds: Int64) -> Bool {
-        lastUseMilliseconds.map { nowMilliseconds - $0 < Self.windowMilliseconds } ?? false
+        lastUsedAtMilliseconds.map { nowMilliseconds - $0 < Self.windowMilliseconds } ?? false
     }
 }
 

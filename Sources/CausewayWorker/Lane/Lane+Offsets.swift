@@ -19,7 +19,7 @@ extension Lane {
 
     func reportDrainedPartitions() {
         var hasReported = false
-        for entryIndex in partitions.entries.indices where partitions[entryIndex].isRevoking {
+        for entryIndex in partitions.entries.indices where partitions[entryIndex].isBeingRevoked {
             let entry = partitions[entryIndex]
             guard !entry.isReportedDrained, isDrained(entry) else { continue }
             guard reportPartition(entryIndex, isDrained: true) else { break }
@@ -35,7 +35,7 @@ extension Lane {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
             let entry = partitions[entryIndex]
-            guard let rereadRequest = audiences.rereadRequest(entry.coreIndex, now: now) else { continue }
+            guard let rereadRequest = audiences.rereadRequest(entry.indexInCore, now: now) else { continue }
             let isPushed = mailbox.laneReports.push(
                 LaneReport(
                     topic: entry.topic,
@@ -47,7 +47,7 @@ extension Lane {
                 )
             )
             guard isPushed else { break }
-            audiences.rereadingBegan(entry.coreIndex, from: rereadRequest.offset, now: now)
+            audiences.rereadingBegan(entry.indexInCore, from: rereadRequest.offset, now: now)
             partitions[entryIndex].rereadRequestCount &+= 1
             hasReported = true
         }

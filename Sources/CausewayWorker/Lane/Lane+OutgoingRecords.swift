@@ -31,7 +31,7 @@ extension Lane {
             case .failed(let error):
                 delivery.outgoingRecordTaken(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
-                delivery.outgoingRecordEnded(outgoingRecord, Self.produceReport(of: error.code), now: now)
+                delivery.outgoingRecordEnded(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
                 // If this was a deferral, the core may have put the command back into its activity's waiting list. A
                 // turn's end lets the core begin such a command.
                 requestTurnEnd()

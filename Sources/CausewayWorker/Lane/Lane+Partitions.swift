@@ -14,17 +14,17 @@ extension Lane {
             order.topic == Intake.fanoutTopicIndex
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
-        guard let coreIndex = assignedIndex else {
+        guard let indexInCore = assignedIndex else {
             preconditionFailure("the Kafka thread assigns only partitions for which the core has room")
         }
         if let committedOffset, order.isReread {
             committedOffset.metadata.withUnsafeBytes {
-                delivery.noteRereadRecords(coreIndex, below: committedOffset.offset, metadata: $0)
+                delivery.noteRereadRecords(indexInCore, below: committedOffset.offset, metadata: $0)
             }
         } else if let committedOffset {
-            restoreSettledOffsets(coreIndex, at: committedOffset, order)
+            restoreSettledOffsets(indexInCore, at: committedOffset, order)
         }
-        insert(order, coreIndex: coreIndex)
+        insert(order, indexInCore: indexInCore)
     }
 
     private func topic(of order: LaneOrder) -> RecordTopic {
@@ -35,10 +35,10 @@ extension Lane {
         }
     }
 
-    private func insert(_ order: LaneOrder, coreIndex: UInt32) {
+    private func insert(_ order: LaneOrder, indexInCore: UInt32) {
         partitions.insert(
             .init(
-                coreIndex: coreIndex,
+                indexInCore: indexInCore,
                 assignmentNumber: order.assignmentNumber,
                 topic: order.topic,
                 partition: order.partition,
@@ -48,19 +48,19 @@ extension Lane {
     }
 
     /// Lets the core skip the records that earlier owners have settled above the committed offset.
-    private func restoreSettledOffsets(_ coreIndex: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
+    private func restoreSettledOffsets(_ indexInCore: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
         guard !committedOffset.metadata.isEmpty else { return }
         let skipped = committedOffset.logEndOffset.flatMap { logEndOffset in
             committedOffset.metadata.withUnsafeBytes {
                 order.topic == Intake.fanoutTopicIndex
                     ? audiences.restoreSettledOffsets(
-                        coreIndex,
+                        indexInCore,
                         at: committedOffset.offset,
                         metadata: $0,
                         logEndOffset: logEndOffset
                     )
                     : delivery.restoreSettledOffsets(
-                        coreIndex,
+                        indexInCore,
                         at: committedOffset.offset,
                         metadata: $0,
                         logEndOffset: logEndOffset
@@ -81,10 +81,10 @@ extension Lane {
         guard let entryIndex = partitions.entryIndex(topic: order.topic, partition: order.partition),
             partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
-        partitions[entryIndex].isRevoking = true
-        let coreIndex = partitions[entryIndex].coreIndex
-        guard !partitions[entryIndex].isFanout else { return audiences.beginRevoking(coreIndex, now: now) }
-        delivery.beginRevoking(coreIndex, now: now)
+        partitions[entryIndex].isBeingRevoked = true
+        let indexInCore = partitions[entryIndex].indexInCore
+        guard !partitions[entryIndex].isFanout else { return audiences.beginRevoking(indexInCore, now: now) }
+        delivery.beginRevoking(indexInCore, now: now)
         withdrawAudienceCommands()
     }
 
@@ -93,9 +93,9 @@ extension Lane {
             partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
         if partitions[entryIndex].isFanout {
-            audiences.release(partition: partitions[entryIndex].coreIndex, now: now)
+            audiences.release(partition: partitions[entryIndex].indexInCore, now: now)
         } else {
-            delivery.release(partition: partitions[entryIndex].coreIndex, now: now)
+            delivery.release(partition: partitions[entryIndex].indexInCore, now: now)
         }
         partitions.remove(at: entryIndex)
     }
@@ -114,30 +114,30 @@ extension Lane {
     // MARK: - State in the cores
 
     func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
-        entry.isFanout ? audiences.progress(entry.coreIndex) : delivery.progress(entry.coreIndex)
+        entry.isFanout ? audiences.progress(entry.indexInCore) : delivery.progress(entry.indexInCore)
     }
 
     func progressRevision(of entry: LanePartitions.Entry) -> UInt64 {
-        entry.isFanout ? audiences.progressRevision(entry.coreIndex) : delivery.progressRevision(entry.coreIndex)
+        entry.isFanout ? audiences.progressRevision(entry.indexInCore) : delivery.progressRevision(entry.indexInCore)
     }
 
     func committableOffset(of entry: LanePartitions.Entry) -> Int64? {
-        entry.isFanout ? audiences.committableOffset(entry.coreIndex) : delivery.committableOffset(entry.coreIndex)
+        entry.isFanout ? audiences.committableOffset(entry.indexInCore) : delivery.committableOffset(entry.indexInCore)
     }
 
     func isDrained(_ entry: LanePartitions.Entry) -> Bool {
-        entry.isFanout ? audiences.isDrained(entry.coreIndex) : delivery.isDrained(entry.coreIndex)
+        entry.isFanout ? audiences.isDrained(entry.indexInCore) : delivery.isDrained(entry.indexInCore)
     }
 
     /// Whether the core has room for a record. The core for audiences takes every record: if it has no room,
     /// it skips the record and reads it again later. So a fan-out record never blocks another partition.
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
-        entry.isFanout || delivery.hasRoom(for: offset, partition: entry.coreIndex)
+        entry.isFanout || delivery.hasRoom(for: offset, partition: entry.indexInCore)
     }
 
-    func oldestUnsettledMilliseconds(of entry: LanePartitions.Entry) -> Int64? {
+    func oldestUnsettledReceivedAtMilliseconds(of entry: LanePartitions.Entry) -> Int64? {
         entry.isFanout
-            ? audiences.oldestUnsettledMilliseconds(entry.coreIndex)
-            : delivery.oldestUnsettledMilliseconds(entry.coreIndex)
+            ? audiences.oldestUnsettledReceivedAtMilliseconds(entry.indexInCore)
+            : delivery.oldestUnsettledReceivedAtMilliseconds(entry.indexInCore)
     }
 }

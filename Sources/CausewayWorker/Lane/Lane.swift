@@ -21,11 +21,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// This saves most system calls: without a least time here and in the Kafka thread, the demo's season costs 20 s of
     /// CPU instead of 8.7 s. The time delays a push by a few milliseconds, which is little beside APNs' tens of
     /// milliseconds.
-    static let turnSpacingMicroseconds: Int64 = 4_000
+    static let turnIntervalMicrosecondsMin: Int64 = 4_000
     /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends at most
     /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
     /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
-    static let fullPoolTurnSpacingMicroseconds: Int64 = 1_000
+    static let turnSpacingWithoutStreamMicroseconds: Int64 = 1_000
     /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. Newer
     /// states replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
@@ -79,7 +79,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// deferred topic turned out to have fewer partitions.
     var defersToSourcePartition = true
     /// The lane reports no recovered pool before this time. Monotonic milliseconds.
-    var nextRecoveryReportMilliseconds: Int64 = 0
+    var nextRecoveryReportAtMilliseconds: Int64 = 0
     let tracer: LaneTracer
     /// A record from the inbox for which the core has no room yet.
     private var waitingEntry: InboxEntry?
@@ -90,7 +90,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     init(number: Int, loop: EventLoop, mailbox: LaneMailbox, kafkaWakeup: Wakeup, setup: LaneSetup) throws {
         self.number = number
         self.loop = loop
-        loop.turnSpacingMicroseconds = Self.turnSpacingMicroseconds
+        loop.turnIntervalMicrosecondsMin = Self.turnIntervalMicrosecondsMin
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
@@ -173,14 +173,14 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         armCoreTimer()
         publishMetricsIfDue()
         let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
-        loop.turnSpacingMicroseconds =
-            waitsForStreams ? Self.fullPoolTurnSpacingMicroseconds : Self.turnSpacingMicroseconds
+        loop.turnIntervalMicrosecondsMin =
+            waitsForStreams ? Self.turnSpacingWithoutStreamMicroseconds : Self.turnIntervalMicrosecondsMin
     }
 
     /// Passes to the cores what other threads have sent. Orders come first, because an assignment must begin before its
     /// first record is taken, and settings apply to the records of the same turn.
     private func takeInput() {
-        takeOrders()
+        takeLaneOrders()
         takeDeliveryReports()
         takeRecords()
         logContractWarning()
@@ -197,7 +197,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         audiences.advance(now: now)
         exchangeAudienceCommands()
         exchangeMemberships()
-        exchangeChannels()
+        exchangeChannelMessages()
     }
 
     /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. They come after all
@@ -223,7 +223,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
 
     // MARK: - From the Kafka thread
 
-    private func takeOrders() {
+    private func takeLaneOrders() {
         while let order = mailbox.orders.pop() {
             switch order.kind {
             case .assign: assign(order)
@@ -253,7 +253,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
                 assumedRecords: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
-            delivery.noteLag(partitions[entryIndex].coreIndex, recordsBehind: records, isAssumed: isAssumed, now: now)
+            delivery.noteLag(partitions[entryIndex].indexInCore, recordsBehind: records, isAssumed: isAssumed, now: now)
         }
     }
 
@@ -265,7 +265,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             prefetchRecords()
             // The lane does not know the partition. The Kafka thread may have sent the `LaneOrder` that assigns the
             // partition after this turn took its orders.
-            if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
+            if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
             guard receive(entry) else {
                 waitingEntry = entry
                 return
@@ -299,7 +299,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         guard let entryIndex = partitions.entryIndex(topic: entry.topic, partition: entry.partition),
             partitions[entryIndex].expects(entry)
         else { return true }
-        let coreIndex = partitions[entryIndex].coreIndex
+        let indexInCore = partitions[entryIndex].indexInCore
         guard hasRoom(for: message.offset, partitions[entryIndex]) else {
             _ = message.releaseOwnership()
             return false
@@ -307,7 +307,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         partitions[entryIndex].nextOffset = message.offset + 1
         metrics.add(.recordsReceived, Int(entry.topic))
         let record = IncomingRecord(
-            partition: coreIndex,
+            partition: indexInCore,
             offset: message.offset,
             timestampMilliseconds: message.timestampMilliseconds,
             key: message.key,
@@ -341,7 +341,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             if let outgoingRecord = OutgoingAudienceRecord(tag: report.tag) {
                 outgoingAudienceRecordsInFlight -= 1
                 if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
-                audiences.outgoingRecordReported(outgoingRecord, Self.produceReport(of: report.errorCode), now: now)
+                audiences.outgoingRecordReported(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
                 continue
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
@@ -354,12 +354,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
             noteDeferralFailure(report.errorCode, of: outgoingRecord)
-            delivery.outgoingRecordEnded(outgoingRecord, Self.produceReport(of: report.errorCode), now: now)
+            delivery.outgoingRecordEnded(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
         }
         if takenCount == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
     }
 
-    static func produceReport(of error: Int32) -> ProduceReport {
+    static func makeProduceReport(of error: Int32) -> ProduceReport {
         switch error {
         case 0: .acknowledged
         case KafkaError.messageTooLargeCode: .tooLarge

@@ -175,7 +175,7 @@ final class LaneMailbox: Sendable {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
-    func takePoolRecoveryMilliseconds() -> Int64? {
+    func takePoolRecoveredAtWallMilliseconds() -> Int64? {
         guard poolRecoveredAtWallMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
         return poolRecoveredAtWallMilliseconds.exchange(0, ordering: .relaxed)
     }

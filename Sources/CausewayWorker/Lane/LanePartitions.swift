@@ -5,7 +5,7 @@ import Delivery
 struct LanePartitions {
     struct Entry {
         /// The partition's index in its core.
-        var coreIndex: UInt32
+        var indexInCore: UInt32
         var assignmentNumber: UInt32
         var topic: Int32
         var partition: Int32
@@ -19,7 +19,7 @@ struct LanePartitions {
         /// Until this time, the lane assumes that the partition is far behind, because its backlog is
         /// unknown. Monotonic milliseconds.
         var assumedBehindUntilMilliseconds: Int64
-        var isRevoking = false
+        var isBeingRevoked = false
         var isReportedDrained = false
         /// How often the lane has asked to read records again.
         var rereadRequestCount: UInt16 = 0

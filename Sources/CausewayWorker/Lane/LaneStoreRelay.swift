@@ -28,7 +28,7 @@ extension LaneStoreRelay: ActivityStoreHandler {
 }
 
 extension LaneStoreRelay: AudienceStoreHandler {
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         lane.handleAudienceReply(tag: tag, reply)
     }
     func audienceCallFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }

@@ -41,7 +41,7 @@ final class LaneTracer {
             traceLow: randomness.nextNonzero(),
             span: randomness.nextNonzero(),
             isSampled: true,
-            isRandom: true
+            hasRandomTraceIdentifier: true
         )
         return RecordTrace(context: context, beginsAtThisWorker: true).write(to: traceBuffer)
     }

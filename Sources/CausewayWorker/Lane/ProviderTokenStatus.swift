@@ -8,18 +8,18 @@ import Delivery
 /// no traffic any more.
 struct ProviderTokenStatus {
     /// The time between two writes of an unchanged status.
-    static let repetitionMilliseconds: Int64 = 10_000
+    static let repetitionIntervalMilliseconds: Int64 = 10_000
 
     /// Whether APNs refused the token, by the last response that shows this; nil before the first such response.
     private var isRefused: Bool?
-    private var nextWriteMilliseconds: Int64 = .min
+    private var nextWriteAtMilliseconds: Int64 = .min
 
     /// Notes a response that shows whether APNs refuses the token.
     /// - Returns: whether the lane must write the status.
     mutating func noteResponse(isRefused: Bool, now: Moment) -> Bool {
-        guard isRefused != self.isRefused || now.monotonicMilliseconds >= nextWriteMilliseconds else { return false }
+        guard isRefused != self.isRefused || now.monotonicMilliseconds >= nextWriteAtMilliseconds else { return false }
         self.isRefused = isRefused
-        nextWriteMilliseconds = now.monotonicMilliseconds + Self.repetitionMilliseconds
+        nextWriteAtMilliseconds = now.monotonicMilliseconds + Self.repetitionIntervalMilliseconds
         return true
     }
 }

@@ -18,15 +18,15 @@ struct DueActivitySelection: Equatable {
 
     /// - Parameters:
     ///   - rank: the rank at which the page begins.
-    ///   - pageNamesMax: the maximum number of names on a page.
+    ///   - dueNamesPerReadMax: the maximum number of names on a page.
     ///   - claimsMax: the maximum number of names to claim.
     ///   - apps: the bundle ids of the worker's apps.
     ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that are overdue for this
     ///     long. They are too old to be ended, and the claim removes them from the timetable.
     init(
-        _ page: SharedHashes.DueNames,
+        _ page: SharedHashes.DueEntries,
         from rank: Int,
-        pageNamesMax: Int,
+        dueNamesPerReadMax: Int,
         claimsMax: Int,
         apps: Set<[UInt8]>,
         ageMillisecondsMax: Int64
@@ -43,6 +43,6 @@ struct DueActivitySelection: Equatable {
                 names.append(activity.name)
             }
         }
-        if page.names.count < pageNamesMax { nextRank = 0 }
+        if page.names.count < dueNamesPerReadMax { nextRank = 0 }
     }
 }

@@ -26,7 +26,7 @@ actor LifetimeKeeper {
     static let claimsMax = 128
     /// The maximum number of due activities that one poll reads from one timetable. It is larger than `claimsMax`,
     /// because the worker does not claim activities of unknown apps.
-    static let pageNamesMax = 1_024
+    static let dueNamesPerReadMax = 1_024
     /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
     /// activity that becomes due before that rank waits only a few seconds.
     private static let pollsPerFrontRead = 8
@@ -108,11 +108,15 @@ actor LifetimeKeeper {
     /// - Returns: the number of activities in the timetable.
     private func produceDueCommands(_ number: Int) throws -> Int {
         let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : nextRanks[number]
-        let page = try timetables.readDueNames(LifetimeKey.timetableKey(number), from: rank, limit: Self.pageNamesMax)
+        let page = try timetables.readDueEntries(
+            LifetimeKey.timetableKey(number),
+            from: rank,
+            limit: Self.dueNamesPerReadMax
+        )
         let dueActivities = DueActivitySelection(
             page,
             from: rank,
-            pageNamesMax: Self.pageNamesMax,
+            dueNamesPerReadMax: Self.dueNamesPerReadMax,
             claimsMax: Self.claimsMax,
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
@@ -122,7 +126,7 @@ actor LifetimeKeeper {
         if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         guard !dueActivities.names.isEmpty else { return page.timetableNameCount }
-        let claimPage = try timetables.claimNames(
+        let claimPage = try timetables.claimEntries(
             LifetimeKey.timetableKey(number),
             dueActivities.names,
             leaseMilliseconds: Self.leaseMilliseconds,
@@ -175,7 +179,7 @@ actor LifetimeKeeper {
         _ obstacle: LifetimeCommand.Obstacle,
         in number: Int
     ) throws(RedisError) {
-        guard try timetables.removeClaimedName(LifetimeKey.timetableKey(number), claim) else { return }
+        guard try timetables.removeClaimedEntry(LifetimeKey.timetableKey(number), claim) else { return }
         log(.lifetimeForgotten, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 

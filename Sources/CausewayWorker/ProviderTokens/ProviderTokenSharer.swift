@@ -18,7 +18,7 @@ actor ProviderTokenSharer {
     static let leaseMilliseconds: Int64 = 10_000
     /// The maximum number of polls before the first push, while another worker is signing. If there is no shared token
     /// after them, this worker signs a token of its own. So a worker's start waits only about 3 s for another worker.
-    static let firstPollsMax = 15
+    static let pollsBeforeFirstPushMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
     private let tokenStore: ProviderTokenStore
@@ -45,7 +45,7 @@ actor ProviderTokenSharer {
     /// Gets the first tokens. Call this before the first push. If another worker is signing, waits a short time for
     /// its token. If Redis fails, does not wait.
     func awaitFirstTokens() async {
-        for _ in 0..<Self.firstPollsMax {
+        for _ in 0..<Self.pollsBeforeFirstPushMax {
             poll()
             if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAtSeconds != nil }) { return }
             try? await Task.sleep(for: Self.signingPollInterval)

@@ -126,7 +126,7 @@ actor StoreWatch {
                 primaries: marksByPrimary,
                 isFirstCheck: !checkedAssignmentNumbers.contains(status.assignmentNumber)
             )
-            collectWrites(step, of: status, index, marksByPrimary, &writes, &requests)
+            collectMarkWrites(step, of: status, index, marksByPrimary, &writes, &requests)
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
@@ -182,7 +182,7 @@ actor StoreWatch {
         var mode: PrimaryMarks.WriteMode
     }
 
-    private func collectWrites(
+    private func collectMarkWrites(
         _ step: MarkStep,
         of status: PartitionRereadingStatus,
         _ index: Int,
@@ -220,15 +220,20 @@ actor StoreWatch {
             let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerRenewal)
             addWrites(
                 primaries,
-                renewsAllCopies ? .replaceAtAllAnchors : .replaceAtFirstAnchor,
+                renewsAllCopies ? .replaceUnderAllHashTags : .replaceUnderFirstHashTag,
                 { _ in status.settledEndOffset }
             )
-        case .writeFirst(let primaries): addWrites(primaries, .writeAtAllAnchors, { _ in status.settledEndOffset })
-        case .complete(let primaries): addWrites(primaries, .replaceAtAllAnchors, { _ in status.settledEndOffset })
+        case .writeFirst(let primaries): addWrites(primaries, .writeUnderAllHashTags, { _ in status.settledEndOffset })
+        case .complete(let primaries): addWrites(primaries, .replaceUnderAllHashTags, { _ in status.settledEndOffset })
         case .reread(let primaries, let from, let isPrimaryEmptied):
             let rereadingIdentifier = UInt64.random(in: 1 ... .max)
             requestedRereadingIdentifiers[status.assignmentNumber] = rereadingIdentifier
-            addWrites(primaries, .writeAtAllAnchors, { marksByPrimary[$0].mark?.storedEndOffset }, rereadingIdentifier)
+            addWrites(
+                primaries,
+                .writeUnderAllHashTags,
+                { marksByPrimary[$0].mark?.storedEndOffset },
+                rereadingIdentifier
+            )
             requests.append(
                 RereadingRequest(
                     topic: status.topic,
@@ -251,7 +256,9 @@ actor StoreWatch {
     ) -> Set<UInt32> {
         var failedAssignmentNumbers: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
-            for mode in [PrimaryMarks.WriteMode.writeAtAllAnchors, .replaceAtAllAnchors, .replaceAtFirstAnchor] {
+            for mode in [
+                PrimaryMarks.WriteMode.writeUnderAllHashTags, .replaceUnderAllHashTags, .replaceUnderFirstHashTag,
+            ] {
                 let modeWrites = writes.filter { $0.primaryIndex == position && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
                 let writeResults = marks.writeMarks(
@@ -259,7 +266,7 @@ actor StoreWatch {
                     to: primary,
                     mode
                 )
-                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAtAllAnchors {
+                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeUnderAllHashTags {
                     failedAssignmentNumbers.insert(write.assignmentNumber)
                 }
             }

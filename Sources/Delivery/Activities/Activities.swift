@@ -221,5 +221,5 @@ struct Activities: ~Copyable {
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks this, so only
     /// 16 slots are searched. If they are empty, the lane wakes after 128 ms and asks again.
-    var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(slotsSearchedMax: 16) }
+    var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(slotsSearchedMax: 16) }
 }

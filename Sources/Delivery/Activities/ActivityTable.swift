@@ -86,7 +86,7 @@ func activityHash(seed: UInt64, appIndex: UInt16, identifier: UnsafeRawBufferPoi
     var hash = seed ^ (UInt64(appIndex) &* 0x9E37_79B9_7F4A_7C15)
     var position = 0
     while position + 8 <= identifier.count {
-        hash = mixed(hash ^ identifier.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+        hash = mixBits(hash ^ identifier.loadUnaligned(fromByteOffset: position, as: UInt64.self))
         position += 8
     }
     var lastWord = UInt64(truncatingIfNeeded: identifier.count) << 56
@@ -96,10 +96,10 @@ func activityHash(seed: UInt64, appIndex: UInt16, identifier: UnsafeRawBufferPoi
         shift += 8
         position += 1
     }
-    return mixed(hash ^ lastWord)
+    return mixBits(hash ^ lastWord)
 }
 
-private func mixed(_ value: UInt64) -> UInt64 {
+private func mixBits(_ value: UInt64) -> UInt64 {
     let product = value.multipliedFullWidth(by: 0xD6E8_FEB8_6659_FD93)
     return product.high ^ product.low
 }

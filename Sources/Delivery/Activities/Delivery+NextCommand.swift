@@ -17,7 +17,7 @@ extension Delivery {
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
-        if recordsAwaitingStore > 0 { storeOutageWatch.noteWaiting(now: now) }
+        if recordsAwaitingStore > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         releaseSpareBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
@@ -35,18 +35,24 @@ extension Delivery {
     /// The monotonic time at which the shell must call `advance` next; nil if nothing waits for a time. After that
     /// call, the shell takes the store calls, pushes and outgoing records from the core's queues.
     public var nextDueMilliseconds: Int64? {
-        var nextMilliseconds = activities.nextTimerMilliseconds ?? .max
+        var earliestDueMilliseconds = activities.nextTimerDueMilliseconds ?? .max
         if let dueMilliseconds = storeQueue.dueMilliseconds {
-            nextMilliseconds = min(nextMilliseconds, dueMilliseconds)
+            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
         }
         if let dueMilliseconds = outgoingRecords.dueMilliseconds {
-            nextMilliseconds = min(nextMilliseconds, dueMilliseconds)
+            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
         }
-        if let dueMilliseconds = deferrals.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, dueMilliseconds) }
-        if let dueMilliseconds = poolReviewDueMilliseconds { nextMilliseconds = min(nextMilliseconds, dueMilliseconds) }
-        if let dueMilliseconds = readAhead.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, dueMilliseconds) }
-        nextMilliseconds = min(nextMilliseconds, readAheadCheckDueMilliseconds)
-        return nextMilliseconds == .max ? nil : nextMilliseconds
+        if let dueMilliseconds = deferrals.dueMilliseconds {
+            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
+        }
+        if let dueMilliseconds = poolReviewDueMilliseconds {
+            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
+        }
+        if let dueMilliseconds = readAhead.dueMilliseconds {
+            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
+        }
+        earliestDueMilliseconds = min(earliestDueMilliseconds, readAheadCheckDueMilliseconds)
+        return earliestDueMilliseconds == .max ? nil : earliestDueMilliseconds
     }
 
     /// Begins the next command of an idle activity, or makes the activity wait. Removes an activity that has
@@ -84,7 +90,7 @@ extension Delivery {
     @inline(__always)
     private mutating func setPoolKindFromToken(of activity: ActivityIndex) {
         let head = activities[activity].waitingList.first
-        guard records[head].token.isOwn else { return }
+        guard records[head].token.mustBeRegistered else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].token.environment)
     }
 

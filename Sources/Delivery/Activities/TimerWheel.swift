@@ -18,7 +18,7 @@ struct TimerWheel: ~Copyable {
     private var capacity: Int
     /// The wheel has fired all slots up to and including this tick (a monotonic time divided by
     /// `slotMilliseconds`).
-    private var firedTick: Int64
+    private var lastFiredTick: Int64
     private(set) var count = 0
 
     init(startMilliseconds: Int64) {
@@ -27,7 +27,7 @@ struct TimerWheel: ~Copyable {
         capacity = 1024
         timers = .allocate(capacity: capacity)
         timers.initialize(repeating: Self.unsetTimer, count: capacity)
-        firedTick = startMilliseconds / Self.slotMilliseconds
+        lastFiredTick = startMilliseconds / Self.slotMilliseconds
     }
 
     deinit {
@@ -44,8 +44,8 @@ struct TimerWheel: ~Copyable {
         precondition(timers[Int(index.rawValue)].slot == .max, "an activity has one timer")
         // Use the slot after the one that contains the due time. A slot fires when its span begins, and a
         // timer must not fire early.
-        let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
-        let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
+        let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, lastFiredTick + 1)
+        let tick = min(dueTick, lastFiredTick + Int64(Self.slotCount) - 1)
         let slot = Int(tick) & (Self.slotCount - 1)
         let first = slots[slot]
         timers[Int(index.rawValue)] = Timer(
@@ -75,15 +75,15 @@ struct TimerWheel: ~Copyable {
     /// Appends the due activities of all slots that have begun by `nowMilliseconds` to `dueIndices`.
     mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<ActivityIndex>) {
         let nowTick = nowMilliseconds / Self.slotMilliseconds
-        guard nowTick > firedTick else { return }
+        guard nowTick > lastFiredTick else { return }
         if count == 0 {
-            firedTick = nowTick
+            lastFiredTick = nowTick
             return
         }
         // If more time passed than the wheel spans, one pass over all slots is enough.
-        let lastTick = min(nowTick, firedTick + Int64(Self.slotCount))
-        var tick = firedTick + 1
-        firedTick = nowTick
+        let lastTick = min(nowTick, lastFiredTick + Int64(Self.slotCount))
+        var tick = lastFiredTick + 1
+        lastFiredTick = nowTick
         while tick <= lastTick {
             fireSlot(Int(tick) & (Self.slotCount - 1), nowMilliseconds: nowMilliseconds, into: &dueIndices)
             tick += 1
@@ -94,13 +94,13 @@ struct TimerWheel: ~Copyable {
     /// the slot of the first timer, but may be earlier.
     /// - Parameter slotsSearchedMax: how many slots are searched for a timer. If all of them are empty, the time of the
     ///   last one is returned.
-    func nextFireMilliseconds(slotsSearchedMax: Int) -> Int64? {
+    func nextFireAtMilliseconds(slotsSearchedMax: Int) -> Int64? {
         guard count > 0 else { return nil }
         for ahead in 1...slotsSearchedMax {
-            let tick = firedTick + Int64(ahead)
+            let tick = lastFiredTick + Int64(ahead)
             if slots[Int(tick) & (Self.slotCount - 1)] != .null { return tick * Self.slotMilliseconds }
         }
-        return (firedTick + Int64(slotsSearchedMax)) * Self.slotMilliseconds
+        return (lastFiredTick + Int64(slotsSearchedMax)) * Self.slotMilliseconds
     }
 
     private mutating func fireSlot(

@@ -32,7 +32,7 @@ extension Delivery {
             member: member,
             joinedAudiences: AudienceList(joinedAudiences),
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
-            leftAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
+            formerAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
             leftAtMilliseconds: departures?.leftAtMilliseconds ?? 0
         )
     }

@@ -8,7 +8,7 @@ struct DeferralState: BitwiseCopyable {
     /// Whether the pool could take this push from its queue since the last check by `reviewPoolQueues`. False if the
     /// lane was then reading ahead after an outage of the pool, because no push leaves the queue meanwhile. A ready
     /// push may be deferred because of its pool only if this is true.
-    var wasOffered = false
+    var wasOfferedToPool = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.

@@ -68,7 +68,7 @@ extension RecordSlot {
         (push.attempts, ending.earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
         ending.supersededCount = SupersededCount(commands: deferral.supersededCount)
         isReread = deferral.isReread
-        if token.isOwn { token.registeredAtMilliseconds = deferral.registeredAtMilliseconds }
+        if token.mustBeRegistered { token.registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { alert.sourceVersion = deferral.alertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { setAlertExpired() }
@@ -76,6 +76,6 @@ extension RecordSlot {
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
         // For a held start, the token in the deferred record is the one that released it. The command itself brought
         // no token.
-        if deferral.isHeldStart, token.isOwn { (start.isHeld, token.isOwn) = (true, false) }
+        if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

@@ -243,14 +243,14 @@ extension Delivery {
 
     /// When `reviewPoolQueues` next has something to do, a monotonic time; nil while nothing waits for a pool.
     var poolReviewDueMilliseconds: Int64? {
-        pools.queuedCount > 0 ? nextPoolReviewMilliseconds : nil
+        pools.queuedCount > 0 ? earliestPoolReviewAtMilliseconds : nil
     }
 
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces.
     /// While a pool is blocked, drops those whose partition is revoked, and defers those that will not be sent soon.
     mutating func reviewPoolQueues(now: Moment) {
-        guard pools.queuedCount > 0, nextPoolReviewMilliseconds <= now.monotonicMilliseconds else { return }
-        nextPoolReviewMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
+        guard pools.queuedCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
+        earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageAfterMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for poolKey in pools.poolKeys {
@@ -290,7 +290,7 @@ extension Delivery {
                 replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommand(of: activity, now: now)
-            } else if isBlocked, records[record].deferral.wasOffered,
+            } else if isBlocked, records[record].deferral.wasOfferedToPool,
                 isOverdue(record, now: now) || isDeferredToNextOwner(record)
             {
                 deferCurrentCommand(of: activity, .pool, now: now)
@@ -299,7 +299,7 @@ extension Delivery {
                 // Each push is offered to its pool once before it is deferred because of the pool. Otherwise every push
                 // would be deferred, and none would be sent that could show that the pool works again (simulation
                 // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
-                records[record].deferral.wasOffered = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
+                records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
         }

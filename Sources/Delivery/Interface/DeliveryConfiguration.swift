@@ -7,9 +7,9 @@ public struct DeliveryConfiguration: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
         /// Whether the app has a pool for APNs' production environment.
-        public var hasProduction: Bool
+        public var hasProductionPool: Bool
         /// Whether the app has a pool for APNs' sandbox.
-        public var hasSandbox: Bool
+        public var hasSandboxPool: Bool
         /// The app's default policy: an index into ``DeliveryConfiguration/policies``. It applies to registrations, to
         /// commands that name no policy, and to held or deferred commands whose policy is not configured any more. A
         /// deferred lifetime command without its policy is `invalid` instead.
@@ -17,10 +17,10 @@ public struct DeliveryConfiguration: Sendable {
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
 
-        public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {
+        public init(bundleIdentifier: [UInt8], hasProductionPool: Bool, hasSandboxPool: Bool, policy: Int = 0) {
             self.bundleIdentifier = bundleIdentifier
-            self.hasProduction = hasProduction
-            self.hasSandbox = hasSandbox
+            self.hasProductionPool = hasProductionPool
+            self.hasSandboxPool = hasSandboxPool
             self.policy = policy
         }
     }
@@ -93,7 +93,7 @@ public struct DeliveryConfiguration: Sendable {
     public var reloadableSettings: ReloadableSettings {
         ReloadableSettings(
             policies: policies,
-            appPolicies: apps.map(\.policy),
+            appPolicyIndices: apps.map(\.policy),
             appContracts: apps.map(\.contract),
             retryMillisecondsMax: retryMillisecondsMax,
             deferAfterMilliseconds: deferAfterMilliseconds,
@@ -113,14 +113,14 @@ public struct DeliveryConfiguration: Sendable {
     }
 
     mutating func apply(_ settings: ReloadableSettings) {
-        precondition(settings.appPolicies.count == apps.count)
+        precondition(settings.appPolicyIndices.count == apps.count)
         precondition(
             settings.policies.count >= policies.count
                 && zip(policies, settings.policies).allSatisfy { $0.name == $1.name },
             "policies must keep their places, by which records name them"
         )
         policies = settings.policies
-        for position in apps.indices { apps[position].policy = settings.appPolicies[position] }
+        for position in apps.indices { apps[position].policy = settings.appPolicyIndices[position] }
         if let contracts = settings.appContracts {
             precondition(contracts.count == apps.count)
             for position in apps.indices { apps[position].contract = contracts[position] }
@@ -190,7 +190,7 @@ public struct ReloadableSettings: Sendable {
     /// appended; a removed policy stays.
     public var policies: [Policy]
     /// The default policy of each app: an index into ``policies``.
-    public var appPolicies: [Int]
+    public var appPolicyIndices: [Int]
     /// The contract of each app; an element that is nil: the app has none. If the array is nil, all contracts stay
     /// as they are.
     public var appContracts: [ContractRule?]?

@@ -21,8 +21,8 @@ public struct MembershipChange {
     public let joinedAudiences: AudienceList
     /// Whether the member was already in all of the audiences in `joinedAudiences`.
     public let wasMemberOfAllAudiences: Bool
-    public let leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this time
-    /// does not make the activity or device a member of these audiences again.
+    public let formerAudiences: AudienceList
+    /// When the member left `formerAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this
+    /// time does not make the activity or device a member of these audiences again.
     public let leftAtMilliseconds: Int64
 }

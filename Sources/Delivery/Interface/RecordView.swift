@@ -168,7 +168,7 @@ public struct RecordView {
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
     var isAlertExpired: Bool { slot.alert.isExpired }
     /// Whether the record brings a token: its own, or the token that released a held start.
-    var bringsToken: Bool { (slot.token.isOwn || slot.start.isHeld) && slot.token.byteCount > 0 }
+    var bringsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.texts.trace) }

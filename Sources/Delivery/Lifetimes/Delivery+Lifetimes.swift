@@ -26,7 +26,7 @@ extension Delivery {
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
         }
-        if slot.pointee.lifetime.isEnd || isRestartNotRepeated(slot) {
+        if slot.pointee.lifetime.isEnd || mustNotRepeatRestart(slot) {
             // The life leaves the timetable only after this record's result is acknowledged. If the worker
             // dies earlier, the record is read again and must still find the life.
             if removesLife(slot) { records[record].ending.followUps.insert(.endLife) }
@@ -71,7 +71,7 @@ extension Delivery {
 
     /// Whether the record is a restart that the keeper must not make again: the start has expired, was refused or is
     /// invalid, or Redis holds the start until a token registers.
-    private func isRestartNotRepeated(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    private func mustNotRepeatRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isRestart, !slot.pointee.isReread else { return false }
         return switch slot.pointee.ending.outcome {
         case .failed, .expired, .held, .unregistered, .invalid: true
@@ -134,7 +134,7 @@ extension Delivery {
             // The timetable's entry for this start has the time at which the new life begins. All records of
             // this start name that time, and Redis finds the entry by it.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
-            return isRestartNotRepeated(slot)
+            return mustNotRepeatRestart(slot)
                 ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
                 : .began(atMilliseconds: beganAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
@@ -238,7 +238,7 @@ extension Delivery {
             policies.limitsLifetimes && policies.lifetimeMilliseconds(records[record].policyIndex) > 0
         guard isRecorded || isLifetimeLimited else { return settleWithoutAction(record) }
         fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
-        records[record].token.isOwn = false
+        records[record].token.mustBeRegistered = false
         if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
             records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
             records[record].lifetime.mustBeKeptInTimetable = true

@@ -23,7 +23,7 @@ struct Arena: ~Copyable {
     }
 
     /// The sizes of blocks are powers of two, from 64 bytes to 128 KiB.
-    private static var classCount: Int { 12 }
+    private static var sizeClassCount: Int { 12 }
     private static var smallestShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
     /// The class of a block above the largest size. `free` deallocates such a block.
@@ -46,21 +46,21 @@ struct Arena: ~Copyable {
     var allocatedChunkBytes: Int { chunks.count * Self.chunkBytes }
 
     init() {
-        freeBlocks = .allocate(capacity: Self.classCount)
-        for sizeClass in 0..<Self.classCount {
+        freeBlocks = .allocate(capacity: Self.sizeClassCount)
+        for sizeClass in 0..<Self.sizeClassCount {
             (freeBlocks + sizeClass).initialize(to: FreeBlocks(stack: .allocate(capacity: 1)))
         }
     }
 
     deinit {
         for chunk in chunks { chunk.deallocate() }
-        for sizeClass in 0..<Self.classCount { freeBlocks[sizeClass].stack.deallocate() }
+        for sizeClass in 0..<Self.sizeClassCount { freeBlocks[sizeClass].stack.deallocate() }
         freeBlocks.deallocate()
     }
 
     mutating func allocate(_ count: Int) -> Block {
         let sizeClass = Self.sizeClass(of: count)
-        guard sizeClass < Self.classCount else { return allocateOutsized(count) }
+        guard sizeClass < Self.sizeClassCount else { return allocateOutsized(count) }
         usedBytes &+= Self.blockBytes(sizeClass)
         if freeBlocks[sizeClass].count == 0 { addBlocks(sizeClass) }
         let topPosition = freeBlocks[sizeClass].count &- 1
@@ -69,7 +69,7 @@ struct Arena: ~Copyable {
     }
 
     mutating func free(_ block: Block) {
-        guard block.sizeClass < Self.classCount else {
+        guard block.sizeClass < Self.sizeClassCount else {
             if block.sizeClass == Self.outsizedClass { freeOutsized(block) }
             return
         }
@@ -110,7 +110,7 @@ struct Arena: ~Copyable {
     /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.
     mutating func releaseFreeChunks() {
         var releasedChunks: Set<UnsafeMutableRawPointer> = []
-        for sizeClass in 0..<Self.classCount {
+        for sizeClass in 0..<Self.sizeClassCount {
             let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
             var freeBlockCounts: [UnsafeMutableRawPointer: Int] = [:]
             for position in 0..<count { freeBlockCounts[Self.chunk(of: stack[position]), default: 0] += 1 }

@@ -130,7 +130,7 @@ extension Delivery {
 
     /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all received
     /// records are settled or dropped, or if the partition is not assigned.
-    public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
+    public func oldestUnsettledReceivedAtMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.unsettledCount > 0 else { return nil }
         return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
     }

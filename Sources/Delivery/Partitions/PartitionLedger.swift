@@ -5,14 +5,14 @@
 /// count as settled as soon as the lane receives a later offset.
 ///
 /// Settled offsets above the base are written to the metadata of the commit, as far as there is room
-/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record
-/// (`restoreSettledOffsets`). When the next owner reads one of these records, `receive` returns `settledBefore`.
+/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`). When
+/// the next owner reads one of these records, `receive` returns `settledByEarlierOwner`.
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
         case alreadySeen
         /// An earlier owner of the partition has settled the record.
-        case settledBefore
+        case settledByEarlierOwner
     }
 
     /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. While a
@@ -52,7 +52,7 @@ package struct PartitionLedger: ~Copyable {
 
     /// The number of offsets from the first unsettled one to the last received one. Before the first record it is 0, or
     /// negative if settled offsets were restored.
-    package var spanOffsets: Int64 { nextOffset - committableOffset }
+    package var offsetCountAboveCommittable: Int64 { nextOffset - committableOffset }
 
     /// Whether the window of bits has room for `offset` now.
     package func hasRoom(for offset: Int64) -> Bool {
@@ -82,7 +82,7 @@ package struct PartitionLedger: ~Copyable {
         guard offset < restoredEndOffset, isSettled(offset) else { return .accepted }
         revision &+= 1
         advanceCommittableOffset()
-        return .settledBefore
+        return .settledByEarlierOwner
     }
 
     /// Reads which records earlier owners of the partition settled above its committed offset. Call this before

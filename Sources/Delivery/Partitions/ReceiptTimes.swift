@@ -18,7 +18,7 @@ package struct ReceiptTimes: ~Copyable {
     private let samples = UnsafeMutablePointer<Sample>.allocate(capacity: ReceiptTimes.samplesMax)
     private var sampleCount = 0
     private var sampleIntervalMilliseconds = ReceiptTimes.sampleIntervalMillisecondsMin
-    private var nextSampleMilliseconds = Int64.min
+    private var nextSampleDueMilliseconds = Int64.min
 
     package init() {}
 
@@ -37,13 +37,13 @@ package struct ReceiptTimes: ~Copyable {
         if areEarlierRecordsSettled {
             sampleCount = 0
             sampleIntervalMilliseconds = Self.sampleIntervalMillisecondsMin
-            nextSampleMilliseconds = .min
+            nextSampleDueMilliseconds = .min
         }
-        guard milliseconds >= nextSampleMilliseconds else { return }
+        guard milliseconds >= nextSampleDueMilliseconds else { return }
         if sampleCount == Self.samplesMax { makeRoom(committableOffset: committableOffset) }
         (samples + sampleCount).initialize(to: Sample(offset: offset, milliseconds: milliseconds))
         sampleCount += 1
-        nextSampleMilliseconds = milliseconds + sampleIntervalMilliseconds
+        nextSampleDueMilliseconds = milliseconds + sampleIntervalMilliseconds
     }
 
     /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. The caller asks

@@ -19,7 +19,7 @@ package struct PolicyTable: Sendable {
     /// The fields that each policy drops from a body that is too large for APNs.
     private let droppedFields: [OversizeFields]
     private let lifetimesMilliseconds: [Int64]
-    private let restartFlags: [Bool]
+    private let restartsActivitiesByPolicy: [Bool]
     /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
     /// except for lifetime commands.
     package let limitsLifetimes: Bool
@@ -43,7 +43,7 @@ package struct PolicyTable: Sendable {
             )
         }
         lifetimesMilliseconds = policies.map { $0.lifetimeSeconds * 1_000 }
-        restartFlags = policies.map(\.restartsActivities)
+        restartsActivitiesByPolicy = policies.map(\.restartsActivities)
         limitsLifetimes = lifetimesMilliseconds.contains { $0 > 0 }
         restartsActivities = policies.contains(where: \.restartsActivities)
     }
@@ -55,7 +55,7 @@ package struct PolicyTable: Sendable {
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimesMilliseconds[Int(policy)] }
     /// Whether Causeway starts an activity of this policy again after the end of its lifetime.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool {
-        restartFlags[Int(policy)]
+        restartsActivitiesByPolicy[Int(policy)]
     }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {

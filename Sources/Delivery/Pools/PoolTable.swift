@@ -30,7 +30,7 @@ final class PoolTable {
     /// While a pool is blocked and this many of its credits are taken, no further credit is free. The responses to the
     /// pushes with these credits show when the pool works again. All other commands wait without an admission, so they
     /// draw on no budget.
-    static let blockedCreditsMax = 64
+    static let creditsWhileBlockedMax = 64
 
     private struct PoolState: ~Copyable {
         var readyPushes: IndexQueue<RecordIndex>
@@ -77,9 +77,9 @@ final class PoolTable {
             let app = configuration.apps[Int(poolKey.appIndex)]
             let isConfigured =
                 switch poolKey.kind {
-                case .production: app.hasProduction
-                case .sandbox: app.hasSandbox
-                case .unknownEnvironment: app.hasProduction && app.hasSandbox
+                case .production: app.hasProductionPool
+                case .sandbox: app.hasSandboxPool
+                case .unknownEnvironment: app.hasProductionPool && app.hasSandboxPool
                 }
             (poolStates + poolKey.tableIndex)
                 .initialize(
@@ -87,7 +87,7 @@ final class PoolTable {
                         configuration: configuration,
                         activitiesMax: activitiesMax,
                         isConfigured: isConfigured,
-                        assumedKind: app.hasProduction ? .production : .sandbox
+                        assumedKind: app.hasProductionPool ? .production : .sandbox
                     )
                 )
         }
@@ -134,7 +134,7 @@ final class PoolTable {
     }
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
-        let creditsMax = isBlocked(poolKey) ? min(creditsPerPoolMax, Self.blockedCreditsMax) : creditsPerPoolMax
+        let creditsMax = isBlocked(poolKey) ? min(creditsPerPoolMax, Self.creditsWhileBlockedMax) : creditsPerPoolMax
         return poolStates[poolKey.tableIndex].creditsTaken < creditsMax
     }
 
@@ -150,7 +150,7 @@ final class PoolTable {
         let index = poolKey.tableIndex
         poolStates[index].readyPushes.append(record)
         poolStates[index].throughput.beginMeasurementIfNeeded(now: now)
-        outageWatches[index].noteWaiting(now: now)
+        outageWatches[index].beginWaitIfNone(now: now)
         queuedCount += 1
     }
 

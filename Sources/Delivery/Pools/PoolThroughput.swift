@@ -8,7 +8,7 @@
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no span has begun.
-    private var measurementBeginMilliseconds: Int64 = .max
+    private var measurementBeganAtMilliseconds: Int64 = .max
     /// The number of responses since the span began. A response counts if `PoolTable.noteDecisiveResponse` is called
     /// with `isProgress`.
     private var responseCount: Int64 = 0
@@ -18,7 +18,7 @@ struct PoolThroughput: BitwiseCopyable {
     /// Begins to measure when a push or an activity begins to wait for the pool, unless a span of measurement has
     /// begun.
     mutating func beginMeasurementIfNeeded(now: Moment) {
-        guard measurementBeginMilliseconds == .max else { return }
+        guard measurementBeganAtMilliseconds == .max else { return }
         beginMeasurement(now: now)
     }
 
@@ -37,8 +37,8 @@ struct PoolThroughput: BitwiseCopyable {
         delayMilliseconds: Int64,
         now: Moment
     ) {
-        guard measurementBeginMilliseconds != .max,
-            now.monotonicMilliseconds - measurementBeginMilliseconds >= measuredMillisecondsMin
+        guard measurementBeganAtMilliseconds != .max,
+            now.monotonicMilliseconds - measurementBeganAtMilliseconds >= measuredMillisecondsMin
         else {
             return
         }
@@ -48,7 +48,7 @@ struct PoolThroughput: BitwiseCopyable {
             isBlocked = false
         }
         beginMeasurement(now: now)
-        if waitingPushes == 0, !isBlocked { measurementBeginMilliseconds = .max }
+        if waitingPushes == 0, !isBlocked { measurementBeganAtMilliseconds = .max }
     }
 
     /// Unblocks the pool and ends the measurement if responses came during this span or the one before. Called when no
@@ -57,22 +57,22 @@ struct PoolThroughput: BitwiseCopyable {
     mutating func unblockIfAnyResponse() {
         guard responseCount > 0 || formerResponseCount > 0 else { return }
         isBlocked = false
-        measurementBeginMilliseconds = .max
+        measurementBeganAtMilliseconds = .max
     }
 
     /// Begins a new span and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait for Redis
     /// and not for the pool, so the old span says nothing about the pool.
     mutating func restartMeasurement(now: Moment) {
-        if measurementBeginMilliseconds != .max { beginMeasurement(now: now) }
+        if measurementBeganAtMilliseconds != .max { beginMeasurement(now: now) }
     }
 
     private func isTooSlow(for waitingPushes: Int, delayMilliseconds: Int64, now: Moment) -> Bool {
-        let spanMilliseconds = max(1, now.monotonicMilliseconds - measurementBeginMilliseconds)
+        let spanMilliseconds = max(1, now.monotonicMilliseconds - measurementBeganAtMilliseconds)
         return Double(responseCount) * Double(delayMilliseconds) < Double(waitingPushes) * Double(spanMilliseconds)
     }
 
     private mutating func beginMeasurement(now: Moment) {
-        measurementBeginMilliseconds = now.monotonicMilliseconds
+        measurementBeganAtMilliseconds = now.monotonicMilliseconds
         (formerResponseCount, responseCount) = (responseCount, 0)
     }
 }

@@ -112,7 +112,7 @@ extension Delivery {
             // First Redis must know that APNs limits this token. Then the command is admitted again, so that it waits
             // for the longer spacing.
             activities.enter(.recordingThrottle, activity)
-            countTokenLimitResponse()
+            countThrottledResponse()
             queueStoreCall(.throttle, record)
         case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
@@ -121,7 +121,7 @@ extension Delivery {
 
     /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`, or has refused
     /// it. After a refusal, the activity's spacing does not become longer.
-    mutating func retryAfterLimit(_ record: RecordIndex, now: Moment) {
+    mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
         // This retry needs no permission here, because `takeNextPush` checks the pool's retry budget before it sends
         // the push again.
         retry(record, of: activity(ofCurrent: record, in: .recordingThrottle), .throttled, isPermitted: true, now: now)

@@ -38,7 +38,7 @@ extension Delivery {
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activity(ofCurrent: record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none
-        records[record].token.isOwn = false
+        records[record].token.mustBeRegistered = false
         hold(record, of: activity)
     }
 }

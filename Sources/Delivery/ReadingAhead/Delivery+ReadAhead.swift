@@ -69,7 +69,7 @@ extension Delivery {
         records.count > records.limit / 4 * quarters
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters
             || partitions.contains {
-                $0.pointee.ledger.spanOffsets > Int64(configuration.ledgerWindowOffsets / 4 * quarters)
+                $0.pointee.ledger.offsetCountAboveCommittable > Int64(configuration.ledgerWindowOffsets / 4 * quarters)
             }
     }
 

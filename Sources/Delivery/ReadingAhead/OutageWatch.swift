@@ -22,7 +22,7 @@ struct OutageWatch: BitwiseCopyable {
     /// `noteReadAheadEnd`.
     var isReadingAhead: Bool { readingAheadSinceMilliseconds != .max }
 
-    mutating func noteWaiting(now: Moment) {
+    mutating func beginWaitIfNone(now: Moment) {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 

@@ -52,7 +52,7 @@ extension Delivery {
         slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
             slot.pointee.token.environment = environment
-            slot.pointee.token.isOwn = true
+            slot.pointee.token.mustBeRegistered = true
             slot.pointee.setRegistrationTimeFromRecord()
             records.setToken(of: index, registering: command.token, from: value)
         }

@@ -28,8 +28,8 @@ extension Delivery {
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
         case .alreadySeen: return nil
-        case .settledBefore:
-            countRecordSettledBefore()
+        case .settledByEarlierOwner:
+            countRecordSettledByEarlierOwner()
             return nil
         }
         partition.pointee.receiptTimes.noteReceipt(

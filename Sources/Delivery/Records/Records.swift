@@ -125,7 +125,7 @@ struct Records: ~Copyable {
     /// in memory only. If the worker dies, the token can be lost until the next command or registration
     /// brings it.
     mutating func passToken(from replaced: RecordIndex, to replacement: RecordIndex) {
-        guard self[replaced].token.isOwn else { return }
+        guard self[replaced].token.mustBeRegistered else { return }
         let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])
         guard (replacedSlot.event == .start) == (replacementSlot.event == .start),
             isEqual(replacedSlot.bytes(replacedSlot.texts.device), replacementSlot.bytes(replacementSlot.texts.device)),
@@ -134,9 +134,9 @@ struct Records: ~Copyable {
                 replacementSlot.bytes(replacementSlot.texts.attributesType)
             )
         else { return }
-        self[replaced].token.isOwn = false
+        self[replaced].token.mustBeRegistered = false
         self[replaced].ending.isLeftOutOfMetadata = true
-        if replacementSlot.token.isOwn, replacedSlot.token.environment == replacementSlot.token.environment,
+        if replacementSlot.token.mustBeRegistered, replacedSlot.token.environment == replacementSlot.token.environment,
             isEqual(replacedSlot.token.bytes, replacementSlot.token.bytes)
         {
             // If both commands bring the same token, the token counts as registered at the earlier time.
@@ -146,12 +146,12 @@ struct Records: ~Copyable {
             )
             return
         }
-        if replacementSlot.token.isOwn,
+        if replacementSlot.token.mustBeRegistered,
             replacementSlot.token.registeredAtMilliseconds >= replacedSlot.token.registeredAtMilliseconds
         {
             return
         }
-        self[replacement].token.isOwn = true
+        self[replacement].token.mustBeRegistered = true
         setToken(of: replacement, replacedSlot.token.bytes)
         self[replacement].token.environment = replacedSlot.token.environment
         self[replacement].token.registeredAtMilliseconds = replacedSlot.token.registeredAtMilliseconds

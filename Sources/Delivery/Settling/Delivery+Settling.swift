@@ -25,7 +25,9 @@ extension Delivery {
         writeDefaultIdentifierIfMissing(of: record)
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
-        if slot.pointee.token.isOwn || slot.pointee.start.isHeld { planTokenRegistration(of: record, outcome) }
+        if slot.pointee.token.mustBeRegistered || slot.pointee.start.isHeld {
+            planTokenRegistration(of: record, outcome)
+        }
         if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.ending.supersededCount.commands == 0 {
             produce(.endWithoutResult, record)
         } else {

@@ -39,7 +39,7 @@ extension RecordSlot {
     @inline(__always)
     var mayEndWithoutResult: Bool {
         times.admittedAtMilliseconds == nil && source.topic == .commands && event != .start && texts.reason.count == 0
-            && !token.isOwn
+            && !token.mustBeRegistered
             && ending.earlierResultCount == 0 && !isReread
     }
 

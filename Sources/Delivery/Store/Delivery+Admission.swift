@@ -85,7 +85,7 @@ extension Delivery {
             if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
             // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
             // this older command releases the newer one.
-            if records[record].token.isOwn {
+            if records[record].token.mustBeRegistered {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
             }
@@ -179,7 +179,7 @@ extension Delivery {
             return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.push.timestamp = reply.timestamp
-        slot.pointee.deferral.wasOffered = false
+        slot.pointee.deferral.wasOfferedToPool = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
         if !isStart || slot.pointee.push.attempts == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }

@@ -89,7 +89,7 @@ extension Delivery {
             records[record].registration.followsHeldStart = false
             // The token is registered in Redis, and the reply to the admission names it. So the command
             // brings no token.
-            records[record].token.isOwn = false
+            records[record].token.mustBeRegistered = false
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
@@ -111,7 +111,7 @@ extension Delivery {
             finish(record, .superseded)
             return endCurrentCommand(activity, now: now)
         }
-        records[record].token.isOwn = false
+        records[record].token.mustBeRegistered = false
         awaitCarrier(of: activity, now: now)
     }
 
@@ -159,7 +159,7 @@ extension RecordSlot {
             ),
             registration: RecordRegistration(needsNoMembershipChange: true, followsHeldStart: slot.start.isHeld)
         )
-        token.isOwn = false
+        token.mustBeRegistered = false
     }
 
     /// Keeps the body of a superseded command in this slot. If the body has an alert, the alert was not sent, and

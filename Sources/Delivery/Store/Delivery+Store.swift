@@ -92,11 +92,11 @@ extension Delivery {
         let ticket = ticket(tag)
         switch failure {
         case .noReply: repeatCall(ticket)
-        case .busy:
+        case .serverRefusesMostCalls:
             storeQueue.pause(now: now)
             if !passCreditToNext(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endIfRefund(ticket), !passCreditToNext(ticket, now: now) {
+            if !endCallIfRefund(ticket), !passCreditToNext(ticket, now: now) {
                 storeQueue.setAside(ticket, now: now)
             }
         case .refused:
@@ -128,13 +128,13 @@ extension Delivery {
     }
 
     private mutating func repeatCall(_ ticket: StoreTicket) {
-        if !endIfRefund(ticket) { storeQueue.append(ticket) }
+        if !endCallIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
     /// Ends a refund instead of repeating it. The failed call may have refunded the draw. A second refund would allow
     /// the device one start too many, and this is worse than one too few. (R15)
     /// - Returns: false for any other call.
-    private mutating func endIfRefund(_ ticket: StoreTicket) -> Bool {
+    private mutating func endCallIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
         return true
@@ -156,7 +156,7 @@ extension Delivery {
             continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
-        case .throttle: retryAfterLimit(record, now: now)
+        case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
         case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
@@ -181,7 +181,7 @@ extension Delivery {
         case .hold: handleHoldReply(record, reply, now: now)
         case .registerToken: handleRegistrationReply(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
-        case .throttle: retryAfterLimit(record, now: now)
+        case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
         case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break

@@ -207,7 +207,7 @@ extension RecordSlot {
 
     @inline(__always)
     fileprivate var ownTokenRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
-        token.isOwn ? tokenRegistration : nil
+        token.mustBeRegistered ? tokenRegistration : nil
     }
 
     /// How Redis must retire the token; nil: Redis must not retire it. If APNs gave no time, the token is retired no

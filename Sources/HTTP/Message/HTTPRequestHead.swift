@@ -54,9 +54,9 @@ package struct HTTPQuery: Sendable, Equatable {
     /// UTF-8.
     package init?(_ text: Substring) {
         for part in text.split(separator: "&") {
-            let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = PercentEncoding.decode(sides[0]),
-                let value = PercentEncoding.decode(sides.count == 2 ? sides[1] : "")
+            let nameAndValue = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = PercentEncoding.decode(nameAndValue[0]),
+                let value = PercentEncoding.decode(nameAndValue.count == 2 ? nameAndValue[1] : "")
             else { return nil }
             if values[name] == nil { values[name] = value }
         }

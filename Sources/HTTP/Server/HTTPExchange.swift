@@ -28,7 +28,7 @@ package final class HTTPExchange: Sendable {
     /// Responds to the request, from any thread. Does nothing if the exchange already has its response. If the
     /// connection has ended, or the client got status 503 because the handler was too slow, the response is dropped.
     package func respond(_ response: HTTPResponse) {
-        guard claimResponse() else { return }
+        guard takeRightToRespond() else { return }
         inbox.post(.response(response, connectionNumber: connectionNumber))
     }
 
@@ -40,7 +40,7 @@ package final class HTTPExchange: Sendable {
     ///   has its response. If the server ends during this call, the returned stream may already have ended.
     package func openStream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.reserveStream() else { return nil }
-        guard claimResponse() else {
+        guard takeRightToRespond() else {
             inbox.releaseStream()
             return nil
         }
@@ -52,5 +52,5 @@ package final class HTTPExchange: Sendable {
     /// Gives the right to respond to its first caller only, because several threads may try to respond.
     ///
     /// - Returns: true to the first caller, which must respond; false to every later caller.
-    func claimResponse() -> Bool { !hasResponse.exchange(true, ordering: .acquiringAndReleasing) }
+    func takeRightToRespond() -> Bool { !hasResponse.exchange(true, ordering: .acquiringAndReleasing) }
 }

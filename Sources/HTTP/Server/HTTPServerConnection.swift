@@ -28,7 +28,7 @@ final class HTTPServerConnection: StreamHandler {
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
     private(set) var state = State.readingHead
-    /// When `checkDeadline` closes the connection or refuses its request, on the loop's clock.
+    /// When `enforceDeadline` closes the connection or refuses its request, on the loop's clock.
     private(set) var deadlineMilliseconds: Int64
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
@@ -37,14 +37,14 @@ final class HTTPServerConnection: StreamHandler {
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
     /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
-    private var countedBodyBytes = 0
+    private var bodyBytesCountedInInbox = 0
     private var output: HTTPOutput?
     private var keepsAlive = false
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
     /// `writtenBytes`: all bytes written to the stream so far. `takenBytesAtLastCheck`: the bytes that had left
-    /// the stream's buffer at the last `checkDeadline`. If more have left at the next one, the client still reads.
+    /// the stream's buffer at the last `enforceDeadline`. If more have left at the next one, the client still reads.
     private var writtenBytes = 0
     private var takenBytesAtLastCheck = 0
 
@@ -141,8 +141,8 @@ final class HTTPServerConnection: StreamHandler {
         } catch {
             return refuse(error.refusalStatus)
         }
-        let addedBytes = (bodyReader?.body.count ?? 0) - countedBodyBytes
-        countedBodyBytes += addedBytes
+        let addedBytes = (bodyReader?.body.count ?? 0) - bodyBytesCountedInInbox
+        bodyBytesCountedInInbox += addedBytes
         guard server.inbox.addBodyBytes(addedBytes) else { return refuse(503) }
         guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
@@ -153,24 +153,24 @@ final class HTTPServerConnection: StreamHandler {
         guard server.inbox.reserveExchange() else { return refuse(503) }
         // From here the exchange owns the count: it subtracts the body's bytes from the inbox's `bodyBytes`
         // when it is released.
-        countedBodyBytes = 0
+        bodyBytesCountedInInbox = 0
         state = .awaitingResponse
         setDeadline(limits.responseTimeoutMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
-        guard let response = server.handler.respond(to: exchange), exchange.claimResponse() else { return }
+        guard let response = server.handler.respond(to: exchange), exchange.takeRightToRespond() else { return }
         send(response)
     }
 
     private func dropBody() {
         bodyReader = nil
-        server.inbox.subtractBodyBytes(countedBodyBytes)
-        countedBodyBytes = 0
+        server.inbox.subtractBodyBytes(bodyBytesCountedInInbox)
+        bodyBytesCountedInInbox = 0
     }
 
     // MARK: - Responses
 
     /// Sends a response that was posted to the inbox. Then reads the next request, which may already have arrived.
-    func sendPosted(_ response: HTTPResponse) {
+    func sendPostedResponse(_ response: HTTPResponse) {
         send(response)
         readRequests()
     }
@@ -255,7 +255,7 @@ final class HTTPServerConnection: StreamHandler {
     ///
     /// In two cases, first sets a later deadline: since the last call, the client has taken bytes of the response that
     /// is being sent; or no bytes of an open `HTTPResponseStream` wait for the client.
-    func checkDeadline() {
+    func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes
         switch state {

@@ -4,7 +4,7 @@ import Reactor
 /// The part of a server that runs on the server's thread: the listener, the connections and their deadlines.
 final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     /// One timer checks the deadlines of all connections, so a connection may exceed its deadline by this time.
-    private static let deadlineCheckMilliseconds: Int64 = 200
+    private static let deadlineCheckIntervalMilliseconds: Int64 = 200
 
     private enum TimerTag {
         static let deadlineCheck: UInt64 = 0
@@ -30,7 +30,11 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         self.inbox = inbox
         listener = try Listener(loop: loop, socket: socket, handler: self)
         try loop.add(descriptor: inbox.wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(afterMilliseconds: Self.deadlineCheckMilliseconds, handler: self, tag: TimerTag.deadlineCheck)
+        _ = loop.schedule(
+            afterMilliseconds: Self.deadlineCheckIntervalMilliseconds,
+            handler: self,
+            tag: TimerTag.deadlineCheck
+        )
     }
 
     var limits: HTTPServerLimits { inbox.limits }
@@ -71,8 +75,12 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
             for connection in connections.values { connection.close() }
             return loop.stop()
         }
-        for connection in connections.values { connection.checkDeadline() }
-        _ = loop.schedule(afterMilliseconds: Self.deadlineCheckMilliseconds, handler: self, tag: TimerTag.deadlineCheck)
+        for connection in connections.values { connection.enforceDeadline() }
+        _ = loop.schedule(
+            afterMilliseconds: Self.deadlineCheckIntervalMilliseconds,
+            handler: self,
+            tag: TimerTag.deadlineCheck
+        )
     }
 
     func descriptorReady(_ events: Interest) {
@@ -81,7 +89,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         if isStopRequested, !isStopping { stop() }
         for message in messages {
             switch message {
-            case .response(let response, let number): connections[number]?.sendPosted(response)
+            case .response(let response, let number): connections[number]?.sendPostedResponse(response)
             case .streamBegan(let stream, let number):
                 if let connection = connections[number] { connection.beginStreaming(stream) } else { stream.end() }
             case .streamReady(let number): connections[number]?.sendStreamedBytes()

@@ -201,8 +201,8 @@ public struct AudienceCommandReference {
         writer.beginObject()
         if recordTimestampMilliseconds >= 0 { writer.member("record", recordTimestampMilliseconds) }
         if admittedAtMilliseconds >= 0 { writer.member("admitted", admittedAtMilliseconds) }
-        if times.firstResponseMilliseconds >= 0 { writer.member("first", times.firstResponseMilliseconds) }
-        if times.lastResponseMilliseconds >= 0 { writer.member("last", times.lastResponseMilliseconds) }
+        if times.firstResponseAtMilliseconds >= 0 { writer.member("first", times.firstResponseAtMilliseconds) }
+        if times.lastResponseAtMilliseconds >= 0 { writer.member("last", times.lastResponseAtMilliseconds) }
         writer.endObject()
         writer.endObject()
     }

@@ -228,22 +228,22 @@ public struct OutcomeCounts: Sendable, Equatable, BitwiseCopyable {
 
 /// When APNs responded to the first and the last of a version's pushes, UNIX milliseconds; -1 without a response.
 public struct ResponseTimes: Sendable, Equatable, BitwiseCopyable {
-    public var firstResponseMilliseconds: Int64
-    public var lastResponseMilliseconds: Int64
+    public var firstResponseAtMilliseconds: Int64
+    public var lastResponseAtMilliseconds: Int64
 
-    public init(firstResponseMilliseconds: Int64 = -1, lastResponseMilliseconds: Int64 = -1) {
-        self.firstResponseMilliseconds = firstResponseMilliseconds
-        self.lastResponseMilliseconds = lastResponseMilliseconds
+    public init(firstResponseAtMilliseconds: Int64 = -1, lastResponseAtMilliseconds: Int64 = -1) {
+        self.firstResponseAtMilliseconds = firstResponseAtMilliseconds
+        self.lastResponseAtMilliseconds = lastResponseAtMilliseconds
     }
 
     /// Combines these times with those of another range or broadcast: the earliest first response and the latest last
     /// response.
     public mutating func merge(_ other: ResponseTimes) {
-        let firstMilliseconds = other.firstResponseMilliseconds
-        if firstMilliseconds >= 0, firstResponseMilliseconds < 0 || firstMilliseconds < firstResponseMilliseconds {
-            firstResponseMilliseconds = firstMilliseconds
+        let firstMilliseconds = other.firstResponseAtMilliseconds
+        if firstMilliseconds >= 0, firstResponseAtMilliseconds < 0 || firstMilliseconds < firstResponseAtMilliseconds {
+            firstResponseAtMilliseconds = firstMilliseconds
         }
-        lastResponseMilliseconds = max(lastResponseMilliseconds, other.lastResponseMilliseconds)
+        lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, other.lastResponseAtMilliseconds)
     }
 }
 

@@ -116,7 +116,7 @@ public enum StoreFailure: Sendable {
     /// same call may succeed at once, on this connection or the next.
     case noReply
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
-    case busy
+    case serverRefusesMostCalls
     /// The server replied with an error that this call may not have caused. The call is repeated after a
     /// pause, and other calls continue.
     case unexplained

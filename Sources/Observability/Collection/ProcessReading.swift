@@ -7,7 +7,7 @@ struct ProcessReading: Sendable {
     var residentBytes: Int64?
     var virtualBytes: Int64?
     var openDescriptors: Int64?
-    var maxDescriptors: Int64?
+    var openDescriptorsMax: Int64?
     /// When the process started, UNIX milliseconds.
     var startedAtMilliseconds: Int64?
 
@@ -17,7 +17,7 @@ struct ProcessReading: Sendable {
         case .processMemory: residentBytes
         case .processVirtualMemory: virtualBytes
         case .processOpenDescriptors: openDescriptors
-        case .processMaxDescriptors: maxDescriptors
+        case .processMaxDescriptors: openDescriptorsMax
         case .processStartTime: startedAtMilliseconds
         default: nil
         }
@@ -39,7 +39,7 @@ struct ProcessReading: Sendable {
         reading.openDescriptors = entryCount(of: "/proc/self/fd")
         var limit = rlimit()
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
-            reading.maxDescriptors = Int64(clamping: limit.rlim_cur)
+            reading.openDescriptorsMax = Int64(clamping: limit.rlim_cur)
         }
         reading.startedAtMilliseconds = startedAtMilliseconds
         return reading

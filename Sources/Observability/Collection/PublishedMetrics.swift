@@ -39,7 +39,7 @@ public final class PublishedMetrics: Sendable {
     public let thread: String
     let layout: MetricLayout
     /// The time of the thread's last turn (pass of its event loop), by the monotonic clock; -1 before its first turn.
-    private let lastTurnMilliseconds = Atomic<Int64>(-1)
+    private let lastTurnAtMilliseconds = Atomic<Int64>(-1)
     /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
@@ -82,7 +82,7 @@ public final class PublishedMetrics: Sendable {
 
     /// Notes that the thread runs a turn. ``publish(_:partitions:nowMilliseconds:)`` calls this.
     public func recordTurn(nowMilliseconds: Int64) {
-        lastTurnMilliseconds.store(nowMilliseconds, ordering: .relaxed)
+        lastTurnAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
     /// Announces that the thread may run no turn until this time, because of a blocking call such as closing a client,
@@ -94,7 +94,7 @@ public final class PublishedMetrics: Sendable {
     /// Returns the time since the thread's last turn, or since the end of an announced pause if the pause ended later.
     /// Returns 0 during the pause, and nil before the thread's first turn.
     func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
-        let lastMilliseconds = lastTurnMilliseconds.load(ordering: .relaxed)
+        let lastMilliseconds = lastTurnAtMilliseconds.load(ordering: .relaxed)
         guard lastMilliseconds >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }

@@ -106,7 +106,7 @@ public struct ThreadMetrics: ~Copyable {
     /// - Parameters:
     ///   - busyMicroseconds: the wall time that the thread has worked since its start.
     ///   - ratioMetric: the metric of the busy share. `secondsMetric` is the metric of the busy time itself.
-    public mutating func setBusy(
+    public mutating func setBusyTime(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
         ratioMetric: Metric,
@@ -139,15 +139,15 @@ struct BusyShare {
 
     private(set) var millionths: Int64 = 0
     private var lastBusyMicroseconds: Int64 = 0
-    private var lastMilliseconds: Int64?
+    private var lastMeasuredAtMilliseconds: Int64?
 
     mutating func update(busyMicroseconds: Int64, nowMilliseconds: Int64) {
         defer {
             lastBusyMicroseconds = busyMicroseconds
-            lastMilliseconds = nowMilliseconds
+            lastMeasuredAtMilliseconds = nowMilliseconds
         }
-        guard let lastMilliseconds, nowMilliseconds > lastMilliseconds else { return }
-        let elapsedMilliseconds = min(nowMilliseconds - lastMilliseconds, 3_600_000)
+        guard let lastMeasuredAtMilliseconds, nowMilliseconds > lastMeasuredAtMilliseconds else { return }
+        let elapsedMilliseconds = min(nowMilliseconds - lastMeasuredAtMilliseconds, 3_600_000)
         let workedMicroseconds = min(max(0, busyMicroseconds - lastBusyMicroseconds), elapsedMilliseconds * 1_000)
         let shareMillionths = workedMicroseconds * 1_000 / elapsedMilliseconds
         millionths +=

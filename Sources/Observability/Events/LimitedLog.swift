@@ -17,7 +17,7 @@ package struct LimitedLog: ~Copyable, Sendable {
     static let comparisonsPerWindowMax: UInt32 = 200
 
     private struct WindowCounts {
-        var windowStartMilliseconds = Int64.min
+        var windowBeganAtMilliseconds = Int64.min
         var writtenCount: UInt32 = 0
         var comparedCount: UInt32 = 0
         var suppressedCount: UInt64 = 0
@@ -48,10 +48,10 @@ package struct LimitedLog: ~Copyable, Sendable {
         _ metadata: @autoclosure () -> Logger.Metadata = [:]
     ) -> Bool {
         let index = Int(kind.rawValue)
-        if nowMilliseconds >= windowCounts[index].windowStartMilliseconds &+ Self.windowMilliseconds
-            || windowCounts[index].windowStartMilliseconds == .min
+        if nowMilliseconds >= windowCounts[index].windowBeganAtMilliseconds &+ Self.windowMilliseconds
+            || windowCounts[index].windowBeganAtMilliseconds == .min
         {
-            windowCounts[index].windowStartMilliseconds = nowMilliseconds
+            windowCounts[index].windowBeganAtMilliseconds = nowMilliseconds
             windowCounts[index].writtenCount = 0
             windowCounts[index].comparedCount = 0
         }
@@ -60,7 +60,7 @@ package struct LimitedLog: ~Copyable, Sendable {
             windowCounts[index].writtenCount < Self.linesPerWindowMax
             && windowCounts[index].comparedCount < Self.comparisonsPerWindowMax
         guard isInWindow || !endedFailures.isEmpty else {
-            return suppress(kind, wallMilliseconds: wallMilliseconds)
+            return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
         }
         let definition = kind.definition
         let level = level ?? definition.level
@@ -69,7 +69,7 @@ package struct LimitedLog: ~Copyable, Sendable {
         if !endedFailures.isEmpty {
             let repeatsOfFailures = events.forgetFailures(endedFailures, fields)
             guard isInWindow || repeatsOfFailures != nil else {
-                return suppress(kind, wallMilliseconds: wallMilliseconds)
+                return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
             }
             repeatCount = repeatsOfFailures ?? 0
         }
@@ -94,7 +94,7 @@ package struct LimitedLog: ~Copyable, Sendable {
         return true
     }
 
-    private mutating func suppress(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
+    private mutating func countSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
         windowCounts[Int(kind.rawValue)].suppressedCount &+= 1
         events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
         return false

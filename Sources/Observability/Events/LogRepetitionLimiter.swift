@@ -18,8 +18,8 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember another subject, the limiter then forgets the subject
     /// whose last line is oldest.
     static let subjectsMax = 64
-    /// The maximum number of entries of `replacedFailures`. Further failures are not remembered there.
-    static let replacedFailuresMax = 1_024
+    /// The maximum number of entries of `failuresWithForgottenSubjects`. Further failures are not remembered there.
+    static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
@@ -36,7 +36,7 @@ struct LogRepetitionLimiter {
         var failure: Failure
         var digest: Int
         var lastSeenAtMilliseconds: Int64
-        var nextLineMilliseconds: Int64
+        var nextLineDueMilliseconds: Int64
         var intervalMilliseconds: Int64
         var suppressedCount: UInt64 = 0
     }
@@ -45,7 +45,7 @@ struct LogRepetitionLimiter {
     /// The failures of which subjects were forgotten (``subjectsMax``), each with the number of lines left out that had
     /// these subjects. A failure stays here until a line reports its end, because that line is always written for a
     /// remembered failure.
-    private var replacedFailures: [Failure: UInt64] = [:]
+    private var failuresWithForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
@@ -63,7 +63,7 @@ struct LogRepetitionLimiter {
                     failure: Failure(kind, fields),
                     digest: digest,
                     lastSeenAtMilliseconds: nowMilliseconds,
-                    nextLineMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
+                    nextLineDueMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
@@ -73,7 +73,7 @@ struct LogRepetitionLimiter {
         defer { subjects[index] = subject }
         let isRare = nowMilliseconds - subject.lastSeenAtMilliseconds >= Self.intervalMillisecondsMax
         subject.lastSeenAtMilliseconds = nowMilliseconds
-        guard nowMilliseconds >= subject.nextLineMilliseconds else {
+        guard nowMilliseconds >= subject.nextLineDueMilliseconds else {
             subject.suppressedCount &+= 1
             return nil
         }
@@ -81,7 +81,7 @@ struct LogRepetitionLimiter {
             isRare
             ? Self.firstIntervalMilliseconds
             : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
-        subject.nextLineMilliseconds = nowMilliseconds + subject.intervalMilliseconds
+        subject.nextLineDueMilliseconds = nowMilliseconds + subject.intervalMilliseconds
         defer { subject.suppressedCount = 0 }
         return subject.suppressedCount
     }
@@ -94,7 +94,7 @@ struct LogRepetitionLimiter {
         let failures = kinds.map { Failure($0, fields) }
         let suppressedCounts =
             subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
-            + failures.compactMap { replacedFailures.removeValue(forKey: $0) }
+            + failures.compactMap { failuresWithForgottenSubjects.removeValue(forKey: $0) }
         guard !suppressedCounts.isEmpty else { return nil }
         subjects.removeAll { failures.contains($0.failure) }
         return suppressedCounts.reduce(0, &+)
@@ -103,8 +103,8 @@ struct LogRepetitionLimiter {
     /// Returns how many lines with forgotten subjects of a failure were left out, and resets the number. The failure is
     /// remembered until a line reports its end.
     private mutating func takeSuppressedCount(ofReplaced failure: Failure) -> UInt64 {
-        guard let suppressedCount = replacedFailures[failure] else { return 0 }
-        replacedFailures[failure] = 0
+        guard let suppressedCount = failuresWithForgottenSubjects[failure] else { return 0 }
+        failuresWithForgottenSubjects[failure] = 0
         return suppressedCount
     }
 
@@ -115,8 +115,10 @@ struct LogRepetitionLimiter {
             })
         else { return subjects.append(subject) }
         let oldestSubject = subjects[oldestIndex]
-        if replacedFailures.count < Self.replacedFailuresMax || replacedFailures[oldestSubject.failure] != nil {
-            replacedFailures[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
+        if failuresWithForgottenSubjects.count < Self.failuresWithForgottenSubjectsMax
+            || failuresWithForgottenSubjects[oldestSubject.failure] != nil
+        {
+            failuresWithForgottenSubjects[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
         }
         subjects[oldestIndex] = subject
     }

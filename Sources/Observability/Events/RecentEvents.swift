@@ -8,7 +8,7 @@ package final class RecentEvents: Sendable {
     struct KindSummary: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
-        var lastWallMilliseconds: Int64 = 0
+        var lastWrittenAtWallMilliseconds: Int64 = 0
         /// The number of lines that logs outside the lanes and the Kafka thread have suppressed. The lanes and the
         /// Kafka thread count theirs in ``ThreadMetrics``.
         var unmeteredSuppressedCount: UInt64 = 0
@@ -39,7 +39,7 @@ package final class RecentEvents: Sendable {
         let detail = String(Redaction.masked(text).prefix(Self.detailCharactersMax))
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1
-            events[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
+            events[Int(kind.rawValue)].lastWrittenAtWallMilliseconds = wallMilliseconds
             events[Int(kind.rawValue)].lastDetail = detail
         }
     }
@@ -47,7 +47,7 @@ package final class RecentEvents: Sendable {
     func recordSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1
-            events[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
+            events[Int(kind.rawValue)].lastWrittenAtWallMilliseconds = wallMilliseconds
         }
     }
 
@@ -63,7 +63,8 @@ package final class RecentEvents: Sendable {
 
     /// The kinds that were logged, the latest first.
     var loggedEvents: [KindSummary] {
-        events.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
+        events.withLock { $0 }.filter { $0.count > 0 }
+            .sorted { $0.lastWrittenAtWallMilliseconds > $1.lastWrittenAtWallMilliseconds }
     }
 
     subscript(_ kind: LogKind) -> KindSummary { events.withLock { $0[Int(kind.rawValue)] } }

@@ -62,7 +62,7 @@ struct Diagnosis {
                 )
             )
         }
-        if let openCount = process.openDescriptors, let limit = process.maxDescriptors, openCount * 5 > limit * 4 {
+        if let openCount = process.openDescriptors, let limit = process.openDescriptorsMax, openCount * 5 > limit * 4 {
             findings.append(
                 Finding(
                     severity: .attention,
@@ -321,8 +321,9 @@ struct Diagnosis {
         let lagNow = Self.totalLag(totals)
         let lagBefore = Self.totalLag(earlierTotals)
         // The records that arrive in a few seconds are a normal lag.
-        let usualLag = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
-        guard lagNow - lagBefore > max(1_000, usualLag) else { return nil }
+        let usualLagRecords =
+            (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
+        guard lagNow - lagBefore > max(1_000, usualLagRecords) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",

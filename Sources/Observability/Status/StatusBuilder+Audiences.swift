@@ -29,15 +29,17 @@ extension StatusBuilder {
                 .init(key: "parked", title: "members retried"),
             ] + Self.quantileColumns,
             rows: appsWithAudiences.map { index, name in
-                let oldestRoundMilliseconds = totals[.audienceOldestRoundAge, index]
-                let age = StatusCell.duration(milliseconds: oldestRoundMilliseconds > 0 ? oldestRoundMilliseconds : nil)
-                let oldestRangeMilliseconds = totals[.audienceOldestRangeAge, index]
+                let oldestRoundAgeMilliseconds = totals[.audienceOldestRoundAge, index]
+                let age = StatusCell.duration(
+                    milliseconds: oldestRoundAgeMilliseconds > 0 ? oldestRoundAgeMilliseconds : nil
+                )
+                let oldestRangeAgeMilliseconds = totals[.audienceOldestRangeAge, index]
                 return [
                     .words(name), .count(totals[.audienceCommands, index]), .count(totals.sum(.audienceRanges, index)),
                     .count(totals[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
                     .count(totals[.audienceRounds, index]),
-                    oldestRoundMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
-                    .duration(milliseconds: oldestRangeMilliseconds > 0 ? oldestRangeMilliseconds : nil),
+                    oldestRoundAgeMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
+                    .duration(milliseconds: oldestRangeAgeMilliseconds > 0 ? oldestRangeAgeMilliseconds : nil),
                     .count(totals[.audienceMembersParked, index]),
                 ] + Self.quantileCells(window.histogram(.audienceRangeTime, index))
             },

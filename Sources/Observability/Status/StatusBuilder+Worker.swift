@@ -45,7 +45,7 @@ extension StatusBuilder {
                 [
                     .share(millionths: share), .duration(microseconds: process.cpuMicroseconds),
                     .bytes(process.residentBytes), process.openDescriptors.map { .count($0) } ?? .none,
-                    process.maxDescriptors.map { .count($0) } ?? .none,
+                    process.openDescriptorsMax.map { .count($0) } ?? .none,
                 ]
             ]
         )
@@ -71,7 +71,7 @@ extension StatusBuilder {
                         default: .plain
                         }
                     return [
-                        .duration(milliseconds: max(0, wallMilliseconds - event.lastWallMilliseconds)),
+                        .duration(milliseconds: max(0, wallMilliseconds - event.lastWrittenAtWallMilliseconds)),
                         .words(definition.identifier), .words(definition.level.rawValue).styled(style),
                         .words(definition.message), .words(event.lastDetail),
                         .count(Int64(clamping: event.count)),

@@ -6,7 +6,7 @@ struct StatusBuilder {
     /// with the oldest unsettled record.
     static let shownPartitionsMax = 12
     static let shownEventsMax = 20
-    static let largestCountsMax = 5
+    static let shownErrorCountsMax = 5
 
     let labels: LabelValues
     let window: MetricWindow
@@ -60,7 +60,7 @@ struct StatusBuilder {
         var finding = finding
         finding.logLines = events.filter { finding.logKinds.contains($0.kind) }
             .map { event in
-                let ageMilliseconds = max(0, wallMilliseconds - event.lastWallMilliseconds)
+                let ageMilliseconds = max(0, wallMilliseconds - event.lastWrittenAtWallMilliseconds)
                 let ago = Numeral.duration(
                     microseconds: ageMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
                 )
@@ -247,7 +247,7 @@ struct StatusBuilder {
         names.indices.map { (name: names[$0], count: totals[metric, $0]) }
             .filter { $0.count > 0 }
             .sorted { $0.count > $1.count }
-            .prefix(Self.largestCountsMax)
+            .prefix(Self.shownErrorCountsMax)
             .map { "\($0.name) \(Numeral.grouped($0.count))" }
             .joined(separator: ", ")
     }

@@ -37,7 +37,7 @@ public struct RecordTrace {
             traceLow: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
             span: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
             isSampled: flags & 1 != 0,
-            isRandom: flags & 2 != 0
+            hasRandomTraceIdentifier: flags & 2 != 0
         )
         beginsAtThisWorker = flags & 4 != 0
         traceState = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])

@@ -15,15 +15,21 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// specification says that unknown bits must be written as zero (section 3.2.2.5).
     public var isSampled: Bool
     /// Bit 1 of the flags, from level 2 of the specification: the low seven bytes of the trace id are random.
-    public var isRandom: Bool
+    public var hasRandomTraceIdentifier: Bool
 
-    public init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool, isRandom: Bool = false) {
+    public init(
+        traceHigh: UInt64,
+        traceLow: UInt64,
+        span: UInt64,
+        isSampled: Bool,
+        hasRandomTraceIdentifier: Bool = false
+    ) {
         precondition(traceHigh | traceLow != 0 && span != 0, "ids of a trace are not zero")
         self.traceHigh = traceHigh
         self.traceLow = traceLow
         self.span = span
         self.isSampled = isSampled
-        self.isRandom = isRandom
+        self.hasRandomTraceIdentifier = hasRandomTraceIdentifier
     }
 
     /// Reads a header's value. Returns nil if the specification tells receivers to ignore the value: wrong
@@ -43,12 +49,18 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         traceLow = low
         self.span = span
         isSampled = flags & 1 != 0
-        isRandom = flags & 2 != 0
+        hasRandomTraceIdentifier = flags & 2 != 0
     }
 
     /// Returns the same trace with another parent span.
     public func child(span: UInt64) -> TraceContext {
-        TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: span, isSampled: isSampled, isRandom: isRandom)
+        TraceContext(
+            traceHigh: traceHigh,
+            traceLow: traceLow,
+            span: span,
+            isSampled: isSampled,
+            hasRandomTraceIdentifier: hasRandomTraceIdentifier
+        )
     }
 
     /// Writes the context as version 00, without allocation.
@@ -69,7 +81,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     }
 
     /// The flags of the header: bit 0 sampled, bit 1 random.
-    var flags: Int { (isSampled ? 1 : 0) + (isRandom ? 2 : 0) }
+    var flags: Int { (isSampled ? 1 : 0) + (hasRandomTraceIdentifier ? 2 : 0) }
 
     /// Reads at most 16 lower-case hexadecimal digits.
     private static func hexNumber(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {

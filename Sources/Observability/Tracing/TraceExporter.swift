@@ -50,7 +50,7 @@ package actor TraceExporter {
     private var waitingBatch: (traces: [FinishedTrace], attempts: Int)?
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
     /// others.
-    private var firstRing = 0
+    private var firstRingIndex = 0
     private var isFailing = false
     private var loggedDropCount: UInt64 = 0
 
@@ -124,10 +124,10 @@ package actor TraceExporter {
     func popNextBatch() -> (traces: [FinishedTrace], attempts: Int)? {
         var traces: [FinishedTrace] = []
         for number in rings.indices {
-            let ring = rings[(firstRing + number) % rings.count]
+            let ring = rings[(firstRingIndex + number) % rings.count]
             while traces.count < Self.tracesPerRequestMax, let trace = ring.pop() { traces.append(trace) }
         }
-        firstRing = (firstRing + 1) % max(1, rings.count)
+        firstRingIndex = (firstRingIndex + 1) % max(1, rings.count)
         return traces.isEmpty ? nil : (traces, 0)
     }
 

@@ -83,7 +83,7 @@ private enum CommandFormat {
                 .object(
                     RecordShape(
                         [],
-                        otherKeys: .passedOn,
+                        unlistedKeys: .passedOn,
                         forbiddenKeys: ["aps"],
                         typeText: "object without the key `aps`"
                     )
@@ -125,7 +125,7 @@ private enum CommandFormat {
                 "Where the token or the channel is from. Default for a channel: `production`."
             ),
         ],
-        otherKeys: .refused,
+        unlistedKeys: .refused,
         rules: [channelCommandRule, audienceCommandRule, activityCommandRule]
     )
 
@@ -194,7 +194,7 @@ private enum CommandFormat {
                 "The id of the channel on which the activity begins (iOS 18)."
             ),
         ],
-        otherKeys: .passedOn,
+        unlistedKeys: .passedOn,
         rules: [startRule, updateOrEndRule, dismissalRule, contentStateRule]
     )
 
@@ -209,7 +209,7 @@ private enum CommandFormat {
             RecordField("body", localizableTextType, .sometimes("start"), "The text, or the key of a text in the app."),
             RecordField("sound", .text, "`default`, or the name of a sound file in the app."),
         ],
-        otherKeys: .passedOn
+        unlistedKeys: .passedOn
     )
 
     private static let localizableTextType = FieldType.either([
@@ -224,7 +224,7 @@ private enum CommandFormat {
                         "What replaces the placeholders of that string."
                     ),
                 ],
-                otherKeys: .passedOn,
+                unlistedKeys: .passedOn,
                 typeText: "an object with `loc-key`"
             )
         ),

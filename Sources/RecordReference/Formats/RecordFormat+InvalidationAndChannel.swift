@@ -50,7 +50,7 @@ extension RecordFormat {
                             "Since when the token is dead, UNIX milliseconds: Apple's time if APNs named one."
                         ),
                     ],
-                    otherKeys: .ignored,
+                    unlistedKeys: .ignored,
                     rules: [
                         RecordRule(
                             "It has either `activity` or `device`.",
@@ -116,7 +116,7 @@ extension RecordFormat {
                             "The audience has ended, and the channel will be deleted after this time, UNIX milliseconds."
                         ),
                     ],
-                    otherKeys: .ignored
+                    unlistedKeys: .ignored
                 ),
                 example: #"{"app": "com.example.match", "environment": "production", "audience": "cup-final", "#
                     + #""channel": "dHN0LXNyY2gtY2hubA==", "storage": "newest", "createdAt": 1790000000000, "state": "active"}"#

@@ -90,7 +90,7 @@ private enum RegistrationFormat {
                 "`true`: the device has iOS 18 or newer, so activities may begin on a broadcast channel. Default: `false`."
             ),
         ],
-        otherKeys: .refused,
+        unlistedKeys: .refused,
         rules: [deviceRegistrationRule, activityRegistrationRule]
     )
 
@@ -99,7 +99,7 @@ private enum RegistrationFormat {
             RecordField("timestamp", .unixSeconds, .always, "`aps.timestamp` of the command."),
             RecordField("sequence", .sequence, "Its `sequence`. Default: 0."),
         ],
-        otherKeys: .refused
+        unlistedKeys: .refused
     )
 
     private static let deviceRegistrationRule = RecordRule(

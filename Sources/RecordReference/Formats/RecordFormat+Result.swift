@@ -68,7 +68,7 @@ extension RecordFormat {
                     .init("answered", "APNs answered it."),
                 ]),
             ],
-            otherKeys: .ignored
+            unlistedKeys: .ignored
         ),
         example:
             #"{"command": "ride-3", "app": "com.example.ride", "activity": "phone-7-RideAttributes-0", "outcome": "accepted", "#
@@ -91,7 +91,7 @@ extension RecordFormat {
                 ResultFields.roundOutcome, ResultFields.members, ResultFields.source,
                 ResultFields.times([.first, .last]),
             ],
-            otherKeys: .ignored
+            unlistedKeys: .ignored
         ),
         example:
             #"{"command": "final-goal-1", "app": "com.example.match", "audience": "cup-final", "segments": [0, 63], "#
@@ -131,7 +131,7 @@ extension RecordFormat {
                 ResultFields.source,
                 ResultFields.times([.record, .admitted, .first, .last]),
             ],
-            otherKeys: .ignored
+            unlistedKeys: .ignored
         ),
         example:
             #"{"command": "final-goal-1", "app": "com.example.match", "audience": "cup-final", "outcome": "delivered", "#
@@ -163,7 +163,7 @@ extension RecordFormat {
                 ResultFields.source,
                 ResultFields.times([.first, .last]),
             ],
-            otherKeys: .ignored,
+            unlistedKeys: .ignored,
             rules: [RecordRule("It has no `attempts`.", ["properties": ["attempts": false]])]
         ),
         example: #"{"command": "final-goal-1", "app": "com.example.match", "audience": "cup-final", "#
@@ -224,7 +224,7 @@ private enum ResultFields {
             MemberOutcome.allCases.map {
                 RecordField($0.name.description, .count, "How many had it. Absent if none had.")
             },
-            otherKeys: .ignored,
+            unlistedKeys: .ignored,
             typeText: "object: a count for each outcome that occurred"
         )
     )
@@ -238,7 +238,7 @@ private enum ResultFields {
                     RecordField("partition", .count, .always, "Its partition."),
                     RecordField("offset", .count, .always, "Its offset."),
                 ],
-                otherKeys: .ignored
+                unlistedKeys: .ignored
             )
         ),
         .always,
@@ -266,7 +266,7 @@ private enum ResultFields {
             .object(
                 RecordShape(
                     times.map { RecordField($0.name, .count, $0.meaning + " UNIX milliseconds.") },
-                    otherKeys: .ignored,
+                    unlistedKeys: .ignored,
                     typeText: "object: those times that are known"
                 )
             ),

@@ -50,7 +50,7 @@ package struct RecordRule: Sendable {
 /// The keys of an object, and the rules between them.
 package struct RecordShape: Sendable {
     /// What becomes of keys of the object that `fields` does not list.
-    package enum OtherKeys: Sendable {
+    package enum UnlistedKeys: Sendable {
         /// A record with such a key is invalid.
         case refused
         /// Such keys belong to Apple or to the app. Causeway passes them on.
@@ -60,7 +60,7 @@ package struct RecordShape: Sendable {
     }
 
     package var fields: [RecordField]
-    package var otherKeys: OtherKeys
+    package var unlistedKeys: UnlistedKeys
     package var rules: [RecordRule]
     /// Keys that must not occur although other keys are passed on.
     package var forbiddenKeys: [String]
@@ -69,13 +69,13 @@ package struct RecordShape: Sendable {
 
     init(
         _ fields: [RecordField],
-        otherKeys: OtherKeys,
+        unlistedKeys: UnlistedKeys,
         rules: [RecordRule] = [],
         forbiddenKeys: [String] = [],
         typeText: String? = nil
     ) {
         self.fields = fields
-        self.otherKeys = otherKeys
+        self.unlistedKeys = unlistedKeys
         self.rules = rules
         self.forbiddenKeys = forbiddenKeys
         self.typeText = typeText
@@ -99,10 +99,10 @@ package struct RecordShape: Sendable {
         // JSON Schema has no keyword that limits the number of unknown keys. So the schema for the library
         // `CausewayRecords` has the keyword `unknownKeysMax`. An object without fields belongs to the app,
         // and is not limited.
-        if otherKeys == .passedOn, !fields.isEmpty, description == .typeText {
+        if unlistedKeys == .passedOn, !fields.isEmpty, description == .typeText {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.unknownKeysPerObjectMax))))
         }
-        if otherKeys == .refused { members.append(.init("additionalProperties", false)) }
+        if unlistedKeys == .refused { members.append(.init("additionalProperties", false)) }
         if !rules.isEmpty {
             let texts = rules.map { $0.schema.withDescription($0.text) }
             members.append(.init("allOf", .array(texts)))

@@ -73,7 +73,7 @@ package enum RecordPage {
 
     private static func allRules(_ shape: RecordShape) -> [String] {
         let otherKeyRules =
-            switch shape.otherKeys {
+            switch shape.unlistedKeys {
             case .refused: ["The record has no other keys."]
             case .passedOn, .ignored: [] as [String]
             }

@@ -8,9 +8,9 @@ import Reactor
 /// server or a server with slots cannot be reached, and so finds the replica that replaces the server.
 final class Cluster {
     /// The shortest time between two look-ups of the slots, once the cluster has a map.
-    static let lookupSpacingMilliseconds: Int64 = 1_000
+    static let lookupIntervalMillisecondsMin: Int64 = 1_000
     /// The longest random delay before a look-up of the slots, unless the last look-up failed.
-    static let lookupJitterMilliseconds: Int64 = 250
+    static let lookupJitterMillisecondsMax: Int64 = 250
     /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
@@ -107,7 +107,7 @@ final class Cluster {
             requestLookup()
             return nil
         }
-        connection.prepareCall(keyFingerprint: keySlot.fingerprint)
+        connection.setKeyFingerprintOfNextCall(keyFingerprint: keySlot.fingerprint)
         return connection
     }
 
@@ -214,11 +214,11 @@ final class Cluster {
 
     private func scheduleLookup() {
         guard lookupTimer == .none else { return }
-        var waitMilliseconds = Int64.random(in: 0...Self.lookupJitterMilliseconds)
+        var waitMilliseconds = Int64.random(in: 0...Self.lookupJitterMillisecondsMax)
         if lookupStartedAtMilliseconds != .min {
             waitMilliseconds += max(
                 0,
-                lookupStartedAtMilliseconds + Self.lookupSpacingMilliseconds - loop.nowMilliseconds
+                lookupStartedAtMilliseconds + Self.lookupIntervalMillisecondsMin - loop.nowMilliseconds
             )
         }
         startSlotMapLookupTimer(waitMilliseconds)
@@ -262,7 +262,7 @@ final class Cluster {
             handler?.redisLost(error)
             guard !isClosed else { return }
             startSlotMapLookupTimer(
-                max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.lookupSpacingMilliseconds : 0)
+                max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.lookupIntervalMillisecondsMin : 0)
             )
         }
     }

@@ -18,7 +18,7 @@ final class CommandConnection {
     private let configuration: RedisConfiguration
     private var addresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
-    private var reader: ValueReader?
+    private var reader: RedisValueReader?
     private var waitingCompletions: ArraySlice<Completion> = []
     /// Commands that wait until the connection is up.
     private var unsentCommands: [[[UInt8]]] = []
@@ -160,7 +160,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
 
     func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
-        guard let reader = ValueReader() else {
+        guard let reader = RedisValueReader() else {
             return endConnection(RedisError(.protocolViolation, "no memory for the reader"))
         }
         self.reader = reader

@@ -15,7 +15,7 @@ final class PrimaryConnections {
     /// replies.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
-    private static let cancellationCheckMilliseconds: Int64 = 50
+    private static let cancellationCheckIntervalMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
@@ -195,7 +195,9 @@ final class PrimaryConnections {
             if let value = value() { return value }
             if loop.nowMilliseconds >= endMilliseconds || isCancelled() { return nil }
             loop.runTurn(
-                waitMilliseconds: Int32(min(Self.cancellationCheckMilliseconds, endMilliseconds - loop.nowMilliseconds))
+                waitMilliseconds: Int32(
+                    min(Self.cancellationCheckIntervalMilliseconds, endMilliseconds - loop.nowMilliseconds)
+                )
             )
         }
     }

@@ -1,9 +1,9 @@
 /// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or
 /// was replaced (R24).
 ///
-/// In a cluster, each mark has many keys, in slots that are spread evenly over the cluster. These slots are called
-/// anchors (``SlotAnchors``). A single server has one key for each mark, and so one anchor. Code outside the lanes uses
-/// this type, with the lanes' Redis configuration. Not thread-safe. A failed call is not repeated.
+/// In a cluster, each mark has many keys, in slots that are spread evenly over the cluster (``MarkHashTags``). A single
+/// server has one key for each mark. Code outside the lanes uses this type, with the lanes' Redis configuration. Not
+/// thread-safe. A failed call is not repeated.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
 /// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands
@@ -15,18 +15,18 @@ public final class PrimaryMarks {
         public let server: ServerInformation
         /// The texts under the requested names, in the order of the names; nil for a name without a text.
         public let texts: [String?]
-        /// The anchors (slots with marks) that the primary serves, as indices of ``SlotAnchors/tags``. Not empty.
-        let anchorIndices: [Int]
+        /// The hash tags whose slots the primary serves, as indices of ``MarkHashTags/tags``. Not empty.
+        let hashTagIndices: [Int]
     }
 
     public enum WriteMode: Sendable {
-        /// Writes the mark's keys in all slots of ``SlotAnchors`` that the primary serves. Creates missing keys.
-        case writeAtAllAnchors
-        /// Writes the mark's keys in all slots of ``SlotAnchors`` that the primary serves, but creates no missing key.
-        case replaceAtAllAnchors
-        /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first slot of ``SlotAnchors`` that
+        /// Writes the mark's keys in all slots of ``MarkHashTags`` that the primary serves. Creates missing keys.
+        case writeUnderAllHashTags
+        /// Writes the mark's keys in all slots of ``MarkHashTags`` that the primary serves, but creates no missing key.
+        case replaceUnderAllHashTags
+        /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first slot of ``MarkHashTags`` that
         /// the primary serves. Does nothing if this key is missing. Takes one write; the other modes write each key.
-        case replaceAtFirstAnchor
+        case replaceUnderFirstHashTag
     }
 
     /// The maximum number of marks that are read or written at once. It must not exceed
@@ -51,16 +51,16 @@ public final class PrimaryMarks {
         if case .cluster = configuration.topology { isCluster = true } else { isCluster = false }
     }
 
-    private var anchors: SlotAnchors { isCluster ? .forCluster : .forSingleServer }
+    private var hashTags: MarkHashTags { isCluster ? .forCluster : .forSingleServer }
 
-    private func key(_ name: String, at anchor: Int) -> [UInt8] {
-        Array("{\(anchors.tags[anchor].tag)}\(group)/\(name)".utf8)
+    private func key(_ name: String, _ hashTagIndex: Int) -> [UInt8] {
+        Array("{\(hashTags.tags[hashTagIndex].tag)}\(group)/\(name)".utf8)
     }
 
     // MARK: - Reading
 
     /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply, that
-    /// refuses to read a mark, or that owns none of the slots that have marks (``SlotAnchors``).
+    /// refuses to read a mark, or that owns none of the slots that have marks (``MarkHashTags``).
     ///
     /// - Throws: if the primaries cannot be found.
     public func readMarks(_ names: [String]) throws(RedisError) -> [PrimaryReading] {
@@ -68,9 +68,9 @@ public final class PrimaryMarks {
         if isCluster || readCount.isMultiple(of: Self.readsPerSearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
-            for (location, slots) in try connections.findPrimaries(having: anchors.tags.map(\.slot)) {
-                let ownAnchors = anchors.tags.indices.filter { slots.contains(anchors.tags[$0].slot) }
-                guard !ownAnchors.isEmpty, let primary = readMarks(names, at: location, ownAnchors) else { continue }
+            for (location, slots) in try connections.findPrimaries(having: hashTags.tags.map(\.slot)) {
+                let ownHashTags = hashTags.tags.indices.filter { slots.contains(hashTags.tags[$0].slot) }
+                guard !ownHashTags.isEmpty, let primary = readMarks(names, at: location, ownHashTags) else { continue }
                 primaries.append(primary)
             }
             // If no primary replied, other servers may be the primaries now. The next call searches again.
@@ -82,7 +82,8 @@ public final class PrimaryMarks {
         }
     }
 
-    private func readMarks(_ names: [String], at location: RedisURL.Location, _ anchorIndices: [Int]) -> PrimaryReading?
+    private func readMarks(_ names: [String], at location: RedisURL.Location, _ hashTagIndices: [Int])
+        -> PrimaryReading?
     {
         guard
             case .success(let reply)? =
@@ -94,7 +95,7 @@ public final class PrimaryMarks {
         var texts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
             let batch = names[start..<min(start + Self.marksPerBatchMax, names.count)]
-            let commands = batch.map { (location, [Array("GET".utf8), key($0, at: anchorIndices[0])]) }
+            let commands = batch.map { (location, [Array("GET".utf8), key($0, hashTagIndices[0])]) }
             for markReply in connections.sendWithoutRedirection(commands) {
                 switch markReply {
                 case .success(.null): texts.append(nil)
@@ -104,27 +105,27 @@ public final class PrimaryMarks {
                 }
             }
         }
-        return PrimaryReading(location: location, server: server, texts: texts, anchorIndices: anchorIndices)
+        return PrimaryReading(location: location, server: server, texts: texts, hashTagIndices: hashTagIndices)
     }
 
     // MARK: - Writing
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all keys were written that `mode` asks for. `replaceAtAllAnchors` and
-    ///   `replaceAtFirstAnchor` create no missing key, because a new key would hide that the server lost its data after
-    ///   ``readMarks(_:)``.
+    /// - Returns: for each mark, whether all keys were written that `mode` asks for. `replaceUnderAllHashTags` and
+    ///   `replaceUnderFirstHashTag` create no missing key, because a new key would hide that the server lost its data
+    ///   after ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
-        let writtenAnchors = mode.coversAllAnchors ? primary.anchorIndices[...] : primary.anchorIndices.prefix(1)
+        let writtenHashTags = mode.coversAllHashTags ? primary.hashTagIndices[...] : primary.hashTagIndices.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
-        for anchor in writtenAnchors {
+        for hashTagIndex in writtenHashTags {
             for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
                 let range = start..<min(start + Self.marksPerBatchMax, marks.count)
                 let commands = marks[range]
                     .map { mark in
-                        let arguments = [Array("SET".utf8), key(mark.name, at: anchor), Array(mark.text.utf8)]
+                        let arguments = [Array("SET".utf8), key(mark.name, hashTagIndex), Array(mark.text.utf8)]
                         return (
                             primary.location, mode.replacesOnlyExisting ? arguments + [Array("XX".utf8)] : arguments
                         )
@@ -145,8 +146,8 @@ public final class PrimaryMarks {
 }
 
 extension PrimaryMarks.WriteMode {
-    fileprivate var coversAllAnchors: Bool { self != .replaceAtFirstAnchor }
-    fileprivate var replacesOnlyExisting: Bool { self != .writeAtAllAnchors }
+    fileprivate var coversAllHashTags: Bool { self != .replaceUnderFirstHashTag }
+    fileprivate var replacesOnlyExisting: Bool { self != .writeUnderAllHashTags }
 }
 
 extension ServerInformation {

@@ -30,7 +30,7 @@ enum RedisValue: Equatable {
 
 /// Reads replies with hiredis' parser and makes trees of values. It limits every length that the server can
 /// choose. It allocates memory for each reply, so script calls use ``ReplyReader`` instead.
-final class ValueReader {
+final class RedisValueReader {
     /// The maximum number of parts of a reply. Even the reply about the slots of a large cluster has fewer.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
@@ -91,17 +91,21 @@ private struct PartialValue {
     private var parts: [Part] = []
     private var byteCount = 0
 
-    /// Appends a string, a number, an error or null. Returns false if the reply exceeds ``ValueReader/elementsMax`` or
-    /// ``ValueReader/replyBytesMax``.
+    /// Appends a string, a number, an error or null. Returns false if the reply exceeds
+    /// ``RedisValueReader/elementsMax`` or ``RedisValueReader/replyBytesMax``.
     mutating func append(_ value: RedisValue, byteCount count: Int = 0) -> Bool {
         byteCount += count
-        guard parts.count < ValueReader.elementsMax, byteCount <= ValueReader.replyBytesMax else { return false }
+        guard parts.count < RedisValueReader.elementsMax, byteCount <= RedisValueReader.replyBytesMax else {
+            return false
+        }
         parts.append(.value(value))
         return true
     }
 
     mutating func appendArray(count: Int) -> Bool {
-        guard parts.count < ValueReader.elementsMax, (0...ValueReader.elementsMax).contains(count) else { return false }
+        guard parts.count < RedisValueReader.elementsMax, (0...RedisValueReader.elementsMax).contains(count) else {
+            return false
+        }
         parts.append(.array(count: count))
         return true
     }

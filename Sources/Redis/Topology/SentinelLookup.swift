@@ -73,7 +73,7 @@ final class SentinelLookup {
             guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ UInt64($0) }),
                 let location = RedisURL.Location(announced: host, port: port, by: sentinel)
             else { return askNextSentinel(after: RedisError(.protocolViolation, at: sentinel)) }
-            checkRole(of: location)
+            requirePrimaryRole(of: location)
         case .success(.error(let text)):
             askNextSentinel(after: RedisError(reply: text, from: sentinel))
         case .success:
@@ -90,7 +90,7 @@ final class SentinelLookup {
     }
 
     /// Asks the server for its role. During a failover, a Sentinel may still name the old primary.
-    private func checkRole(of location: RedisURL.Location) {
+    private func requirePrimaryRole(of location: RedisURL.Location) {
         sendCommand(configuration.url.withLocation(location), ["ROLE"]) { lookup, reply in
             switch reply {
             case .success(.array(let parts)) where parts.first?.text == "master":

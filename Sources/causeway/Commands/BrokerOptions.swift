@@ -21,7 +21,7 @@ struct BrokerOptions: ParsableArguments {
         }
     }
 
-    func loadKafka() throws(ExitCode) -> WorkerConfiguration.Kafka {
-        try ConfigurationLoading.loadKafka(path: config, bootstrapServers: bootstrapServers)
+    func loadKafkaConfiguration() throws(ExitCode) -> WorkerConfiguration.Kafka {
+        try ConfigurationLoading.loadKafkaConfiguration(path: config, bootstrapServers: bootstrapServers)
     }
 }

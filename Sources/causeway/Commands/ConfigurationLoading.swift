@@ -28,7 +28,9 @@ enum ConfigurationLoading {
 
     /// Returns the Kafka settings of a command: the section `kafka` of the configuration, or the defaults if `path` is
     /// nil. `bootstrapServers`, if given, replaces the brokers.
-    static func loadKafka(path: String?, bootstrapServers: String?) throws(ExitCode) -> WorkerConfiguration.Kafka {
+    static func loadKafkaConfiguration(path: String?, bootstrapServers: String?) throws(ExitCode)
+        -> WorkerConfiguration.Kafka
+    {
         var kafka = WorkerConfiguration.Kafka()
         if let path { kafka = try load(path: path, requiresFiles: false).kafka }
         if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }

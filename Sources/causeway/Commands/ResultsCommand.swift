@@ -31,7 +31,7 @@ struct ResultsCommand: ParsableCommand {
     var follow = false
 
     func run() throws {
-        var kafka = try brokers.loadKafka()
+        var kafka = try brokers.loadKafkaConfiguration()
         kafka.groupId = "causeway-results-\(UUID().uuidString.lowercased())"
         do {
             let printer = try TopicPrinter(

@@ -70,7 +70,7 @@ struct SendCommand: ParsableCommand {
     }
 
     func run() throws {
-        let kafka = try brokers.loadKafka()
+        let kafka = try brokers.loadKafkaConfiguration()
         let producer: Producer
         let brokerMonitor: BrokerMonitor
         do {

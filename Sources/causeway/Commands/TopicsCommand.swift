@@ -73,7 +73,7 @@ struct TopicsCommand: ParsableCommand {
     }
 
     func run() throws {
-        let kafka = try ConfigurationLoading.loadKafka(path: config, bootstrapServers: bootstrapServers)
+        let kafka = try ConfigurationLoading.loadKafkaConfiguration(path: config, bootstrapServers: bootstrapServers)
         var plan = TopicPlan()
         plan.partitions = partitions
         plan.replicationFactor = replicationFactor

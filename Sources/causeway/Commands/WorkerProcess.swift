@@ -28,18 +28,18 @@ struct WorkerProcess: Equatable {
     /// address. Nil if the worker does not listen, or if its files cannot be read.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
-        let sockets = Set(
+        let socketInodes = Set(
             Self.entries(of: directory).compactMap { Self.linkDestination("\(directory)/\($0)") }
                 .compactMap { $0.wholeMatch(of: /socket:\[([0-9]+)\]/).map { String($0.1) } }
         )
-        guard !sockets.isEmpty else { return nil }
+        guard !socketInodes.isEmpty else { return nil }
         for table in ["tcp", "tcp6"] {
             let lines = (Self.fileText("/proc/\(identifier)/net/\(table)") ?? "").split(separator: "\n")
             for line in lines.dropFirst() {
                 let fields = line.split(separator: " ")
                 // The fields are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode.
                 // State 0A is TCP_LISTEN.
-                guard fields.count > 9, fields[3] == "0A", sockets.contains(String(fields[9])),
+                guard fields.count > 9, fields[3] == "0A", socketInodes.contains(String(fields[9])),
                     let address = Self.parseKernelAddress(fields[1])
                 else { continue }
                 return (Self.reachableHost(address.host), address.port)

@@ -11,7 +11,7 @@ extension ActivityReport {
         var lines = LabelledLines()
         lines.add("activity", "\(activity) of \(app)")
         lines.add("token", tokenText)
-        lines.add("newest", newestText)
+        lines.add("newest", newestVersionText)
         lines.add("shows", shownText)
         addHeldCommand(to: &lines)
         lines.add("pace", paceText)
@@ -38,7 +38,7 @@ extension ActivityReport {
         return "sha256 \(token.fingerprint), \(token.environment.name)\(registered), \(frequent)"
     }
 
-    private var newestText: String {
+    private var newestVersionText: String {
         guard let newestVersion else { return "no command has been admitted" }
         let version = newestVersion.version
         let sequence = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
@@ -81,13 +81,13 @@ extension ActivityReport {
     }
 
     private var paceText: String {
-        let nextText =
+        let nextPushText =
             pace.nextPushAtMilliseconds.map { "the next \(TimeText.relative($0, to: nowMilliseconds))" }
             ?? "the next may go now"
         let stretchText =
             pace.spacingDoublings == 0
             ? "" : ", stretched by 429s (level \(pace.spacingDoublings))"
-        return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(stretchText); \(nextText)"
+        return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(stretchText); \(nextPushText)"
     }
 
     private var lifeText: String {

@@ -103,8 +103,8 @@ extension OutcomeCounts {
 extension ResponseTimes {
     fileprivate var json: JSONValue {
         .objectOmittingNil([
-            "first": firstResponseMilliseconds < 0 ? nil : .integer(firstResponseMilliseconds),
-            "last": lastResponseMilliseconds < 0 ? nil : .integer(lastResponseMilliseconds),
+            "first": firstResponseAtMilliseconds < 0 ? nil : .integer(firstResponseAtMilliseconds),
+            "last": lastResponseAtMilliseconds < 0 ? nil : .integer(lastResponseAtMilliseconds),
         ])
     }
 }

@@ -10,7 +10,7 @@ extension AudienceReport {
         lines.add("audience", "\(audience) of \(app)")
         lines.add("members", membersText, pagesText)
         for channel in channels { lines.add("channel", channelText(channel)) }
-        lines.add("newest", newestText)
+        lines.add("newest", newestVersionText)
         lines.add("sent", sentText)
         lines.add(
             "budget",
@@ -51,7 +51,7 @@ extension AudienceReport {
         return "\(channel.channel.identifier), \(environment), storage \(storage); created \(created)"
     }
 
-    private var newestText: String {
+    private var newestVersionText: String {
         guard let newestVersion else { return "no command has been admitted" }
         let state = newestVersion.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
         return "\(text(newestVersion.version)): \(state)"
@@ -100,8 +100,8 @@ extension AudienceReport {
         lines.addTable(
             header: ["last rounds", "timestamp", "took"] + MemberOutcome.allCases.map { "\($0.name)" },
             rows: finishedRounds.map { round in
-                let spanMilliseconds = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
-                let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.duration(spanMilliseconds)
+                let spanMilliseconds = round.times.lastResponseAtMilliseconds - round.times.firstResponseAtMilliseconds
+                let took = round.times.firstResponseAtMilliseconds < 0 ? "-" : TimeText.duration(spanMilliseconds)
                 return [
                     TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
                     took,

@@ -26,8 +26,8 @@ struct AudienceReport {
         /// Returns how many members per second the version has passed since APNs' first response, whatever their
         /// outcome. Nil if APNs has not responded yet.
         func membersPerSecond(nowMilliseconds: Int64) -> Double? {
-            let milliseconds = nowMilliseconds - times.firstResponseMilliseconds
-            guard times.firstResponseMilliseconds >= 0, milliseconds > 0 else { return nil }
+            let milliseconds = nowMilliseconds - times.firstResponseAtMilliseconds
+            guard times.firstResponseAtMilliseconds >= 0, milliseconds > 0 else { return nil }
             return Double(counts.total) * 1_000 / Double(milliseconds)
         }
     }

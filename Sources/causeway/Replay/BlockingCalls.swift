@@ -43,7 +43,7 @@ final class BlockingCalls<Call, Reply> {
         while callsInFlight > 0 || !waitingIndices.isEmpty {
             let outstandingBefore = callsInFlight + waitingIndices.count
             try issueWaitingCalls(calls, issue)
-            loop.runTurn(waitMilliseconds: BlockingStore.turnWaitMilliseconds)
+            loop.runTurn(waitMilliseconds: BlockingStore.turnWaitMillisecondsMax)
             if let refusal { throw refusal }
             if callsInFlight + waitingIndices.count < outstandingBefore {
                 lastProgressMilliseconds = loop.nowMilliseconds

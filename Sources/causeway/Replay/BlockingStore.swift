@@ -10,7 +10,7 @@ final class BlockingStore {
     static let silenceMillisecondsMax: Int64 = 30_000
     /// Replaces ``silenceMillisecondsMax`` after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000
-    static let turnWaitMilliseconds: Int32 = 100
+    static let turnWaitMillisecondsMax: Int32 = 100
     /// The pause before a failed call is made again.
     static let retryPauseMilliseconds: Int64 = 200
 
@@ -76,7 +76,7 @@ final class BlockingStore {
         }
         let endMilliseconds = loop.nowMilliseconds + Self.cancelledSilenceMillisecondsMax
         while audienceStore.map({ $0.outstandingCallCount > 0 }) ?? false, loop.nowMilliseconds < endMilliseconds {
-            loop.runTurn(waitMilliseconds: Self.turnWaitMilliseconds)
+            loop.runTurn(waitMilliseconds: Self.turnWaitMillisecondsMax)
         }
         return replies
     }
@@ -103,7 +103,7 @@ extension BlockingStore: ActivityStoreHandler {
 }
 
 extension BlockingStore: AudienceStoreHandler {
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         audienceCalls.handleReply(tag: tag, reply.map { Array($0) })
     }
 

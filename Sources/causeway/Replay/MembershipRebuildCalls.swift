@@ -8,7 +8,7 @@ struct MembershipRebuildCalls {
     let joinCount: Int
     /// The call that records in the member's own record that the audiences know its departures (R27). Nil if the member
     /// left none.
-    let confirmationCall: StoreCall<[UInt8]>?
+    let departureConfirmationCall: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entryCalls.count - joinCount }
 
@@ -43,7 +43,7 @@ struct MembershipRebuildCalls {
             return AudienceCall(tag: 0, app: subject.app, audience: audience, operation: .append(entry))
         }
         var entryCalls: [AudienceCall<[UInt8]>] = []
-        var confirmationCall: StoreCall<[UInt8]>?
+        var departureConfirmationCall: StoreCall<[UInt8]>?
         if let departures {
             // If this registration joins the audience and is not older than the departure, append no leave.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
@@ -51,7 +51,7 @@ struct MembershipRebuildCalls {
             where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {
                 entryCalls.append(makeEntryCall(audience, nil, at: departures.leftAtMilliseconds))
             }
-            confirmationCall = StoreCall(
+            departureConfirmationCall = StoreCall(
                 tag: 0,
                 subject: subject,
                 operation: .confirmDepartures(atMilliseconds: departures.leftAtMilliseconds)
@@ -63,7 +63,7 @@ struct MembershipRebuildCalls {
             }
         }
         self.entryCalls = entryCalls
-        self.confirmationCall = confirmationCall
+        self.departureConfirmationCall = departureConfirmationCall
         joinCount = joinedAudiences.count
     }
 }

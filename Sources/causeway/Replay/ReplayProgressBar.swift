@@ -7,14 +7,14 @@ struct ReplayProgressBar {
     private static let redrawIntervalMilliseconds: Int64 = 100
 
     private let isTerminal: Bool
-    private var nextDrawMilliseconds: Int64 = 0
+    private var redrawDueMilliseconds: Int64 = 0
     private var isDrawn = false
 
     init(isTerminal: Bool = isatty(STDERR_FILENO) == 1) { self.isTerminal = isTerminal }
 
     mutating func show(_ label: String, _ done: Int64, of total: Int64) {
-        guard isTerminal, Clock.monotonicMilliseconds >= nextDrawMilliseconds else { return }
-        nextDrawMilliseconds = Clock.monotonicMilliseconds + Self.redrawIntervalMilliseconds
+        guard isTerminal, Clock.monotonicMilliseconds >= redrawDueMilliseconds else { return }
+        redrawDueMilliseconds = Clock.monotonicMilliseconds + Self.redrawIntervalMilliseconds
         isDrawn = true
         Self.write("\r" + Self.line(label, done, of: total) + "\u{1B}[K")
     }

@@ -31,14 +31,14 @@ extension ReplayRange {
     init(from: String?, to: String?, offsets: [String], nowMilliseconds: Int64) throws(ReplayRangeError) {
         guard !offsets.isEmpty else {
             guard let from else { throw ReplayRangeError(message: "the range is missing: add --from or --offsets") }
-            let beginMilliseconds = try Self.parseTimeMilliseconds(from, option: "--from", nowMilliseconds)
+            let beginsAtMilliseconds = try Self.parseTimeMilliseconds(from, option: "--from", nowMilliseconds)
             let endMilliseconds = try to.map { text throws(ReplayRangeError) in
                 try Self.parseTimeMilliseconds(text, option: "--to", nowMilliseconds)
             }
-            guard endMilliseconds.map({ beginMilliseconds < $0 }) ?? (beginMilliseconds <= nowMilliseconds) else {
+            guard endMilliseconds.map({ beginsAtMilliseconds < $0 }) ?? (beginsAtMilliseconds <= nowMilliseconds) else {
                 throw ReplayRangeError(message: "--from \(from): must be before \(to.map { "--to \($0)" } ?? "now")")
             }
-            self = .times(fromMilliseconds: beginMilliseconds, toMilliseconds: endMilliseconds)
+            self = .times(fromMilliseconds: beginsAtMilliseconds, toMilliseconds: endMilliseconds)
             return
         }
         guard from == nil, to == nil else {

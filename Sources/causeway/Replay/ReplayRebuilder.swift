@@ -216,13 +216,13 @@ struct ReplayRebuilder {
         let changes = changesByCall.compactMap(\.self)
         guard !changes.isEmpty else { return replies }
         _ = try store.perform(changes.flatMap(\.entryCalls), until: isCancelled)
-        _ = try store.perform(changes.compactMap(\.confirmationCall), until: isCancelled)
+        _ = try store.perform(changes.compactMap(\.departureConfirmationCall), until: isCancelled)
         for change in changes {
             tally.count(.membersJoined, change.joinCount)
             tally.count(.membersLeft, change.leaveCount)
         }
         let repeatedIndices = calls.indices.filter { index in
-            changesByCall[index]?.confirmationCall != nil
+            changesByCall[index]?.departureConfirmationCall != nil
                 && [.registered, .departures].contains(replies[index].verdict)
         }
         for (index, reply) in zip(
@@ -288,13 +288,13 @@ struct ReplayRebuilder {
                 tally.count(.statesTooOld)
             }
         }
-        guard let store else { return try forecast(states) }
+        guard let store else { return try countExpectedDecisions(states) }
         waitForRateLimit(writing: states.count)
         if !states.isEmpty { try admit(states.map(\.calls), store) }
     }
 
     /// Counts what Redis would decide about the admissions.
-    private mutating func forecast(
+    private mutating func countExpectedDecisions(
         _ states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {
         guard let first = states.first else { return }

@@ -35,7 +35,7 @@ struct ReplaySender {
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The keys in `settlementCallsByCopyNumber` of commands whose copy was never given to the producer.
-    private var unwrittenCopyNumbers: [UInt64] = []
+    private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
     /// How many reopened commands have no copy in Kafka and could not be settled again. `reason` is the error of Redis
@@ -84,7 +84,7 @@ struct ReplaySender {
         )
         let key = candidate.key ?? RecordKey.key(of: candidate.value)
         guard sender.send(candidate.value, key: key, origin: origin, tag: copyNumber, until: isCancelled) else {
-            if copyNumber != 0 { unwrittenCopyNumbers.append(copyNumber) }
+            if copyNumber != 0 { copyNumbersNotProduced.append(copyNumber) }
             isStopped = true
             return nil
         }
@@ -118,7 +118,7 @@ struct ReplaySender {
         } catch {
             // Redis may have reopened the version although the call failed. So `finish` settles it again,
             // which does no harm if it is settled already.
-            unwrittenCopyNumbers.append(copyNumber)
+            copyNumbersNotProduced.append(copyNumber)
             isStopped = true
             throw error
         }
@@ -133,7 +133,8 @@ struct ReplaySender {
         let flushTimeoutMilliseconds =
             isStoppingAtOnce ? Self.stopFlushTimeoutMilliseconds : RecordSender.flushTimeoutMilliseconds
         let calls =
-            (unwrittenCopyNumbers + sender.flushAndClose(flushTimeoutMilliseconds: flushTimeoutMilliseconds).failedTags)
+            (copyNumbersNotProduced
+            + sender.flushAndClose(flushTimeoutMilliseconds: flushTimeoutMilliseconds).failedTags)
             .compactMap { settlementCallsByCopyNumber[$0] }
         do throws(RedisError) {
             if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }

@@ -5,9 +5,9 @@ import LiveActivity
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct PartitionAssignment {
-        var coreIndex: UInt32
+        var indexInCore: UInt32
         var nextOffset: Int64
-        var isRevoking = false
+        var isBeingRevoked = false
         /// Until when the worker reads nothing of the partition, because the core asked for a pause; `.min`: it
         /// has not asked.
         var pausedUntilMilliseconds = Int64.min
@@ -56,7 +56,7 @@ final class SimulatedWorker {
         policy.expiration.endSeconds = 43_200
         var configuration = AudiencesConfiguration(
             apps: [
-                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProduction: true, hasSandbox: true)
+                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProductionPool: true, hasSandboxPool: true)
             ],
             policies: [policy],
             seed: seed
@@ -79,7 +79,8 @@ final class SimulatedWorker {
     /// Whether records that were passed over wait to be read again, or reading a partition pauses.
     func hasPassedOverRecords(atMilliseconds: Int64) -> Bool {
         assignments.values.contains {
-            !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntilMilliseconds > atMilliseconds)
+            !$0.isBeingRevoked
+                && (core.passedOverCount($0.indexInCore) > 0 || $0.pausedUntilMilliseconds > atMilliseconds)
         }
     }
 
@@ -99,7 +100,7 @@ final class SimulatedWorker {
     var isIdle: Bool {
         core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
             && core.membershipChangesInProgress == 0
-            && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.coreIndex) > 0 }
+            && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.indexInCore) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }
 }

@@ -36,11 +36,11 @@ extension Simulation {
     func assign(_ partition: Int, to owner: Int) {
         owners[partition] = owner
         let worker = workers[owner]
-        guard let coreIndex = worker.core.assign(number: Int32(partition)) else { return }
+        guard let indexInCore = worker.core.assign(number: Int32(partition)) else { return }
         let commit = commits[partition]
         let resumed = commit.metadata.withUnsafeBytes {
             worker.core.restoreSettledOffsets(
-                coreIndex,
+                indexInCore,
                 at: commit.committableOffset,
                 metadata: $0,
                 logEndOffset: Int64(log[partition].count)
@@ -50,7 +50,7 @@ extension Simulation {
         trace?(
             "\(nowMilliseconds % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
         )
-        worker.assignments[partition] = .init(coreIndex: coreIndex, nextOffset: commit.committableOffset)
+        worker.assignments[partition] = .init(indexInCore: indexInCore, nextOffset: commit.committableOffset)
         worker.lastBroadcastMilliseconds = [:]
     }
 
@@ -91,9 +91,9 @@ extension Simulation {
     /// its work first.
     private func movePartition(_ partition: Int) {
         let worker = workers[owners[partition]]
-        guard let entry = worker.assignments[partition], !entry.isRevoking else { return }
-        worker.assignments[partition]?.isRevoking = true
-        worker.core.beginRevoking(entry.coreIndex, now: worker.moment(nowMilliseconds))
+        guard let entry = worker.assignments[partition], !entry.isBeingRevoked else { return }
+        worker.assignments[partition]?.isBeingRevoked = true
+        worker.core.beginRevoking(entry.indexInCore, now: worker.moment(nowMilliseconds))
         // The channels of the partition may lose their slots now, and with them the time of the last broadcast. The
         // worker may still have another partition with records for the channel.
         worker.lastBroadcastMilliseconds = [:]
@@ -106,38 +106,38 @@ extension Simulation {
             scheduledEvents.append(
                 (
                     nowMilliseconds + delayMilliseconds,
-                    { [unowned self] in release(partition, of: worker, entry.coreIndex, isForced: true) }
+                    { [unowned self] in release(partition, of: worker, entry.indexInCore, isForced: true) }
                 )
             )
         } else {
-            releaseWhenDrained(partition, of: worker, entry.coreIndex)
+            releaseWhenDrained(partition, of: worker, entry.indexInCore)
         }
     }
 
-    private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ coreIndex: UInt32) {
+    private func releaseWhenDrained(_ partition: Int, of worker: SimulatedWorker, _ indexInCore: UInt32) {
         scheduledEvents.append(
             (
                 nowMilliseconds + 5,
                 { [unowned self] in
                     guard workers.contains(where: { $0 === worker }) else { return }
-                    guard worker.core.isDrained(coreIndex) else {
-                        return releaseWhenDrained(partition, of: worker, coreIndex)
+                    guard worker.core.isDrained(indexInCore) else {
+                        return releaseWhenDrained(partition, of: worker, indexInCore)
                     }
-                    release(partition, of: worker, coreIndex, isForced: false)
+                    release(partition, of: worker, indexInCore, isForced: false)
                 }
             )
         )
     }
 
-    private func release(_ partition: Int, of worker: SimulatedWorker, _ coreIndex: UInt32, isForced: Bool) {
+    private func release(_ partition: Int, of worker: SimulatedWorker, _ indexInCore: UInt32, isForced: Bool) {
         guard workers.contains(where: { $0 === worker }) else { return }
         if isForced { hadForcedMove = true }
-        if let progress = worker.core.progress(coreIndex),
+        if let progress = worker.core.progress(indexInCore),
             progress.committableOffset >= commits[partition].committableOffset
         {
             commits[partition] = progress
         }
-        worker.core.release(partition: coreIndex, now: worker.moment(nowMilliseconds))
+        worker.core.release(partition: indexInCore, now: worker.moment(nowMilliseconds))
         worker.assignments[partition] = nil
         assign(partition, to: random.number(0...workers.count - 1))
     }

@@ -142,7 +142,7 @@ extension Simulation {
                             member: change.member,
                             identifier: UnsafeRawBufferPointer(name),
                             joinedAudiences: AudienceList(change.isLeaving ? none : digests),
-                            leftAudiences: AudienceList(change.isLeaving ? digests : none),
+                            formerAudiences: AudienceList(change.isLeaving ? digests : none),
                             leftAtMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
                             token: change.isLeaving ? none : UnsafeRawBufferPointer(token),
                             environment: phone.environment,

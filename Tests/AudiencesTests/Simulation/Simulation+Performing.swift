@@ -200,7 +200,9 @@ extension Simulation {
         let performed = random.number(0...lost.count)
         for (position, entry) in lost.enumerated() where position < performed { performStore(entry.call, worker) }
         for entry in lost {
-            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .noReply
+            let failure =
+                random.chance(300)
+                ? (random.chance(500) ? StoreFailure.serverRefusesMostCalls : .unexplained) : .noReply
             worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(nowMilliseconds))
         }
     }

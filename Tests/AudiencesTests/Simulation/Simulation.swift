@@ -77,7 +77,8 @@ final class Simulation {
     /// added. Then pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
     var hadForcedMove = false
-    /// If true, a command may have no result, because the owner of another partition may have claimed one of its ranges.
+    /// If true, a command may have no result, because the owner of another partition may have claimed one of its
+    /// ranges.
     var hadPartitionAddition = false
     var hadMembershipChange = false
     var rereadingCount = 0
@@ -217,7 +218,7 @@ final class Simulation {
         owners.indices.contains { partition in
             workers[owners[partition]].assignments[partition]
                 .map {
-                    !$0.isRevoking && $0.pausedUntilMilliseconds <= nowMilliseconds
+                    !$0.isBeingRevoked && $0.pausedUntilMilliseconds <= nowMilliseconds
                         && $0.nextOffset < log[partition].count
                 }
                 ?? true
@@ -260,9 +261,13 @@ final class Simulation {
             feedRereadCommands(worker)
             worker.core.endBatch(now: worker.moment(nowMilliseconds))
         }
-        for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
-            if let rereading = worker.core.rereadRequest(entry.coreIndex, now: worker.moment(nowMilliseconds)) {
-                worker.core.rereadingBegan(entry.coreIndex, from: rereading.offset, now: worker.moment(nowMilliseconds))
+        for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isBeingRevoked {
+            if let rereading = worker.core.rereadRequest(entry.indexInCore, now: worker.moment(nowMilliseconds)) {
+                worker.core.rereadingBegan(
+                    entry.indexInCore,
+                    from: rereading.offset,
+                    now: worker.moment(nowMilliseconds)
+                )
                 worker.assignments[partition]?.nextOffset = rereading.offset
                 worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rereading.pauseMilliseconds
                 rereadingCount += 1
@@ -276,7 +281,7 @@ final class Simulation {
                 record.value.withUnsafeBytes { value in
                     worker.core.receive(
                         IncomingRecord(
-                            partition: entry.coreIndex,
+                            partition: entry.indexInCore,
                             offset: next,
                             timestampMilliseconds: nowMilliseconds,
                             key: nil,
@@ -382,7 +387,7 @@ final class Simulation {
 
     private func commit(_ worker: SimulatedWorker) {
         for (partition, entry) in worker.assignments {
-            guard let progress = worker.core.progress(entry.coreIndex),
+            guard let progress = worker.core.progress(entry.indexInCore),
                 progress.committableOffset >= commits[partition].committableOffset
             else { continue }
             commits[partition] = progress

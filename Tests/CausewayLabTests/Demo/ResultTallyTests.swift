@@ -17,7 +17,7 @@ struct ResultTallyTests {
             outcome: outcome,
             priority: priority,
             attempts: attempts,
-            isFromCommands: true,
+            isFromCommandsTopic: true,
             sourcePartition: partition,
             sourceOffset: offset,
             recordTimestampMilliseconds: 1_000,
@@ -46,7 +46,7 @@ struct ResultTallyTests {
         tally.add(summary, isFreshnessCounted: true)
         tally.add(summary, isFreshnessCounted: true)
         var releasedResult = result(.accepted)
-        releasedResult.isFromCommands = false
+        releasedResult.isFromCommandsTopic = false
         releasedResult.supersededCommands = 3
         tally.add(releasedResult, isFreshnessCounted: true)
         #expect(tally.commands == 16 && tally.repeatedResults == 1)
@@ -97,7 +97,7 @@ struct ResultTallyTests {
         var tally = ResultTally()
         tally.add(result(.held), isFreshnessCounted: true)
         var releasedResult = result(.accepted)
-        releasedResult.isFromCommands = false
+        releasedResult.isFromCommandsTopic = false
         tally.add(releasedResult, isFreshnessCounted: true)
         #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.releasedCommands == 1)
         #expect(tally[.held] == 1 && tally[.accepted] == 0 && tally.pushes == 1)
@@ -119,7 +119,7 @@ struct ResultTallyTests {
         tally.add(result(.superseded), isFreshnessCounted: true)
         tally.add(second, isFreshnessCounted: true)
         #expect(tally.demotions == 1)
-        #expect(tally.lastResponseMilliseconds == 1_250)
+        #expect(tally.lastResponseAtMilliseconds == 1_250)
     }
 
     @Test func `Starts do not count towards freshness`() {
@@ -167,7 +167,7 @@ struct ResultSummaryTests {
                     namesActivityOrDevice: true,
                     priority: 10,
                     attempts: 2,
-                    isFromCommands: true,
+                    isFromCommandsTopic: true,
                     sourcePartition: 7,
                     sourceOffset: 123_456,
                     recordTimestampMilliseconds: 1_790_000_000_001,

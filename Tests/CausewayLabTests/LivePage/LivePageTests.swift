@@ -44,7 +44,7 @@ struct LivePageTests {
     @Test func `The number of presses is limited`() {
         let pageState = LivePageState()
         pageState.allow([.killWorker])
-        for _ in 0..<LivePageState.pressesMax { #expect(pageState.press(.killWorker)) }
+        for _ in 0..<LivePageState.waitingPressesMax { #expect(pageState.press(.killWorker)) }
         #expect(!pageState.press(.killWorker))
     }
 

@@ -23,7 +23,7 @@ struct OutageCheckerTests {
     }
 
     private func findingCounts(_ findings: OutageFindings) -> [Int] {
-        [findings.losses.count, findings.oldPushes.count, findings.repeats.count, findings.permittedRepeats.count]
+        [findings.losses.count, findings.oldPushes.count, findings.repeats.count, findings.permittedAlertRepeats.count]
     }
 
     @Test func `A correct history has no fault`() {

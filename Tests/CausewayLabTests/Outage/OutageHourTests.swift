@@ -34,7 +34,7 @@ struct OutageHourTests {
         OutageHourChecker(
             schedule: Self.schedule,
             minutes: minutes,
-            pushesAfterReturn: pushes,
+            hadNewestStateAfterReturn: pushes,
             wrongScreenCount: wrongScreenCount,
             failedCommands: failed
         )
@@ -91,10 +91,10 @@ struct OutageHourTests {
         pushes.add(makePush(1_001), isNewest: true)
         pushes.recordHostReturn()
         pushes.add(makePush(1_001), isNewest: false)
-        #expect(pushes.newestFlagsByActivity == [:])
+        #expect(pushes.hadNewestStateByActivity == [:])
         pushes.add(makePush(1_002), isNewest: false)
         pushes.add(makePush(1_300), isNewest: true)
-        #expect(pushes.newestFlagsByActivity == ["a": [false, true]])
+        #expect(pushes.hadNewestStateByActivity == ["a": [false, true]])
     }
 
     @Test func `A push is recognized by its state`() {

@@ -21,7 +21,7 @@ struct OutageReportTests {
     }
 
     @Test func `Repetitions after a crash break no promise`() {
-        #expect(report(OutageFindings(permittedRepeats: ["a"])).isGood)
+        #expect(report(OutageFindings(permittedAlertRepeats: ["a"])).isGood)
         #expect(!report(OutageFindings(repeats: ["a"])).isGood)
         #expect(!report(OutageFindings(), unmetExpectations: ["no"]).isGood)
     }

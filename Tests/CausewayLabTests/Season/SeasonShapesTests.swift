@@ -17,8 +17,8 @@ struct SeasonShapesTests {
         let contract = try shapes.withUnsafeBytes { try Contract(shapes: $0, ofApp: MatchCommands.app) }
         var app = DeliveryConfiguration.App(
             bundleIdentifier: Array(MatchCommands.app.utf8),
-            hasProduction: true,
-            hasSandbox: false
+            hasProductionPool: true,
+            hasSandboxPool: false
         )
         app.contract = ContractRule(contract: contract, rejectsMismatches: true)
         var contracts = LaneContracts([app], salt: 1)

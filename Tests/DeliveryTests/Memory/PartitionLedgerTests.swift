@@ -17,7 +17,7 @@ import Testing
     /// Replaces the ledger with that of the partition's next owner, which receives all offsets again from the committed
     /// one on. Checks that the new ledger skips the offsets that were settled and are in the metadata, and accepts all
     /// others. If all offsets are committed, the ledger stays.
-    private func handOver(
+    private func replaceWithNextOwner(
         _ ledger: inout PartitionLedger,
         unsettledOffsets: inout [Int64],
         unpublishedOffsets: inout Set<Int64>,
@@ -31,7 +31,7 @@ import Testing
         #expect(successor.settledRanges == ledger.settledRanges)
         let accepted = (unsettledOffsets + unpublishedOffsets.filter { $0 > committed }).sorted()
         for offset in committed..<nextOffset {
-            #expect(successor.receive(offset) == (accepted.contains(offset) ? .accepted : .settledBefore))
+            #expect(successor.receive(offset) == (accepted.contains(offset) ? .accepted : .settledByEarlierOwner))
         }
         if committed < nextOffset {
             #expect(successor.committableOffset == committed)
@@ -112,13 +112,19 @@ import Testing
         var ledger = PartitionLedger(windowOffsets: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
         #expect(ledger.settledRanges == [12..<14, 15..<16], "it is handed on before the first record as well")
-        #expect([10, 11, 12, 13].map { ledger.receive($0) } == [.accepted, .accepted, .settledBefore, .settledBefore])
+        #expect(
+            [10, 11, 12, 13].map { ledger.receive($0) } == [
+                .accepted, .accepted, .settledByEarlierOwner, .settledByEarlierOwner,
+            ]
+        )
         #expect(ledger.committableOffset == 10)
         #expect(ledger.settledRanges == [12..<14, 15..<16])
         ledger.settle(10)
         ledger.settle(11)
         #expect(ledger.committableOffset == 14)
-        #expect([14, 15, 16, 15].map { ledger.receive($0) } == [.accepted, .settledBefore, .accepted, .alreadySeen])
+        #expect(
+            [14, 15, 16, 15].map { ledger.receive($0) } == [.accepted, .settledByEarlierOwner, .accepted, .alreadySeen]
+        )
         ledger.settle(14)
         #expect(ledger.committableOffset == 16)
         #expect(ledger.settledRanges == [])
@@ -127,7 +133,7 @@ import Testing
     @Test func `The committable offset moves over skipped records that come first`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [10..<12])
-        #expect([10, 11].map { ledger.receive($0) } == [.settledBefore, .settledBefore])
+        #expect([10, 11].map { ledger.receive($0) } == [.settledByEarlierOwner, .settledByEarlierOwner])
         #expect(ledger.committableOffset == 12)
     }
 
@@ -222,7 +228,7 @@ import Testing
             #expect(ledger.committableOffset == unsettledOffsets.first ?? nextOffset)
             #expect(ledger.nextOffset == nextOffset)
             if random.chance(20) {
-                handOver(
+                replaceWithNextOwner(
                     &ledger,
                     unsettledOffsets: &unsettledOffsets,
                     unpublishedOffsets: &unpublishedOffsets,

@@ -112,7 +112,7 @@ import Testing
             }
             #expect(wheel.count == dueTimes.count)
             checkNext(
-                wheel.nextFireMilliseconds(slotsSearchedMax: 16),
+                wheel.nextFireAtMilliseconds(slotsSearchedMax: 16),
                 earliest: dueTimes.values.min(),
                 nowMilliseconds: nowMilliseconds
             )
@@ -127,9 +127,9 @@ import Testing
         }
     }
 
-    /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after the present time, and at most the time
-    /// at which the first timer fires. A timer fires at the end of the slot in which it is due; an overdue timer fires at
-    /// the end of the present slot.
+    /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after the present time, and at most the
+    /// time at which the first timer fires. A timer fires at the end of the slot in which it is due; an overdue timer
+    /// fires at the end of the present slot.
     private func checkNext(_ next: Int64?, earliest: Int64?, nowMilliseconds: Int64) {
         guard let earliest else {
             #expect(next == nil)

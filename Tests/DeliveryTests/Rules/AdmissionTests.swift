@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func `A token of an environment without a key fails the command`() {
-        let core = CoreHarness(hasSandbox: false)
+        let core = CoreHarness(hasSandboxPool: false)
         core.receive(.update(1))
         core.reply(.send, environment: .sandbox)
         #expect(core.outcomes == ["u1 failed"])

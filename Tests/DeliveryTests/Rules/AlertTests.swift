@@ -188,7 +188,9 @@ import Testing
     // MARK: - Order of alerts
 
     /// A registration releases an older alert while a newer alert is in flight.
-    @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
+    @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isReceivedBeforeResponse: Bool)
+        throws
+    {
         let core = CoreHarness()
         core.receive(.alert(4))
         core.register(CommandText.registration())
@@ -196,11 +198,13 @@ import Testing
         #expect(core.push()?.command == "u4")
         core.reply(.registered, held: .alert(2))
         #expect(core.outcomes == [])
-        try expectPushWithoutAlert(of: core, isOnItsWay)
+        try expectPushWithoutAlert(of: core, isReceivedBeforeResponse)
     }
 
     /// Redis gives the held alert u2 to the newer state u4. Then it also releases the held command u2.
-    @Test(arguments: [false, true]) func `A held alert that comes twice is rung once`(isOnItsWay: Bool) throws {
+    @Test(arguments: [false, true]) func `A held alert that comes twice is rung once`(isReceivedBeforeResponse: Bool)
+        throws
+    {
         let core = CoreHarness()
         core.receive(.update(4))
         core.register(CommandText.registration())
@@ -208,17 +212,17 @@ import Testing
         core.reply(.registered, held: .alert(2))
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
-        try expectPushWithoutAlert(of: core, isOnItsWay)
+        try expectPushWithoutAlert(of: core, isReceivedBeforeResponse)
     }
 
     /// Lets APNs accept the push of the command u4. Expects that the next update, u5, is pushed without an alert.
     ///
-    /// - Parameter isOnItsWay: whether the core receives u5 before APNs accepts u4.
-    private func expectPushWithoutAlert(of core: CoreHarness, _ isOnItsWay: Bool) throws {
-        if isOnItsWay { core.receive(.update(5)) }
+    /// - Parameter isReceivedBeforeResponse: whether the core receives u5 before APNs accepts u4.
+    private func expectPushWithoutAlert(of core: CoreHarness, _ isReceivedBeforeResponse: Bool) throws {
+        if isReceivedBeforeResponse { core.receive(.update(5)) }
         core.respond(.accepted)
         #expect(core.outcomes == ["u2 superseded", "u4 accepted"])
-        if !isOnItsWay { core.receive(.update(5)) }
+        if !isReceivedBeforeResponse { core.receive(.update(5)) }
         core.elapse(1_010)
         core.reply(.send)
         let push = try #require(core.push())
@@ -242,16 +246,18 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
 
-    @Test(arguments: [false, true]) func `An alert newer than the carried one rides on`(isOnItsWay: Bool) throws {
+    @Test(arguments: [false, true]) func `An alert newer than the carried one rides on`(isReceivedBeforeResponse: Bool)
+        throws
+    {
         let core = CoreHarness()
         core.receive(.alert(1), .update(4))
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
         core.receive(.alert(2))
-        if isOnItsWay { core.receive(.update(5)) }
+        if isReceivedBeforeResponse { core.receive(.update(5)) }
         core.respond(.accepted)
         #expect(core.outcomes == ["u4 accepted", "u1 superseded"])
-        if !isOnItsWay { core.receive(.update(5)) }
+        if !isReceivedBeforeResponse { core.receive(.update(5)) }
         core.elapse(1_010)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))

@@ -86,7 +86,7 @@ import Testing
         core.elapse(3_010)
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.counters.tokenLimitResponses == 1)
+        #expect(core.counters.throttledResponses == 1)
     }
 
     @Test func `A limited state is replaced by a newer one`() {
@@ -283,7 +283,7 @@ import Testing
     }
 
     @Test func `A start without a key for its token returns its draw`() {
-        let core = CoreHarness(hasSandbox: false)
+        let core = CoreHarness(hasSandboxPool: false)
         core.receive(.start(1))
         core.reply(.tokenFound, environment: .sandbox)
         core.reply(.send)

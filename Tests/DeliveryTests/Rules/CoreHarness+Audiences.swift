@@ -9,7 +9,7 @@ extension CoreHarness {
         var member: String
         var kind: StoreSubjectKind
         var joinedAudiences: [AudienceDigest]
-        var leftAudiences: [AudienceDigest]
+        var formerAudiences: [AudienceDigest]
         var leftAtMilliseconds: Int64
     }
 
@@ -48,7 +48,7 @@ extension CoreHarness {
             member: String(decoding: member, as: UTF8.self),
             kind: change.member.kind,
             joinedAudiences: Array(change.joinedAudiences),
-            leftAudiences: Array(change.leftAudiences),
+            formerAudiences: Array(change.formerAudiences),
             leftAtMilliseconds: change.leftAtMilliseconds
         )
         return (change.member, seenChange)

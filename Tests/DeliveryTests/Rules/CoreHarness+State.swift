@@ -23,7 +23,9 @@ extension CoreHarness {
     var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
-    func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(index) }
+    func oldestUnsettledReceivedAtMilliseconds(_ index: UInt32) -> Int64? {
+        delivery.oldestUnsettledReceivedAtMilliseconds(index)
+    }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasReadyPush(_ pool: PoolIdentifier) -> Bool { delivery.hasReadyPush(pool) }
     func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }

@@ -49,13 +49,13 @@ final class CoreHarness {
 
     init(
         apps: [String] = [CommandText.app],
-        hasSandbox: Bool = true,
+        hasSandboxPool: Bool = true,
         seed: UInt64 = 7,
         _ change: (inout DeliveryConfiguration) -> Void = { _ in }
     ) {
         var configuration = DeliveryConfiguration(
             apps: apps.map {
-                .init(bundleIdentifier: Array($0.utf8), hasProduction: true, hasSandbox: hasSandbox)
+                .init(bundleIdentifier: Array($0.utf8), hasProductionPool: true, hasSandboxPool: hasSandboxPool)
             },
             seed: seed
         )
@@ -234,7 +234,9 @@ final class CoreHarness {
     func loseRedis(isBusy: Bool = false) {
         let lostCalls = calls
         calls.removeAll()
-        for call in lostCalls { delivery.storeFailed(tag: call.tag, isBusy ? .busy : .noReply, now: now) }
+        for call in lostCalls {
+            delivery.storeFailed(tag: call.tag, isBusy ? .serverRefusesMostCalls : .noReply, now: now)
+        }
         collectActions()
     }
 

@@ -20,7 +20,7 @@ import Testing
             member: "a",
             kind: .activity,
             joinedAudiences: audiences.map(Self.digest),
-            leftAudiences: [],
+            formerAudiences: [],
             leftAtMilliseconds: 0
         )
     }
@@ -36,7 +36,7 @@ import Testing
             member: member,
             kind: kind,
             joinedAudiences: [],
-            leftAudiences: [Self.digest(audience)],
+            formerAudiences: [Self.digest(audience)],
             leftAtMilliseconds: Self.atMilliseconds
         )
     }

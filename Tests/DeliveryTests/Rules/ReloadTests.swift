@@ -47,7 +47,7 @@ import Testing
         #expect(core.results.map(\.outcome) == ["invalid"])
         applySettings(to: core) {
             $0.policies = Self.makePolicies([1_000, 4_000])
-            $0.appPolicies = [1]
+            $0.appPolicyIndices = [1]
         }
         core.receive(.update(2, beside: #""policy":"p1","#))
         #expect(try core.oldestCallView.policyIndex == 1)

@@ -7,7 +7,7 @@ import Testing
 @Suite struct StoreOutageTests {
     /// A silent Redis decides about no command, so a deferred command would only wait again.
     @Test func `A command that waits for Redis during its outage is not deferred`() {
-        let core = CoreHarness(hasSandbox: false) {
+        let core = CoreHarness(hasSandboxPool: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
             $0.creditsPerPoolMax = 2
         }

@@ -41,15 +41,15 @@ import Testing
 
     @Test func `The age of the oldest record is known`() {
         let core = CoreHarness()
-        #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == nil)
+        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == nil)
         core.receive(.update(1))
-        let first = core.oldestUnsettledMilliseconds(core.commandsPartition)
+        let first = core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition)
         core.elapse(5_000)
         core.receive(.update(1, of: "b"))
-        #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == first)
+        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == first)
         for _ in 0..<2 { core.admitAndRespond() }
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == nil)
+        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == nil)
     }
 }

@@ -4,7 +4,7 @@ import LiveActivity
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct Position {
-        var coreIndex: UInt32
+        var indexInCore: UInt32
         var nextOffset: Int64
     }
 
@@ -64,7 +64,7 @@ final class SimulatedWorker {
         self.clockSkewMilliseconds = clockSkewMilliseconds
         var configuration = DeliveryConfiguration(
             apps: [
-                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProduction: true, hasSandbox: false)
+                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProductionPool: true, hasSandboxPool: false)
             ],
             seed: seed
         )

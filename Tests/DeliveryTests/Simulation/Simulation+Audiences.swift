@@ -94,7 +94,7 @@ extension Simulation {
             dueMilliseconds: due,
             member: change.member,
             identifier: String(decoding: view.memberIdentifier(change.member.kind), as: UTF8.self),
-            entries: change.leftAudiences.map { ($0, leaving) } + change.joinedAudiences.map { ($0, joining) }
+            entries: change.formerAudiences.map { ($0, leaving) } + change.joinedAudiences.map { ($0, joining) }
         )
     }
 
@@ -143,7 +143,7 @@ extension Simulation {
                 StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
             )
             guard let state = store.activities[key] else { continue }
-            if !state.audiences.leftDigests.isEmpty {
+            if !state.audiences.formerDigests.isEmpty {
                 violations.append("\(activity): audiences that it left were never told")
             }
             let memberships = Set(all.filter { audiences.isMember(activity, of: $0) }.map(\.value))

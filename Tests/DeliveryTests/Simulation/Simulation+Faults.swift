@@ -76,7 +76,7 @@ extension Simulation {
             )
         }
         if skipped == nil { violations.append("the metadata of a commit of \(partition) was refused") }
-        worker.positions[partition] = .init(coreIndex: number, nextOffset: commit.offset)
+        worker.positions[partition] = .init(indexInCore: number, nextOffset: commit.offset)
         partitionOwners[partition] = owner
     }
 
@@ -88,11 +88,11 @@ extension Simulation {
         else { return }
         worker.positions[partition]?.nextOffset = .max
         if commitParameters.areHandoversOrderly {
-            worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
-            return reassignWhenDrained(partition, of: worker, entry.coreIndex)
+            worker.delivery.beginRevoking(entry.indexInCore, now: worker.moment(now))
+            return reassignWhenDrained(partition, of: worker, entry.indexInCore)
         }
-        if random.chance(250) { return reassign(partition, of: worker, entry.coreIndex) }
-        worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
+        if random.chance(250) { return reassign(partition, of: worker, entry.indexInCore) }
+        worker.delivery.beginRevoking(entry.indexInCore, now: worker.moment(now))
         let delayMilliseconds = Int64(random.number(0...3_000))
         scheduledEvents.append(
             (
@@ -100,7 +100,7 @@ extension Simulation {
                 { [self] in
                     guard workers[owner] === worker else { return }
                     commit(worker)
-                    reassign(partition, of: worker, entry.coreIndex)
+                    reassign(partition, of: worker, entry.indexInCore)
                 }
             )
         )
@@ -164,7 +164,7 @@ extension Simulation {
 
     func commit(_ worker: SimulatedWorker) {
         for (partition, entry) in worker.positions {
-            guard let progress = worker.delivery.progress(entry.coreIndex) else { continue }
+            guard let progress = worker.delivery.progress(entry.indexInCore) else { continue }
             let previousCommit = log.commits[partition] ?? SimulatedLog.Commit()
             if progress.committableOffset < previousCommit.offset { continue }
             log.commits[partition] = SimulatedLog.Commit(

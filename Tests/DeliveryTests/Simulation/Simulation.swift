@@ -70,7 +70,7 @@ final class Simulation {
     /// Activities whose app allows frequent updates.
     var activitiesWithFrequentUpdates: Set<String> = []
     var pace = PaceHistory()
-    /// When each activity's age begins: when Redis first permitted its start; without that, when Redis first knew of it.
+    /// When each activity's age begins: when Redis first permitted its start, or else first knew of the activity.
     var firstKnownAtMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
     /// Activities with an update that came more than eight hours after `firstKnownAtMilliseconds`, so Redis refused it.
@@ -198,7 +198,7 @@ final class Simulation {
             var takenCount = 0
             while takenCount < recordsPerTurnMax, worker.delivery.canReceive, let entry = worker.positions[partition],
                 let records = log.records[partition], log.hasRecord(partition, at: entry.nextOffset, now: now),
-                worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.coreIndex)
+                worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.indexInCore)
             {
                 let record = records[Int(entry.nextOffset)]
                 receive(record, at: entry, by: worker)
@@ -211,7 +211,7 @@ final class Simulation {
     private func reportLag(of worker: SimulatedWorker) {
         for (partition, entry) in worker.positions where partition.topic == 0 && entry.nextOffset != .max {
             let recordsBehind = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
-            worker.delivery.noteLag(entry.coreIndex, recordsBehind: recordsBehind, now: worker.moment(now))
+            worker.delivery.noteLag(entry.indexInCore, recordsBehind: recordsBehind, now: worker.moment(now))
         }
     }
 
@@ -221,7 +221,7 @@ final class Simulation {
             (record.value ?? [])
                 .withUnsafeBytes { value in
                     let incomingRecord = IncomingRecord(
-                        partition: entry.coreIndex,
+                        partition: entry.indexInCore,
                         offset: entry.nextOffset,
                         timestampMilliseconds: record.timestampMilliseconds,
                         key: key,
@@ -300,11 +300,10 @@ final class Simulation {
         let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()
         let performedCount = random.number(0...lostCalls.count)
-        for (position, entry) in lostCalls.enumerated() where position < performedCount {
-            perform(entry.call, worker)
-        }
+        for entry in lostCalls.prefix(performedCount) { perform(entry.call, worker) }
         for entry in lostCalls {
-            let failure = random.chance(300) ? (random.chance(500) ? StoreFailure.busy : .unexplained) : .noReply
+            var failure = StoreFailure.noReply
+            if random.chance(300) { failure = random.chance(500) ? .serverRefusesMostCalls : .unexplained }
             worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
         }
     }

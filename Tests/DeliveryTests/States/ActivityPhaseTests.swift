@@ -42,9 +42,9 @@ struct ActivityPhaseTests {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.enter(.paused, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
-        #expect(activities.nextTimerMilliseconds != nil)
+        #expect(activities.nextTimerDueMilliseconds != nil)
         activities.enter(.queuedToBegin, activity)
-        #expect(activities.nextTimerMilliseconds == nil)
+        #expect(activities.nextTimerDueMilliseconds == nil)
         #expect(activities.popActivityQueuedToBegin() == activity)
         #expect(activities.popActivityQueuedToBegin() == nil)
     }

@@ -1,4 +1,5 @@
-/// A round's claim of its range in the store, and the losses of the claim. See ``Audiences/claimLost(_:areMembersLost:now:)``.
+/// A round's claim of its range in the store, and the losses of the claim. See
+/// ``Audiences/claimLost(_:areMembersLost:now:)``.
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
     var number: UInt64
@@ -14,5 +15,5 @@ struct RoundClaim: BitwiseCopyable {
     /// How many times the round has waited after the reply to a claim, because the store may lack members. A wait
     /// after the reply to a checkpoint is not counted. When the longest wait is over, this is set to its maximum. See
     /// ``Audiences/mayHaveLostMembers(_:_:)``.
-    var memberWaitCount: UInt8 = 0
+    var waitsForMembersCount: UInt8 = 0
 }

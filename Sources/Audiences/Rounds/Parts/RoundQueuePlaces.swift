@@ -1,7 +1,7 @@
 import Delivery
 
-/// The places of a round in two queues of its app: the queue of rounds that may have something to send, and the queue of
-/// rounds that need a page. See ``AppQueues``.
+/// The places of a round in two queues of its app: the queue of rounds that may have something to send, and the queue
+/// of rounds that need a page. See ``AppQueues``.
 struct RoundQueuePlaces: BitwiseCopyable {
     /// Whether the round is in the queue of rounds that may have something to send.
     var isQueued = false
@@ -10,7 +10,7 @@ struct RoundQueuePlaces: BitwiseCopyable {
     /// Whether the round is put at the front of its app's queue, not at its end. True after the round was the first,
     /// and its pages had been read too long ago to send to their members. From the end, the new pages could become too
     /// old again before the round is the first.
-    var mustQueueFirst = false
+    var mustQueueAtFront = false
     /// The number of pushes that the shell has got from the round since the round was put into the queue.
     var consecutivePushes: UInt16 = 0
     /// Whether the round is in the queue of rounds that need a page.

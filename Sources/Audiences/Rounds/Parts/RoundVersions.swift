@@ -23,5 +23,5 @@ struct RoundVersions: BitwiseCopyable {
     /// Whether a record for this round, of any partition, was passed over while the round was being claimed. If so, the
     /// round does not wait for versions of the last owner: this record may bring one of them, and may get room only
     /// when the round's other records have settled.
-    var hasPassedOverDuringClaim = false
+    var hasPassedOverRecordDuringClaim = false
 }

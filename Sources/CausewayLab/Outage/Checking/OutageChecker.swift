@@ -149,7 +149,7 @@ struct OutageChecker {
                     repeatMilliseconds: push.arrivedAtMilliseconds
                 )
             }) {
-                findings.permittedRepeats.append(text)
+                findings.permittedAlertRepeats.append(text)
             } else {
                 findings.repeats.append(text)
             }
@@ -194,7 +194,7 @@ struct OutageChecker {
     private mutating func findLostAlerts(_ observations: ActivityObservations) {
         guard observations.screen != nil else { return }
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
-        for command in observations.effectiveCommands where command.alert != nil && command.event != .start {
+        for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
             guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: screensReadAtMilliseconds)
             else {
                 continue
@@ -236,7 +236,7 @@ struct OutageChecker {
                 shownVersions.append((version, push.arrivedAtMilliseconds))
             }
         }
-        for command in observations.effectiveCommands {
+        for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
             // If no push brought the state or a newer one, the silence lasts until the screens are read. Count this
             // silence only if Causeway still had to send such a push.
@@ -262,7 +262,7 @@ private struct ActivityObservations {
     /// Valid commands, oldest version first.
     let commands: [OutageHistory.Command]
     /// The valid commands up to the first end. Commands after an end have no effect.
-    let effectiveCommands: ArraySlice<OutageHistory.Command>
+    let commandsUntilFirstEnd: ArraySlice<OutageHistory.Command>
     /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the
     /// lifetime caused are left out.
     let acceptedPushes: [OutageHistory.Push]
@@ -285,7 +285,7 @@ private struct ActivityObservations {
         self.activity = activity
         self.commands = commands.filter(\.isValid).sorted { $0.version < $1.version }
         let end = self.commands.firstIndex { $0.event == .end }
-        effectiveCommands = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
+        commandsUntilFirstEnd = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
         let all = pushes.filter { $0.status == 200 || $0.effect != nil }
             .sorted { $0.arrivedAtMilliseconds < $1.arrivedAtMilliseconds }
         let firstLifetimeEndIndex = hasLifetime ? all.firstIndex { $0.stateDigest == nil } : nil
@@ -306,7 +306,7 @@ private struct ActivityObservations {
         acceptedPushes.filter { [.started, .shown, .ended].contains($0.effect) }
     }
 
-    var newestCommand: OutageHistory.Command? { effectiveCommands.last }
+    var newestCommand: OutageHistory.Command? { commandsUntilFirstEnd.last }
 
     func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
         push.stateDigest.flatMap { commandByState[$0] }

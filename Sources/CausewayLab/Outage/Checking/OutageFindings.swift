@@ -1,4 +1,4 @@
-/// The findings about a history. Each list of texts describes broken promises, except `permittedRepeats`.
+/// The findings about a history. Each list of texts describes broken promises, except `permittedAlertRepeats`.
 struct OutageFindings: Equatable {
     /// Activities whose phone does not show the newest state that has not expired, and alerts that are not too old and
     /// never rang. Also missing ends and restarts of lifetimes.
@@ -9,7 +9,7 @@ struct OutageFindings: Equatable {
     /// Alerts and starts that reached a phone twice. Also surplus ends and restarts of lifetimes.
     var repeats: [String] = []
     /// Alerts that rang twice, as an ``AlertRepeatCause`` permits.
-    var permittedRepeats: [String] = []
+    var permittedAlertRepeats: [String] = []
     /// The longest time from a state to the push that brought this state or a newer one.
     var longestSilenceMilliseconds: Int64 = 0
     /// The times from a command to the push that brought its state, by app, ascending.

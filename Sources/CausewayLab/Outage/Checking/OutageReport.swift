@@ -17,7 +17,7 @@ struct OutageReport {
         let line =
             "\(isGood ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
             + "twice \(findings.repeats.count), longest silence \(silence), "
-            + "permitted repeats \(findings.permittedRepeats.count)"
+            + "permitted repeats \(findings.permittedAlertRepeats.count)"
         let findingLines =
             examples("lost", findings.losses) + examples("old", findings.oldPushes)
             + examples("twice", findings.repeats)

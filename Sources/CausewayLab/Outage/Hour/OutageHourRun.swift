@@ -63,7 +63,7 @@ final class OutageHourRun {
         let checker = OutageHourChecker(
             schedule: schedule,
             minutes: minutes,
-            pushesAfterReturn: pushesAfterReturn.newestFlagsByActivity,
+            hadNewestStateAfterReturn: pushesAfterReturn.hadNewestStateByActivity,
             wrongScreenCount: try countWrongScreens(),
             failedCommands: outcomeCounter.counts[.failed] ?? 0
         )
@@ -98,7 +98,7 @@ final class OutageHourRun {
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds
         var steps = outage.steps[...]
-        var (nextLagMeasurementMilliseconds, nextMinuteMilliseconds) = (
+        var (nextLagMeasurementAtMilliseconds, nextMinuteMilliseconds) = (
             beganAtMilliseconds, beganAtMilliseconds + Self.minuteMilliseconds
         )
         while Clock.monotonicMilliseconds - beganAtMilliseconds < schedule.endMilliseconds
@@ -123,13 +123,13 @@ final class OutageHourRun {
             }
             try poll()
             try countNewPushes()
-            if Clock.monotonicMilliseconds >= nextLagMeasurementMilliseconds {
-                nextLagMeasurementMilliseconds = Clock.monotonicMilliseconds + Self.lagPollIntervalMilliseconds
+            if Clock.monotonicMilliseconds >= nextLagMeasurementAtMilliseconds {
+                nextLagMeasurementAtMilliseconds = Clock.monotonicMilliseconds + Self.lagPollIntervalMilliseconds
                 measureLag()
             }
             if Clock.monotonicMilliseconds >= nextMinuteMilliseconds {
                 nextMinuteMilliseconds += Self.minuteMilliseconds
-                try endMinute(elapsedMilliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds)
+                try finishMinute(elapsedMilliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds)
             }
         }
     }
@@ -169,13 +169,15 @@ final class OutageHourRun {
         minute.uncommittedRecords = polledPositions.reduce(0) { $0 + $1.logEndOffset - ($1.committedOffset ?? 0) }
     }
 
-    private func endMinute(elapsedMilliseconds: Int64) throws(LabError) {
+    private func finishMinute(elapsedMilliseconds: Int64) throws(LabError) {
         minute.longestCommitWaitMilliseconds = commitLag.takeLongestMilliseconds()
-        let usages = deployment.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
+        let usages = deployment.workerProcessIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpuMilliseconds = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         minute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds
         lastCPUMilliseconds = cpuMilliseconds
-        minute.residentBytes = deployment.workerIdentifiers.reduce(0) { $0 + (ProcessUsage.residentBytes(of: $1) ?? 0) }
+        minute.residentBytes = deployment.workerProcessIdentifiers.reduce(0) {
+            $0 + (ProcessUsage.residentBytes(of: $1) ?? 0)
+        }
         StandardStreams.printOutput(minute.text)
         tableLines.append(minute.text)
         if let tableFile { try TextFile.write(tableLines.joined(separator: "\n") + "\n", to: tableFile) }

@@ -24,8 +24,8 @@ struct OutageHourSchedule {
     /// commands that wait must not use more and more memory. (R4)
     var memoryGrowthPercentMax: Int64 = 5
 
-    var outageStartMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
-    var outageEndMilliseconds: Int64 { outageStartMilliseconds + Int64(outageMinutes) * 60_000 }
+    var outageBeginsAtMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
+    var outageEndMilliseconds: Int64 { outageBeginsAtMilliseconds + Int64(outageMinutes) * 60_000 }
     var endMilliseconds: Int64 { outageEndMilliseconds + Int64(minutesAfterReturn) * 60_000 }
 
     /// The time between the affected app's last command and the return of its host. With this pause, it is
@@ -52,13 +52,13 @@ struct OutageHourSchedule {
             apps: [affectedApp, healthyApp],
             partitions: 16,
             steps: [
-                OutageStep(at: outageStartMilliseconds, .freeze(.simulator(.production))),
+                OutageStep(at: outageBeginsAtMilliseconds, .freeze(.simulator(.production))),
                 OutageStep(at: outageEndMilliseconds, .thaw(.simulator(.production))),
             ]
         )
     }
 
     func isHostUnreachable(at elapsedMilliseconds: Int64) -> Bool {
-        (outageStartMilliseconds..<outageEndMilliseconds).contains(elapsedMilliseconds)
+        (outageBeginsAtMilliseconds..<outageEndMilliseconds).contains(elapsedMilliseconds)
     }
 }

@@ -7,13 +7,13 @@ struct PushesAfterReturn {
     }
 
     private var hostPhase = HostPhase.beforeOutage
-    private var outageStartSeconds: Int64 = 0
+    private var outageBeganAtSeconds: Int64 = 0
     /// The activities that got pushes after the return. For each push: whether it had the activity's newest
     /// state.
-    private(set) var newestFlagsByActivity: [String: [Bool]] = [:]
+    private(set) var hadNewestStateByActivity: [String: [Bool]] = [:]
 
     mutating func recordHostOutage(atSeconds seconds: Int64) {
-        (hostPhase, outageStartSeconds) = (.unreachable, seconds)
+        (hostPhase, outageBeganAtSeconds) = (.unreachable, seconds)
     }
 
     mutating func recordHostReturn() { hostPhase = .returned }
@@ -24,7 +24,7 @@ struct PushesAfterReturn {
     /// outage: the worker may have written them before the outage, and cannot withdraw them. The host reads them from
     /// its sockets when it returns.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
-        guard hostPhase == .returned, push.timestamp > outageStartSeconds else { return }
-        newestFlagsByActivity[push.activity, default: []].append(isNewest)
+        guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
+        hadNewestStateByActivity[push.activity, default: []].append(isNewest)
     }
 }

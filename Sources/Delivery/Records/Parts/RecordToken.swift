@@ -8,7 +8,7 @@ struct RecordToken: BitwiseCopyable {
     var block = Arena.Block.none
     /// Whether Redis must register the token with the command: the command brought it, or a replaced command brought
     /// it.
-    var isOwn = false
+    var mustBeRegistered = false
     var environment: APNsEnvironment = .production
     var byteCount: UInt32 = 0
     /// When the token was registered, or unregistered by a tombstone, UNIX milliseconds.

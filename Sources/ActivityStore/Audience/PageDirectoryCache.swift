@@ -7,7 +7,7 @@ import Redis
 /// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script
 /// `append` checks the bounds that the page itself has. The number of places is fixed: two segments with the same
 /// place evict each other.
-struct DirectoryCache: ~Copyable {
+struct PageDirectoryCache: ~Copyable {
     /// The number of places: one for each segment of 32 audiences. A power of two, because the lowest bits of a
     /// fingerprint choose the place.
     static let capacity = 8_192
