@@ -38,7 +38,7 @@ final class RedisServerProcess {
             usleep(20_000)
             version = runClient("INFO", "server").field("redis_version").map { "Redis \($0)" } ?? ""
         }
-        guard !version.isEmpty else { throw Failure(description: "redis-server does not answer") }
+        guard !version.isEmpty else { throw Failure(description: "redis-server does not reply") }
     }
 
     deinit {

@@ -46,7 +46,7 @@ func compare(_ initialArguments: Arguments) throws {
         }
         let (ourMedian, h2loadMedian) = (median(ourMicroseconds), median(h2loadMicroseconds))
         print(
-            "\(connections) connection\(connections == 1 ? " " : "s"), answers held back \(latency) ms:"
+            "\(connections) connection\(connections == 1 ? " " : "s"), responses held back \(latency) ms:"
                 + " causeway \(hundredths(ourMedian)), h2load \(hundredths(h2loadMedian)), ratio \(hundredths(ourMedian / h2loadMedian))"
         )
         fflush(nil)

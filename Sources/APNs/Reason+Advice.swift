@@ -27,7 +27,7 @@ extension Reason {
         case .tooManyProviderTokenUpdates:
             "other programs sign provider tokens for the same team: let them share one token, or wait 20 minutes"
         case .idleTimeout, .internalServerError, .serviceUnavailable, .shutdown:
-            "APNs cannot answer now: try again later"
+            "APNs cannot process requests now: try again later"
         case .badCollapseId, .badMessageId, .badPriority, .badTopic, .duplicateHeaders, .invalidPushType,
             .missingTopic, .payloadEmpty, .missingChannelId, .badRequestParams, .badRequestPayload, .missingPushType,
             .badPath, .methodNotAllowed:

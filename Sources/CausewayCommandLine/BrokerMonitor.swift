@@ -12,7 +12,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// The addresses of the brokers, separated by commas.
     package let servers: String
     private let startedAtMilliseconds = Clock.monotonicMilliseconds
-    private var lastReason = "no answer"
+    private var lastReason = "no response"
     private var wasReached = false
     private var hasPrinted = false
 
@@ -40,14 +40,14 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
         wasReached = hasReachedBroker()
         guard !wasReached else { return }
         hasPrinted = true
-        StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
+        StandardStreams.printError("\(command): no Kafka broker responds at \(servers) (\(lastReason)); still trying")
     }
 
     /// Returns the final error message if no broker has ever responded; nil if one has.
     package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
         guard !wasReached, !hasReachedBroker() else { return nil }
         let seconds = (Clock.monotonicMilliseconds - startedAtMilliseconds + 500) / 1_000
-        return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
+        return "no Kafka broker responded at \(servers) within \(seconds) s (\(lastReason))"
     }
 
     /// The error for a client to which no broker has responded.

@@ -30,7 +30,7 @@ struct BrokerCommand: ParsableCommand {
     )
     var topic: [String] = []
 
-    @Option(help: "Delay of every answer in milliseconds, like a network's, 0 to 10000.")
+    @Option(help: "Delay of every response in milliseconds, like a network's, 0 to 10000.")
     var roundTrip = 0
 
     @Flag(help: "Stop when standard input ends, as it does when the parent process ends.")

@@ -240,7 +240,7 @@ extension Consumer {
             let waitMilliseconds = deadline.remainingMilliseconds(atMost: .max)
             guard let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) else {
                 guard deadline.hasPassed else { continue }
-                return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
+                return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the broker did not acknowledge the commit in time")
             }
             failure = handleAcknowledgement(event) ?? failure
         }

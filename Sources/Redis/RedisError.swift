@@ -121,7 +121,7 @@ extension RedisError {
         }
         if code == nil { code = Self.errorPhrases.first { text.contains($0.part.bytes) }?.code }
         switch code {
-        case nil, .unknown?, .foreignValue?: self.init(code ?? .unknown, "Redis answered: \(Self.excerpt(text))")
+        case nil, .unknown?, .foreignValue?: self.init(code ?? .unknown, "Redis replied: \(Self.excerpt(text))")
         case let code?: self.init(code)
         }
     }
@@ -179,10 +179,10 @@ extension RedisError.Code {
         case .clusterEnabled: "Redis is a server of a cluster: set redis.mode to cluster"
         case .foreignValue: "a key in Redis has a value that Causeway did not write"
         case .serverTooOld: "Redis is older than version \(RedisConnection.serverMajorVersionMin)"
-        case .unknown: "Redis answered with an error"
+        case .unknown: "Redis replied with an error"
         case .resolve: "the Redis host has no address"
         case .stream: "the connection to Redis broke"
-        case .deadline: "Redis did not answer in time"
+        case .deadline: "Redis did not reply in time"
         case .protocolViolation: "Redis sent a reply that no call can have"
         case .closed: "the connection was closed"
         }

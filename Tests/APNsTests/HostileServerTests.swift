@@ -187,12 +187,12 @@ import Testing
         ),
         Attack("DATA before HEADERS", frame(FrameType.data, stream: 3, [0x7B]), .protocolError),
         Attack(
-            "answer without status",
+            "response without status",
             frame(FrameType.headers, flags: 5, stream: 3, [0x00, 1, 0x78, 1, 0x79]),
             .protocolError
         ),
         Attack(
-            "informational answer that ends the stream",
+            "informational response that ends the stream",
             frame(FrameType.headers, flags: 5, stream: 3, [0x08, 3, 0x31, 0x30, 0x33]),
             .protocolError
         ),

@@ -48,7 +48,7 @@ final class PushRecorder: PushHandler {
     /// Returns the only response to a push. Fails the test if the push got several responses or none.
     func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
         let all = outcomes[tag] ?? []
-        #expect(all.count == 1, "answers to push \(tag)", sourceLocation: sourceLocation)
+        #expect(all.count == 1, "responses to push \(tag)", sourceLocation: sourceLocation)
         return try #require(all.first, sourceLocation: sourceLocation)
     }
 

@@ -150,7 +150,7 @@ import Testing
             #expect(sent.count(.accepted) == pushCount && statistics.requests == pushCount)
             #expect(statistics.informationalResponses > 500)
         },
-        Case("answers after the deadline", timeout: 5_000) {
+        Case("responses after the deadline", timeout: 5_000) {
             $0.lateShare = 0.05
             $0.lateMilliseconds = 10_000
         } expect: { sent, _ in
@@ -158,7 +158,7 @@ import Testing
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
             #expect(sent.connectionsOpened == 2)
         },
-        Case("no answers", timeout: 1_000) {
+        Case("no responses", timeout: 1_000) {
             $0.noResponseShare = 0.05
             $0.requestsWithoutResponseTakeEffect = false
         } expect: { sent, statistics in
@@ -247,13 +247,13 @@ import Testing
             let appliedCount = entries.count { $0.isApplied }
             if appliedCount > 1 { faults.append("\(tag) reached its phone \(appliedCount) times") }
             if entries.count > responses.count {
-                faults.append("\(tag): \(entries.count) attempts, \(responses.count) answers")
+                faults.append("\(tag): \(entries.count) attempts, \(responses.count) responses")
             }
             let clientStatuses = responses.filter { $0.kind == .responded }.map { Int($0.status) }.sorted()
             var loggedStatuses = entries.map(\.status).filter { $0 > 0 }.sorted()
             for status in clientStatuses {
                 guard let index = loggedStatuses.firstIndex(of: status) else {
-                    faults.append("\(tag): \(status) was answered and is not written down")
+                    faults.append("\(tag): the response \(status) is not written down")
                     continue
                 }
                 loggedStatuses.remove(at: index)
@@ -261,7 +261,7 @@ import Testing
             guard let last = responses.last else { continue }
             for response in responses.dropLast()
             where ![.retryNow, .retryLater, .throttled].contains(response.disposition) {
-                faults.append("\(tag): \(response.disposition) is not the last answer")
+                faults.append("\(tag): \(response.disposition) is not the last response")
             }
             if last.disposition == .accepted, appliedCount != 1 {
                 faults.append("\(tag) is accepted and reached no phone")

@@ -104,12 +104,12 @@ final class AudienceCaller: AudienceStoreHandler {
     }
 
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        if replies[tag] != nil || failures[tag] != nil { Issue.record("a second answer to a call") }
+        if replies[tag] != nil || failures[tag] != nil { Issue.record("a call that ended twice") }
         replies[tag] = reply.map { Array($0) }
     }
 
     func audienceCallFailed(tag: UInt64, error: RedisError) {
-        if replies[tag] != nil || failures[tag] != nil { Issue.record("a second answer to a call") }
+        if replies[tag] != nil || failures[tag] != nil { Issue.record("a call that ended twice") }
         failures[tag] = error.code
     }
 

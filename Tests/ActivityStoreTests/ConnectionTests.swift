@@ -129,7 +129,7 @@ import Testing
         caller.store.close()
         let wrongCaller = try StoreCaller("\(server.unixURL)?db=99")
         #expect(wrongCaller.turn { wrongCaller.events.first == .lost(.unknown) })
-        #expect(wrongCaller.lossReasons.first == "Redis answered: ERR DB index is out of range")
+        #expect(wrongCaller.lossReasons.first == "Redis replied: ERR DB index is out of range")
         wrongCaller.store.close()
     }
 

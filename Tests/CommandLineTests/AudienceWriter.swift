@@ -43,7 +43,7 @@ final class AudienceWriter: AudienceStoreHandler {
                 waiting.removeLast()
             }
             loop.runTurn(waitMilliseconds: 20)
-            try #require(loop.nowMilliseconds < end, "the store answers")
+            try #require(loop.nowMilliseconds < end, "the store replies")
         }
         defer { replies = [:] }
         return tags.compactMap { replies[$0] }

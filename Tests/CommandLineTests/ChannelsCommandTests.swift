@@ -37,7 +37,7 @@ import Testing
         )
         #expect(run.exitCode == 1)
         let line = try #require(run.errorLines.last)
-        let end = /no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+        let end = /no Kafka broker responded at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
         #expect(
             line.wholeMatch(
                 of: Regex {
@@ -58,7 +58,7 @@ import Testing
         )
         #expect(run.exitCode == 0 && run.output.hasPrefix("final "), "\(run.errors)")
         let line = try #require(run.errorLines.last)
-        let end = /no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+        let end = /no Kafka broker responded at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
         #expect(
             line.wholeMatch(
                 of: Regex {

@@ -186,7 +186,7 @@ struct InspectTests {
         #expect(silent.exitCode == 0)
         let line = try #require(silent.outputLines.first { $0.hasPrefix("results ") })
         let words =
-            /results +cannot be read: no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+            /results +cannot be read: no Kafka broker responded at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
         #expect(line.wholeMatch(of: words) != nil, "\(line)")
         let other = try scene.inspect("--app", "com.example.other", InspectScene.startedActivity)
         #expect(other.exitCode == 64)

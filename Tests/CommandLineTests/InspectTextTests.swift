@@ -108,7 +108,7 @@ struct InspectTextTests {
         #expect(newestLine(.held, sequence: 7) == "1789999996, 4 s ago, sequence 7: held until a token registers")
         #expect(
             newestLine(.sending, isEnd: true)
-                == "1789999996, 4 s ago, an end: given out to be sent, the answer is not known yet"
+                == "1789999996, 4 s ago, an end: given out to be sent, the response is not known yet"
         )
     }
 
@@ -136,7 +136,7 @@ struct InspectTextTests {
         )
         #expect(
             waitingLine(.sending, heldCommand(version, carriesAlert: false))
-                == "update of 1 min 40 s ago: being sent, kept until the answer is known"
+                == "update of 1 min 40 s ago: being sent, kept until the response is known"
         )
         #expect(
             waitingLine(.waiting, heldCommand(Version(timestamp: 1_789_999_800, sequence: 0)))

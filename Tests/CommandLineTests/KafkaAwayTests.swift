@@ -26,7 +26,7 @@ struct KafkaAwayTests {
     private func expectMessage(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
         let found = try #require(line)
         let pattern =
-            /(causeway [a-z ]+): no Kafka broker answered at 127\.0\.0\.1:1 within ([0-9]+) s \(Connection refused\)/
+            /(causeway [a-z ]+): no Kafka broker responded at 127\.0\.0\.1:1 within ([0-9]+) s \(Connection refused\)/
         let match = try #require(found.wholeMatch(of: pattern), "\(found)")
         #expect(match.1 == command && seconds.contains(Int(match.2) ?? 0), "\(found)")
     }
@@ -36,7 +36,7 @@ struct KafkaAwayTests {
         #expect(run.exitCode == 1 && run.output.isEmpty)
         #expect(
             run.errorLines.first
-                == "causeway topics: no Kafka broker answers at 127.0.0.1:1 (Connection refused); still trying"
+                == "causeway topics: no Kafka broker responds at 127.0.0.1:1 (Connection refused); still trying"
         )
         try expectMessage(run.errorLines.last, of: "causeway topics", seconds: 29...34)
     }

@@ -152,7 +152,7 @@ struct ReplayTests {
             )
         )
         #expect(run.output.contains(#/\nsent +512  /#))
-        #expect(run.errors.contains("causeway replay send: Redis answered: WRONGTYPE"), "\(run.errors)")
+        #expect(run.errors.contains("causeway replay send: Redis replied: WRONGTYPE"), "\(run.errors)")
         #expect(run.errors.contains("stopped while sending; run the same command again to send the rest"))
     }
 

@@ -188,13 +188,13 @@ struct SendTests {
         #expect(run.exitCode == 1)
         #expect(
             run.errorLines.first
-                == "causeway send: no Kafka broker answers at 127.0.0.1:1 (Connection refused); still trying"
+                == "causeway send: no Kafka broker responds at 127.0.0.1:1 (Connection refused); still trying"
         )
         #expect(run.errorLines.count == 2)
         #expect(
             run.errorLines.last?
                 .wholeMatch(
-                    of: /causeway send: no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+                    of: /causeway send: no Kafka broker responded at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
                 ) != nil,
             "\(run.errors)"
         )

@@ -241,7 +241,7 @@ struct MetricsTests {
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             let stoppedOutput = try runProgram(program, ["health", "--config", configuration])
             #expect(
-                stoppedOutput.exitCode == 1 && stoppedOutput.text.contains("no server answers at 127.0.0.1:"),
+                stoppedOutput.exitCode == 1 && stoppedOutput.text.contains("no server responds at 127.0.0.1:"),
                 "\(stoppedOutput.text)"
             )
         }

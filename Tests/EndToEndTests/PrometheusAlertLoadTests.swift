@@ -54,7 +54,7 @@ struct PrometheusAlertLoadTests {
             // pushes.
             for start in stride(from: 0, to: 16, by: 4) {
                 try registeredPhones.send(to: registeredPhones.activities[start..<start + 4])
-                let lateScrape = try run.awaitSteadyState("answers that were late") {
+                let lateScrape = try run.awaitSteadyState("responses that were late") {
                     $0.sum("causeway_freshness_seconds_count") == Double(16 + start + 4)
                 }
                 history.add(lateScrape, minutes: 4)

@@ -61,7 +61,7 @@ struct ReadinessTests {
             try run.setFaults(["serviceUnavailableShare": 1])
             // A lane notes the responses in order. When the second 503 is counted, the lane has already
             // evaluated the first one.
-            try run.await("two answers 503") {
+            try run.await("two responses with 503") {
                 (try Scrape(port: run.deployment.httpPort).sum("causeway_pushes_total", ["status": "503"]) ?? 0) >= 2
             }
             #expect(

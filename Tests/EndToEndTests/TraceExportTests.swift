@@ -277,7 +277,7 @@ struct TraceExportTests {
             _ = try collector.awaitSpans(count: 1)
             let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
-            #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
+            #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's response")
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
             // A worker that waits for the request's end would log that the collector did not respond.

@@ -93,7 +93,7 @@ struct ClientTests {
         let port = try Listener.findUnusedLoopbackPort()
         let error = #expect(throws: HTTPClientError.self) { try Self.client(port).request() }
         #expect(error?.cause == .connectFailed)
-        #expect(error?.description == "no server answers at 127.0.0.1:\(port): Connection refused")
+        #expect(error?.description == "no server responds at 127.0.0.1:\(port): Connection refused")
     }
 
     @Test(arguments: [true, false]) func `A request ends in time`(isInterrupted: Bool) async throws {

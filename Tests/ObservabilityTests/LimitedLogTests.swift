@@ -93,7 +93,7 @@ struct LimitedLogTests {
         var log = LimitedLog(logger: collector.logger, events: RecentEvents())
         for _ in 0..<2 {
             log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"])
-            log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "no answer"])
+            log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "no reply"])
             log.log(.redisError, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"])
             log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 0)
             log.log(.apnsClosed, level: .info, nowMilliseconds: 0, wallMilliseconds: 0, ["cause": "retired"])
@@ -125,7 +125,7 @@ struct LimitedLogTests {
         let collector = LogCollector()
         var log = LimitedLog(logger: collector.logger, events: RecentEvents())
         for _ in 0..<5 { log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"]) }
-        for _ in 0..<3 { log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "no answer"]) }
+        for _ in 0..<3 { log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "no reply"]) }
         for _ in 0..<2 { log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 0) }
         #expect(
             collector.lines.map { line in line.metadata["repeated"].map { "\($0)" } } == [nil, nil, "6", nil]

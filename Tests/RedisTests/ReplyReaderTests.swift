@@ -176,7 +176,7 @@ import Testing
     @Test func `An error's text does not repeat arguments`() {
         let text = "ERR unknown command 'AUTH', with args beginning with: 'hunter2'"
         let error = Array(text.utf8).withUnsafeBytes { RedisError(reply: $0) }
-        #expect(error.reason == "Redis answered: ERR unknown command 'AUTH'")
+        #expect(error.reason == "Redis replied: ERR unknown command 'AUTH'")
     }
 
     @Test(

@@ -272,7 +272,7 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {
-            preconditionFailure("a call that was answered twice")
+            preconditionFailure("a call that ended twice")
         }
         if case .append(let entry) = call.operation {
             joinedMembers.insert(entry.identifier)
@@ -283,7 +283,7 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     func audienceCallFailed(tag: UInt64, error: RedisError) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {
-            preconditionFailure("a call that was answered twice")
+            preconditionFailure("a call that ended twice")
         }
         if error.isRetriable {
             repeatedFailures[error.code, default: 0] += 1

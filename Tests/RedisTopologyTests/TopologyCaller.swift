@@ -165,7 +165,7 @@ final class TopologyCaller {
 
     private func handleReply(tag: UInt64, _ verdict: StoreVerdict) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {
-            preconditionFailure("a call that was answered twice")
+            preconditionFailure("a call that ended twice")
         }
         verdicts[call.activity] = verdict
         replyCount += 1
@@ -173,7 +173,7 @@ final class TopologyCaller {
 
     private func handleFailure(tag: UInt64, error: RedisError) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {
-            preconditionFailure("a call that was answered twice")
+            preconditionFailure("a call that ended twice")
         }
         if error.isRetriable {
             repeatedFailures[error.code, default: 0] += 1

@@ -9,12 +9,12 @@
   "topics.job.command" "remove it: the Job runs the program `causeway topics --create`"
   "topics.job.clientPropertiesSecret" "is now called topics.job.secretName; topics.job.properties has the settings that are not secret"
 -}}
-{{- range $path, $answer := $renamed -}}
+{{- range $path, $advice := $renamed -}}
 {{-   $parts := splitList "." $path -}}
 {{-   $section := $.Values -}}
 {{-   range initial $parts -}}{{- $section = get $section . | default dict -}}{{- end -}}
 {{-   if hasKey $section (last $parts) -}}
-{{-     fail (printf "%s: %s" $path $answer) -}}
+{{-     fail (printf "%s: %s" $path $advice) -}}
 {{-   end -}}
 {{- end -}}
 {{- end -}}

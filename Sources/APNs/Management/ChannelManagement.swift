@@ -170,7 +170,7 @@ public final class ChannelManagement: Sendable {
         ChannelError(
             cause: .malformed,
             status: response.status,
-            text: "\(endpoint.authority) answered \(response.status) with \(text)"
+            text: "\(endpoint.authority) responded with \(response.status) and \(text)"
         )
     }
 
@@ -179,7 +179,7 @@ public final class ChannelManagement: Sendable {
             let response = ResponseBody(body)
             return (response.reason, String(decoding: response.reasonText.prefix(64), as: UTF8.self))
         }
-        var text = "\(endpoint.authority) answered \(response.status)"
+        var text = "\(endpoint.authority) responded with \(response.status)"
         if !reasonText.isEmpty { text += " \(reasonText)" }
         if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
         return ChannelError(cause: .refused(reason), status: response.status, text: text)

@@ -134,9 +134,9 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         loop.stop()
     }
 
-    func timerFired(tag: UInt64) { end("\(endpoint.authority): no answer within \(endpoint.timeoutMilliseconds) ms") }
+    func timerFired(tag: UInt64) { end("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms") }
 
-    func descriptorReady(_ events: Interest) { end("the caller does not wait for the answer any longer") }
+    func descriptorReady(_ events: Interest) { end("the caller does not wait for the response any longer") }
 
     // MARK: - The stream
 
@@ -253,7 +253,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         response.body.append(contentsOf: frame.payload)
         guard response.body.count <= Self.responseBodyBytesMax else {
-            return end("\(endpoint.authority) answered with more than \(Self.responseBodyBytesMax) bytes")
+            return end("\(endpoint.authority) responded with more than \(Self.responseBodyBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finishResponse() }
         windowBytesUsed += frame.flowControlledBytes
@@ -268,7 +268,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func finishResponse() {
-        guard response.status > 0 else { return end("\(endpoint.authority) answered without a status") }
+        guard response.status > 0 else { return end("\(endpoint.authority) responded without a status") }
         end(.success(response))
     }
 

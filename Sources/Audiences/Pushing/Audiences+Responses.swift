@@ -21,7 +21,7 @@ extension Audiences {
         guard !tag.isBroadcast else { return broadcastResponseReceived(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         guard let content = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
-            preconditionFailure("the answered push belongs to a member")
+            preconditionFailure("the push of a response belongs to a member")
         }
         decrementPushesInFlight(round, content.environment)
         recordResponseTimes(of: content.rangeVersion, result)

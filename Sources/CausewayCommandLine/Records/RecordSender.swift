@@ -29,9 +29,9 @@ package struct RecordSender {
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
-        /// broker has responded and there is a `brokerMonitor`, `flushAndClose` puts the monitor's reason here. Nil: no
-        /// record failed.
+        /// Why records failed: the reason of the first failure, or "no acknowledgement" if the time for the flush
+        /// ended. If no broker has responded and there is a `brokerMonitor`, `flushAndClose` puts the monitor's reason
+        /// here. Nil: no record failed.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -176,7 +176,7 @@ package struct RecordSender {
         {
             tally.failureReason = failure
         }
-        tally.countUnreportedRecords("no answer within \(flushTimeoutMilliseconds / 1_000) s")
+        tally.countUnreportedRecords("no acknowledgement within \(flushTimeoutMilliseconds / 1_000) s")
         _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
         return tally
     }

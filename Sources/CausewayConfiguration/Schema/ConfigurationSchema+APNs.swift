@@ -76,13 +76,13 @@ extension ConfigurationSchema {
             "apns.inFlightPerConnection",
             \.apns.inFlightPerConnection,
             1...4_096,
-            "The most unanswered pushes on one connection; APNs' own limit applies if it is lower."
+            "The most pushes that wait for a response on one connection; APNs' own limit applies if it is lower."
         ),
         .integer(
             "apns.requestTimeoutMilliseconds",
             \.apns.requestTimeoutMilliseconds,
             100...60_000,
-            "Time from sending a push to its answer. After this time the answer counts as lost."
+            "Time from sending a push to its response. After this time the response counts as lost."
         ),
         .integer(
             "apns.connectTimeoutMilliseconds",

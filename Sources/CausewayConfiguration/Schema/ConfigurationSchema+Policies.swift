@@ -128,7 +128,7 @@ extension ConfigurationSchema {
             1_000...3_600_000,
             """
             Each 429 TooManyRequests for a token doubles the spacing of its activity, up to this limit. Not less than \
-            spacingMilliseconds. The answer is documented by Apple; the rate that causes it is not.
+            spacingMilliseconds. Apple documents the response, but not the rate that causes it.
             """
         )
         .source("Our choice."),

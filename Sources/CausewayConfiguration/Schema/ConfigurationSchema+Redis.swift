@@ -60,7 +60,7 @@ extension ConfigurationSchema {
             "redis.responseTimeoutMilliseconds",
             \.redis.responseTimeoutMilliseconds,
             10...60_000,
-            "Time after which a call without an answer from Redis counts as failed."
+            "Time after which a call without a reply from Redis counts as failed."
         ),
         .integer(
             "redis.replicas",
@@ -68,10 +68,10 @@ extension ConfigurationSchema {
             0...16,
             """
             How many replicas must have a registration or a held state before it counts as stored (WAIT, which the \
-            Redis user must be allowed). Replicas have a tenth of responseTimeoutMilliseconds to answer. If too few \
-            answer, the worker repeats such calls for 10 s; then it continues without the replicas, logs that and \
-            raises an alert. To lose nothing in a failover, set this to the number of replicas. With 0 the worker asks \
-            no replica.
+            Redis user must be allowed). Replicas have a tenth of responseTimeoutMilliseconds to acknowledge the \
+            write. If too few do, the worker repeats such calls for 10 s; then it continues without the replicas, logs \
+            that and raises an alert. To lose nothing in a failover, set this to the number of replicas. With 0 the \
+            worker asks no replica.
             """
         ),
         .integer(

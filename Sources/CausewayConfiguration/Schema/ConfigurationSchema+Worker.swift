@@ -15,7 +15,7 @@ extension ConfigurationSchema {
             0...600_000,
             """
             The maximum time that a worker takes to stop, from the signal to its end. It waits for the work in \
-            progress. The last quarter, up to 5 s, is for leaving the group, even if Kafka does not answer. \
+            progress. The last quarter, up to 5 s, is for leaving the group, even if Kafka does not respond. \
             Kubernetes' terminationGracePeriodSeconds must be longer: its default of 30 s is enough. The next worker \
             reads again what is unsettled by then.
             """
@@ -48,8 +48,8 @@ extension ConfigurationSchema {
             1_000...3_600_000,
             """
             The longest wait between two attempts of a push that APNs could not take (5xx, 429, a refused provider \
-            token, no answer). The push is tried again until it expires. The waits grow from 0.2 s to this limit; Apple asks \
-            for waits of minutes after a 500 or 503.
+            token, no response). The push is tried again until it expires. The waits grow from 0.2 s to this limit; \
+            Apple asks for waits of minutes after a 500 or 503.
             """
         )
         .asReloadable,
@@ -58,8 +58,8 @@ extension ConfigurationSchema {
             \.worker.deferAfterMilliseconds,
             100...600_000,
             """
-            A command that has waited this long and cannot be sent soon (its APNs host does not answer, its device has \
-            no starts left, its activity's token is limited) goes to kafka.topics.deferred, so that nothing waits \
+            A command that has waited this long and cannot be sent soon (its APNs host does not respond, its device \
+            has no starts left, its activity's token is limited) goes to kafka.topics.deferred, so that nothing waits \
             behind it.
             """
         )

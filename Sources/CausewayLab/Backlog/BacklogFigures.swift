@@ -39,7 +39,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
             reading the topic alone        \(seconds(readingMilliseconds)), the median of \(readings)
-            to the last push's answer      \(seconds(pushingMilliseconds)), \(ratioText(pushingMilliseconds)) times as long
+            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioText(pushingMilliseconds)) times as long
             to the last command's result   \(seconds(resultsMilliseconds)), \(ratioText(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
             CPU of that reading            \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(medianReadingBrokerCPUMilliseconds))

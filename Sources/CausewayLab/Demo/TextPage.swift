@@ -163,7 +163,7 @@ extension TextPage {
     }
 
     private static func freshnessCells(_ figures: DemoFigures) -> [Cell] {
-        let span = figures.audiences > 0 ? "from record to last phone" : "from record to answer"
+        let span = figures.audiences > 0 ? "from record to last phone" : "from record to response"
         var cells = [Cell(label: "FRESHNESS", value: span, style: .heading)]
         if let freshness = figures.freshness {
             cells += [

@@ -30,7 +30,7 @@ struct ControlClient {
         let response = try request(method, target, body: body)
         guard (200...299).contains(response.status) else {
             let text = String(decoding: response.body.prefix(500), as: UTF8.self)
-            throw LabError("\(serverName) answers \(response.status) to \(method) \(target): \(text)")
+            throw LabError("\(serverName) responds with \(response.status) to \(method) \(target): \(text)")
         }
         return response.body
     }

@@ -16,7 +16,7 @@ struct FanoutCommand: ParsableCommand {
             The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs accepted; CPU \
             time for each push, of the worker, of redis-server and of h2load; memory of a member in Redis; the peak of the worker's \
             resident memory since the command (worker.memoryMebibytes is 64 for each lane, and at least 128); result records; with \
-            --beside the freshness of single commands to other phones, from the record to APNs' answer, before and during the round; \
+            --beside the freshness of single commands to other phones, from the record to APNs' response, before and during the round; \
             phones that show something else (wrong), went back in time (reversed), or got an alert twice.
 
             Examples:

@@ -67,7 +67,7 @@ struct FanoutCrowd {
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
             let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
             let alerts = object["alerts"] as? Int
-        else { throw LabError("the simulator's answer about the crowd has an unexpected form") }
+        else { throw LabError("the simulator's response about the crowd has an unexpected form") }
         var report = CrowdReport(
             pushes: pushes,
             reversedPhones: reversed,

@@ -111,7 +111,7 @@ final class FanoutDeployment {
         guard let reply = Deployment.redisReply(port: base.redisPort, to: "EVAL \"\(script)\" 0"),
             reply.hasPrefix(":"),
             let number = Int(reply.dropFirst())
-        else { throw LabError("Redis does not answer: \(script)") }
+        else { throw LabError("Redis does not reply with a number: \(script)") }
         return number
     }
 

@@ -49,7 +49,7 @@ struct H2LoadRun {
             usleep(20_000)
         }
         guard process.exitStatus == .exited(0), try acceptedPushes(in: log) == pushes else {
-            throw process.failure("was not answered 200 each time")
+            throw process.failure("did not get the status 200 each time")
         }
         return Double(ProcessCPUTime.cpuMicrosecondsOfEndedChildren - microsecondsBefore) / Double(pushes)
     }

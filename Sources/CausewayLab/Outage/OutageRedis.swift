@@ -159,7 +159,7 @@ final class OutageRedis {
 
     private func sendCommand(_ port: UInt16, _ command: String) throws(LabError) {
         let reply = Deployment.redisReply(port: port, to: command)
-        guard reply == "+OK" else { throw LabError("Redis answers \(reply ?? "nothing") to \(command)") }
+        guard reply == "+OK" else { throw LabError("Redis replies with \(reply ?? "nothing") to \(command)") }
     }
 
     // MARK: - Queries to the servers
@@ -174,7 +174,7 @@ final class OutageRedis {
     }
 
     private func awaitReply(_ port: UInt16, of process: ChildProcess) throws(LabError) {
-        try wait("\(process.name) to answer") {
+        try wait("\(process.name) to reply") {
             process.poll() == nil && Deployment.redisReply(port: port, to: "PING") == "+PONG"
         }
     }

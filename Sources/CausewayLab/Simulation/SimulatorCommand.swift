@@ -98,7 +98,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How long answers take: a number, or a range for a random time.",
+            "How long responses take: a number, or a range for a random time.",
             valueName: "milliseconds"
         )
     )
@@ -117,7 +117,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write every push to this file, a line of JSON each: the push, its phone, APNs' answer and the effect.",
+            "Write every push to this file, a line of JSON each: the push, its phone, APNs' response and the effect.",
             valueName: "file"
         )
     )
@@ -152,7 +152,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A numeric address for the page. It answers browsers only under 127.0.0.1 and localhost, as behind a container's published port.",
+            "A numeric address for the page. It responds to browsers only under 127.0.0.1 and localhost, as behind a container's published port.",
             valueName: "host"
         )
     )

@@ -96,7 +96,7 @@ extension Lane {
         case .missing(let acknowledgedReplicaCount, let isGivenUp, let refusal):
             metrics.add(.redisErrors, Int(RedisError.Code.replicasMissing.rawValue))
             var details: Logger.Metadata = ["lane": "\(number)", "acknowledged": "\(acknowledgedReplicaCount)"]
-            details["calls"] = isGivenUp ? "answered without them" : "waiting"
+            details["calls"] = isGivenUp ? "continuing without them" : "waiting"
             if let refusal { details["reason"] = "\(refusal)" }
             writeLog(.redisReplicasMissing, details)
         }

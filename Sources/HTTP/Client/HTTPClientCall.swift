@@ -92,9 +92,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     // MARK: - Events
 
-    func timerFired(tag: UInt64) { end(.timedOut, "no answer within the time limit") }
+    func timerFired(tag: UInt64) { end(.timedOut, "no response within the time limit") }
 
-    func descriptorReady(_ events: Interest) { end(.interrupted, "nobody waits for the answer any longer") }
+    func descriptorReady(_ events: Interest) { end(.interrupted, "nobody waits for the response any longer") }
 
     func streamConnected(_ stream: Stream) {
         head.withUnsafeBytes { stream.write($0) }
@@ -116,9 +116,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             }
         } catch {
             if error == .bodyTooLarge {
-                end(.responseTooLarge, "the answer is larger than \(client.responseBodyBytesMax >> 20) MiB")
+                end(.responseTooLarge, "the response is larger than \(client.responseBodyBytesMax >> 20) MiB")
             } else {
-                end(.responseMalformed, "the answer is not HTTP")
+                end(.responseMalformed, "the response is not HTTP")
             }
         }
     }
@@ -128,11 +128,11 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         switch error?.code {
         case .connectFailed:
             let server = stream.peer.map { "\($0)" } ?? client.address.server.description
-            connectToNextAddress(after: (.connectFailed, "no server answers at \(server): \(reason)"))
+            connectToNextAddress(after: (.connectFailed, "no server responds at \(server): \(reason)"))
         case .connectTimeout: connectToNextAddress(after: (.timedOut, reason))
         case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
         case nil where bodyReader?.endsWithConnection == true: endWithResponse()
-        case nil: end(.connectionLost, "the connection ended before the end of the answer")
+        case nil: end(.connectionLost, "the connection ended before the end of the response")
         default: end(.connectionLost, reason)
         }
     }

@@ -95,7 +95,7 @@ extension MetricCatalog {
             "causeway_audience_range_seconds",
             MetricBuckets.audienceRound,
             [.configuredApp],
-            "Time from a command's record to APNs' last answer for the members of a range.",
+            "Time from a command's record to APNs' last response for the members of a range.",
             "If some ranges of a command take much longer than others, one worker is slower, or has more ranges."
         ),
         .histogram(
@@ -103,7 +103,7 @@ extension MetricCatalog {
             "causeway_audience_command_seconds",
             MetricBuckets.audienceRound,
             [.configuredApp],
-            "Time from a command's record to APNs' last answer for all its members: the last phone.",
+            "Time from a command's record to APNs' last response for all its members: the last phone.",
             "The delay for the last member of an audience. More workers reduce it, up to the number of ranges."
         ),
     ]
@@ -146,7 +146,7 @@ extension MetricCatalog {
             [.configuredApp],
             .lanes(.sum),
             "Members whose push failed for a reason that is not their own, and who wait for the newest state.",
-            "Hundreds per range: trouble with APNs or the network to it. One or two for hours: APNs answers 429 for these phones."
+            "Hundreds per range: trouble with APNs or the network to it. One or two for hours: APNs responds with 429 for these phones."
         ),
     ]
 }

@@ -39,8 +39,8 @@ extension MetricCatalog {
             "causeway_channel_orphans_total",
             "channels",
             [.pool],
-            "Deleted channels without an owner: a worker died, or lost APNs' answer, while it created them.",
-            "A few are normal after crashes. If there are more, the management service answers too late; see causeway_channel_refusals_total."
+            "Deleted channels without an owner: a worker died, or lost APNs' response, while it created them.",
+            "A few are normal after crashes. If there are more, the management service responds too late; see causeway_channel_refusals_total."
         ),
         .counter(
             .channelRefusals,
@@ -48,7 +48,7 @@ extension MetricCatalog {
             "channels",
             [.pool],
             "Failed attempts to create a channel. Until one succeeds, the audience is reached through tokens only.",
-            "The log kind channel-refused says why: the capability is off, the limit is reached, or APNs does not answer."
+            "The log kind channel-refused says why: the capability is off, the limit is reached, or APNs does not respond."
         ),
     ]
 }

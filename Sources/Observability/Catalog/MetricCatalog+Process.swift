@@ -24,7 +24,8 @@ extension MetricCatalog {
             .ratioStoredAsMillionths,
             [],
             .kafka,
-            "Share of wall time that the Kafka thread worked or waited for a broker's answer, over about ten seconds.",
+            "Share of wall time that the Kafka thread worked or waited for a broker's response, over about ten "
+                + "seconds.",
             "This one thread distributes the records to all lanes. If it is above 0.8 for minutes, add workers; more lanes do not help."
         ),
         .counter(
@@ -33,7 +34,7 @@ extension MetricCatalog {
             .secondsStoredAsMicroseconds,
             [],
             .kafka,
-            "Wall time that the Kafka thread worked or waited for a broker's answer.",
+            "Wall time that the Kafka thread worked or waited for a broker's response.",
             "Its rate is the busy share over any time range."
         ),
         .gauge(
@@ -52,7 +53,7 @@ extension MetricCatalog {
             [],
             .readOnRequest,
             "1 from the signal to stop until the process ends.",
-            "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not answer. The next owner reads the remaining records again."
+            "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not respond. The next owner reads the remaining records again."
         ),
         .counter(
             .logLinesSuppressed,
@@ -113,7 +114,7 @@ extension MetricCatalog {
             [.tracePostFailure],
             "Requests to the collector that failed: unresolved (its name), unconnected, certificate, lost "
                 + "(the connection, or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused "
-                + "(another status), headers (their file), hurried (the worker stopped before the answer).",
+                + "(another status), headers (their file), hurried (the worker stopped before the response).",
             "Each batch is offered \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
                 + "the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile."
         ),

@@ -56,8 +56,9 @@ package enum MetricCatalog {
             "records",
             [.configuredApp],
             "Commands written to the deferred topic because they could not be sent soon. A command that is deferred twice counts twice.",
-            "Steady growth for one app: its APNs host does not answer, its key is refused, or its producers start more "
-                + "activities on a device than phones accept. The records' `cause` headers say which. Deferred commands block no others."
+            "Steady growth for one app: its APNs host does not respond, its key is refused, or its producers start "
+                + "more activities on a device than phones accept. The records' `cause` headers say which. Deferred "
+                + "commands block no others."
         ),
         .counter(
             .commandsCoalesced,
@@ -92,7 +93,7 @@ package enum MetricCatalog {
             "pushes",
             [.pool, .response],
             omitsZeros: true,
-            "Push attempts by APNs' answer. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no answer.",
+            "Push attempts by APNs' response. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no response.",
             "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
                 + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx a fault at Apple, \"none\" a lost connection."
         ),
@@ -176,7 +177,7 @@ package enum MetricCatalog {
             [.recordWait],
             .lanes(.sum),
             "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
-                + "on a connection to APNs), apns (an answer), result (Kafka's acknowledgement).",
+                + "on a connection to APNs), apns (a response), result (Kafka's acknowledgement).",
             "The value that grows shows what is slow."
         ),
         .gauge(
@@ -185,8 +186,8 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            "Pushes that were sent and have no answer.",
-            "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs answers slowly."
+            "Pushes that were sent and have no response.",
+            "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs responds slowly."
         ),
         .gauge(
             .pushesWaiting,
@@ -206,7 +207,7 @@ package enum MetricCatalog {
             .count("connections"),
             [.pool, .connectionState],
             .lanes(.sum),
-            "Connections to APNs: ready, opening, draining (only waits for answers), or awaited (the pool needs it, but the process has reached its limit).",
+            "Connections to APNs: ready, opening, draining (only waits for responses), or awaited (the pool needs it, but the process has reached its limit).",
             "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
         ),
         .gauge(
@@ -233,7 +234,7 @@ package enum MetricCatalog {
             "causeway_apns_round_trip_seconds",
             MetricBuckets.apnsRoundTrip,
             [.environment],
-            "Time from handing a push to its connection until APNs' answer.",
+            "Time from handing a push to its connection until APNs' response.",
             "The time of the network and of Apple. Tens of milliseconds are usual. If it rises, compare regions first."
         ),
         .gauge(
@@ -308,7 +309,7 @@ package enum MetricCatalog {
             "calls",
             [.redisError],
             omitsZeros: true,
-            "Calls that Redis refused or did not answer, by code.",
+            "Calls that Redis refused or did not reply to, by code.",
             "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved and ask: a "
                 + "cluster is being resharded, which is harmless. deadline: Redis is too slow or away."
         ),

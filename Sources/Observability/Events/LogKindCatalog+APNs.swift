@@ -30,7 +30,7 @@ extension LogKindCatalog {
             "apns-retiring",
             .info,
             "APNs connection takes no more pushes",
-            "The connection waits for the answers to its pushes in flight."
+            "The connection waits for the responses to its pushes in flight."
         ),
         define(
             .apnsClosed,
@@ -55,7 +55,7 @@ extension LogKindCatalog {
             "apns-unresolved",
             .warning,
             "APNs host has no address",
-            "DNS has no answer for Apple's host name.",
+            "DNS has no address for Apple's host name.",
             "Check the cluster's DNS, and the network policy's rule for DNS."
         ),
         define(
@@ -82,7 +82,13 @@ extension LogKindCatalog {
             "APNs accepts again",
             "A probe succeeded, so pushes continue."
         ),
-        define(.apnsDrained, "apns-drained", .debug, "APNs pool is drained", "Every push of the pool has its answer."),
+        define(
+            .apnsDrained,
+            "apns-drained",
+            .debug,
+            "APNs pool is drained",
+            "Every push of the pool has its response."
+        ),
         define(
             .providerTokenTrouble,
             "provider-token-trouble",

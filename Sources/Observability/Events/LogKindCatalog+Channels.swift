@@ -30,8 +30,8 @@ extension LogKindCatalog {
             "channel-orphan-deleted",
             .warning,
             "a channel without an owner was deleted",
-            "A worker died, or lost APNs' answer, while it created the channel and before it published it. Nobody had subscribed.",
-            "Nothing, after a crash. If it continues, the management service answers too late; see channel-refused."
+            "A worker died, or lost APNs' response, while it created the channel and before it published it. Nobody had subscribed.",
+            "Nothing, after a crash. If it continues, the management service responds too late; see channel-refused."
         ),
         define(
             .channelRefused,
@@ -54,7 +54,7 @@ extension LogKindCatalog {
             "channel-trouble",
             .warning,
             "channels cannot be maintained",
-            "Redis, Kafka or APNs' management service does not answer, or a record of the channels topic or an entry in Redis cannot be read. "
+            "Redis, Kafka or APNs' management service does not respond, or a record of the channels topic or an entry in Redis cannot be read. "
                 + "The next check tries again.",
             "Read `error`. The network policy must allow the port of the management service (2196, in the sandbox 2195)."
         ),

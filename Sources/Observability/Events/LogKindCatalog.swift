@@ -58,7 +58,7 @@ package enum LogKindCatalog {
             "lifetimes-back",
             .notice,
             "activities whose lifetime is over are ended again",
-            "Redis and Kafka answer again."
+            "Redis and Kafka respond again."
         ),
         define(
             .lifetimeForgotten,
@@ -98,7 +98,7 @@ package enum LogKindCatalog {
             "drain-time-over",
             .warning,
             "drain time is over",
-            "Something did not answer before the partitions were given up. The next "
+            "Something did not respond before the partitions were given up. The next "
                 + "owner reads the records again; Redis prevents a second push.",
             "If it happens at every stop, check the latency of Redis, APNs and Kafka, or raise worker.drainMilliseconds."
         ),
@@ -142,7 +142,7 @@ package enum LogKindCatalog {
             .redisError,
             "redis-error",
             .error,
-            "Redis answers with an error",
+            "Redis replies with an error",
             "A call was not carried out. It is repeated until it succeeds; no command is settled because of it.",
             "Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Any text that is not explained here: report it."
         ),
@@ -190,7 +190,7 @@ package enum LogKindCatalog {
             .warning,
             "audiences have missed members for ten minutes",
             "Redis lost its data, and some partitions of registrations have not been read again. Rounds continue without these members.",
-            "Find the worker that reads the registrations, and check whether Redis and Kafka answer it."
+            "Find the worker that reads the registrations, and check whether Redis and Kafka respond to it."
         ),
     ]
 
@@ -245,7 +245,7 @@ package enum LogKindCatalog {
             "fleet-tokens-back",
             .notice,
             "the fleet's provider tokens are shared again",
-            "Redis answers again."
+            "Redis replies again."
         ),
         define(
             .sharedTokenUnreadable,

@@ -185,7 +185,7 @@ extension Diagnosis {
                     observation:
                         "One push of \(app) in a hundred takes more than \(Numeral.duration(microseconds: p99)).",
                     meaning:
-                        "This is the time from a command's record to APNs' answer. Phones show old states meanwhile.",
+                        "This is the time from a command's record to APNs' response. Phones show old states meanwhile.",
                     action: "The stages below say where the time goes."
                 )
             )
@@ -199,7 +199,7 @@ extension Diagnosis {
                     alert: "CausewayRetryBudgetSpent",
                     observation: "The retry budget of \(app) is spent.",
                     meaning: "Pushes that need a retry wait.",
-                    action: "APNs or the network to it has failed. See pushes by answer."
+                    action: "APNs or the network to it has failed. See APNs' responses."
                 )
             )
         }

@@ -206,7 +206,7 @@ struct Diagnosis {
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisErrors",
-                observation: "Redis answers calls with errors: \(errorTexts.joined(separator: ", ")).",
+                observation: "Redis replies to calls with errors: \(errorTexts.joined(separator: ", ")).",
                 meaning: "The calls are repeated until they succeed. Their commands wait; none is lost.",
                 action: "The event redis-error below has the text.",
                 logKinds: [.redisError]

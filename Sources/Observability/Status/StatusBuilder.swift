@@ -178,7 +178,7 @@ struct StatusBuilder {
         let meanings: [RecordWait: String] = [
             .redis: "a reply of Redis", .pace: "their activity's pace, budget or back-off",
             .stream: "room on a connection",
-            .apns: "APNs' answer", .result: "Kafka's acknowledgement of the result",
+            .apns: "APNs' response", .result: "Kafka's acknowledgement of the result",
         ]
         return StatusTable(
             key: "waiting",
@@ -294,13 +294,13 @@ struct StatusBuilder {
             }
         return StatusTable(
             key: "answers",
-            title: "APNs' answers",
+            title: "APNs' responses",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "status", title: "status"), .init(key: "reason", title: "reason"),
             ] + Self.flowColumns,
             rows: rows,
-            emptyText: "No push was answered yet."
+            emptyText: "No push has a response yet."
         )
     }
 

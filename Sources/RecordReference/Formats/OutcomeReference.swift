@@ -17,7 +17,7 @@ package struct OutcomeReference: Sendable {
             switch outcome {
             case .accepted:
                 (
-                    "APNs answered 200. The phone may still drop the push: see the traps below.",
+                    "APNs responded with 200. The phone may still drop the push: see the traps below.",
                     "Nothing."
                 )
             case .unchanged:
@@ -66,7 +66,7 @@ package struct OutcomeReference: Sendable {
                 )
             case .unknown:
                 (
-                    "A start was sent and its answer was lost. The activity may exist. It is not sent again, because that could start a second one.",
+                    "A start was sent and its response was lost. The activity may exist. It is not sent again, because that could start a second one.",
                     "Wait for the activity's registration. If none comes, start another activity."
                 )
             }
@@ -76,7 +76,7 @@ package struct OutcomeReference: Sendable {
     init(_ outcome: RoundOutcome) {
         switch outcome {
         case .delivered:
-            self.init(outcome.name, "Every member had its turn, and APNs answered for each.", "Read `members`.")
+            self.init(outcome.name, "Every member had its turn, and APNs responded for each.", "Read `members`.")
         case .superseded: self.init(outcome.name, "Some members got a newer command instead.", "Nothing.")
         case .expired:
             self.init(
@@ -95,7 +95,7 @@ package struct OutcomeReference: Sendable {
 
     init(_ outcome: MemberOutcome) {
         switch outcome {
-        case .delivered: self.init(outcome.name, "APNs answered 200.", "Nothing.")
+        case .delivered: self.init(outcome.name, "APNs responded with 200.", "Nothing.")
         case .superseded:
             self.init(outcome.name, "A newer command reached the member, or the channel, instead.", "Nothing.")
         case .failed:

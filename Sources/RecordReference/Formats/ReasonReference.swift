@@ -66,7 +66,7 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "noAnswer",
             "`unknown`, `expired`",
-            "The push was sent and the connection was lost before APNs answered.",
+            "The push was sent and the connection was lost before APNs responded.",
             "With `unknown`: wait for the activity's registration before you start another. With `expired`: nothing."
         ),
         ReasonReference(
@@ -84,7 +84,7 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "noReason",
             "any",
-            "APNs answered with this status and no reason.",
+            "APNs responded with this status and no reason.",
             "Read the status: 4xx is about this command, 5xx about the service."
         ),
         ReasonReference(

@@ -65,7 +65,7 @@ extension RecordFormat {
                 ResultFields.times([
                     .record, .init("received", "The worker read the record."), .admitted,
                     .init("sent", "The last push left."),
-                    .init("answered", "APNs answered it."),
+                    .init("answered", "APNs responded to it."),
                 ]),
             ],
             unlistedKeys: .ignored
@@ -195,7 +195,7 @@ private enum ResultFields {
         RecordField("device", .text, "The device of a start."),
     ]
     static let audience = RecordField("audience", .text, .always, "The audience.")
-    static let status = RecordField("status", .integer(100...999), "The HTTP status of APNs' last answer.")
+    static let status = RecordField("status", .integer(100...999), "The HTTP status of APNs' last response.")
     static let reason = RecordField("reason", .text, "Apple's reason, or Causeway's own: see the table of reasons.")
     static let demoted = RecordField(
         "demoted",
@@ -256,8 +256,8 @@ private enum ResultFields {
 
         static let record = TimeField("record", "The time of the command's record.")
         static let admitted = TimeField("admitted", "Redis decided.")
-        static let first = TimeField("first", "APNs' first answer.")
-        static let last = TimeField("last", "APNs' last answer.")
+        static let first = TimeField("first", "APNs' first response.")
+        static let last = TimeField("last", "APNs' last response.")
     }
 
     static func times(_ times: [TimeField]) -> RecordField {

@@ -39,7 +39,7 @@ extension RecordPage {
     static let silentFailuresSection = """
         ## Traps
 
-        APNs answers 200 and the result is `accepted`, but the phone shows nothing new, if
+        APNs responds with 200 and the result is `accepted`, but the phone shows nothing new, if
 
         - `content-state` or `attributes` do not decode to the app's types: a missing key, another type, another spelling;
         - a `Date` in them counts from 1970. `JSONDecoder` with default strategies reads seconds since 2001: subtract 978,307,200. A \

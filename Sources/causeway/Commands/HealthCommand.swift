@@ -11,7 +11,7 @@ struct HealthCommand: ParsableCommand {
         commandName: "health",
         abstract: "Check the health of a worker.",
         discussion: """
-            Requests /livez, or another page, and prints the answer. Without options it finds the one worker that runs here \
+            Requests /livez, or another page, and prints the response. Without options it finds the one worker that runs here \
             and uses the address where that worker really listens, whatever its file says by now. If no worker is visible, \
             it uses CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or else port 9464. If several run, choose one by an option.
 
@@ -22,7 +22,7 @@ struct HealthCommand: ParsableCommand {
               causeway health --url http://127.0.0.1:9464/readyz
               causeway health --url http://push-causeway.push.svc:9464/readyz
 
-            Exit codes: 0 the answer is 200; 1 another answer, or none; 64 the command line is wrong; 78 the \
+            Exit codes: 0 the response is 200; 1 another response, or none; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """
     )

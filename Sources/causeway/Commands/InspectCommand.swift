@@ -29,8 +29,8 @@ struct InspectCommand: ParsableCommand {
               causeway inspect -c causeway.yaml --audience final-2026
               causeway inspect -c causeway.yaml --json final-2026
 
-            Exit codes: 0 success; 1 the name is unknown, or Redis does not answer; 64 the command line is wrong; 78 the \
-            configuration is wrong.
+            Exit codes: 0 success; 1 the name is unknown, or Redis does not reply; 64 the command line is wrong; 78 \
+            the configuration is wrong.
             """
     )
 

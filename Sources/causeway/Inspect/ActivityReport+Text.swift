@@ -72,7 +72,7 @@ extension ActivityReport {
         guard let newestVersion, newestVersion.version == heldCommand.version else {
             return "until the newest, which carries its alert, is known to have been sent"
         }
-        return newestVersion.state == .held ? "until a token registers" : "being sent, kept until the answer is known"
+        return newestVersion.state == .held ? "until a token registers" : "being sent, kept until the response is known"
     }
 
     private static func shortened(_ text: String) -> String {
@@ -115,8 +115,8 @@ extension ActivityInspection.VersionState {
     var explanation: String {
         switch self {
         case .waiting: "waits in a worker, for its pace or a token"
-        case .sending: "given out to be sent, the answer is not known yet"
-        case .startSending: "start given out to be sent, the answer is not known yet"
+        case .sending: "given out to be sent, the response is not known yet"
+        case .startSending: "start given out to be sent, the response is not known yet"
         case .held: "held until a token registers"
         case .settled: "settled"
         case .notShown: "settled without having been shown"

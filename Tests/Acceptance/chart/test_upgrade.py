@@ -20,9 +20,9 @@ class Upgrade(unittest.TestCase):
                     after = chart.parse_documents(chart.render_text(values=upgrades.with_present_names(version, values)))
                     self.assertEqual(list(upgrades.upgrade_faults(version, before, after)), [])
 
-    def test_former_names_are_answered_with_the_new_ones(self):
-        for name, answer in (("statefulset", "replicaCount"), ("topics", "topics.job.secretName")):
-            with self.assertRaisesRegex(chart.RefusedValues, answer):
+    def test_former_names_are_refused_with_the_new_ones(self):
+        for name, advice in (("statefulset", "replicaCount"), ("topics", "topics.job.secretName")):
+            with self.assertRaisesRegex(chart.RefusedValues, advice):
                 chart.render_text(upgrades.previous_directory / "0.6.0" / f"{name}.values.yaml")
 
     def test_a_version_stays_what_it_was(self):

@@ -67,7 +67,7 @@ class SingleServer:
         process = Process(f"redis-{index}", command, self._deployment.path(f"redis-{index}.log"))
         self._deployment.parts[process.name] = process
         self._servers[index] = (port, process, options)
-        wait_until(lambda: send_command(port, "PING") == "+PONG", START_SECONDS, "redis-server answers")
+        wait_until(lambda: send_command(port, "PING") == "+PONG", START_SECONDS, "redis-server replies")
 
     def _await_replica(self):
         wait_until(lambda: send_command(self._servers[0][0], "WAIT 1 100") == ":1", START_SECONDS, "a replica that follows")
@@ -90,7 +90,7 @@ class SentinelServers(SingleServer):
             )
         sentinel = Process("sentinel", ["redis-server", path, "--sentinel"], self._deployment.path("sentinel.log"))
         self._deployment.parts["sentinel"] = sentinel
-        wait_until(lambda: send_command(self._sentinel_port, "PING") == "+PONG", START_SECONDS, "the Sentinel answers")
+        wait_until(lambda: send_command(self._sentinel_port, "PING") == "+PONG", START_SECONDS, "the Sentinel replies")
 
     def configuration(self):
         return {"mode": "sentinel", "url": f"redis://{PRIMARY_NAME}", "sentinelURL": f"redis://127.0.0.1:{self._sentinel_port}"}

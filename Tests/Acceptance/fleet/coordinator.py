@@ -109,13 +109,13 @@ class Coordinator:
             return request.send(UNKNOWN_MEMBER, -1, "", "", identifier, [])
         known_member = group.members.get(identifier)
         is_unchanged = known_member is not None and known_member.join_request.protocols == request.protocols
-        if is_unchanged and self._may_answer_at_once(group, known_member):
+        if is_unchanged and self._may_respond_at_once(group, known_member):
             return self._send_join_response(group, known_member, request.send)
         self._add_joining_member(group, identifier, request)
         self._prepare_rebalance(group)
 
     @staticmethod
-    def _may_answer_at_once(group, member):
+    def _may_respond_at_once(group, member):
         """Whether an unchanged join of a known member gets its response at once, without a rebalance. In a stable group the
         leader's join needs a rebalance, because the leader may know something new."""
         return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)

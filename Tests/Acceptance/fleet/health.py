@@ -78,7 +78,7 @@ class HealthChecks:
         for path in ("/livez", "/readyz"):
             status, text = fetch_page(worker, path)
             if status != 200:
-                return f"{worker.name} answers {status} to {path}: {text.strip()}"
+                return f"{worker.name} responds with {status} to {path}: {text.strip()}"
         own = self._group.owners.get(worker.name, set())
         assigned = sum(value for _, value in metric_samples(worker, "causeway_partitions_assigned"))
         if assigned != len(own):
@@ -112,7 +112,7 @@ class HealthChecks:
 
     def check_silent(self, what, worker):
         """Checks that a frozen worker does not respond."""
-        self._within_seconds(what, lambda: f"{worker.name} answers" if fetch_page(worker, "/livez")[0] else "")
+        self._within_seconds(what, lambda: f"{worker.name} responds" if fetch_page(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):
         """Checks that the lag of all partitions of commands together is at least this number of records."""

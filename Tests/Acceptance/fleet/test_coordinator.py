@@ -39,7 +39,12 @@ class Member:
 
     def sync(self, assignments=None):
         self.test.coordinator.sync(
-            GROUP, self.identifier, self.instance, self.generation, assignments or {}, lambda *answer: self.sync_responses.append(answer)
+            GROUP,
+            self.identifier,
+            self.instance,
+            self.generation,
+            assignments or {},
+            lambda *response: self.sync_responses.append(response),
         )
 
     def heartbeat(self):

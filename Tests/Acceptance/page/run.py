@@ -158,7 +158,7 @@ def check_buttons(browser, demo, simulator, checks):
 
     press_button(browser, "answer-503")
     checks.expect_soon(lambda: faults()["serviceUnavailableShare"] == 1, 5, "503: the simulator has the fault")
-    checks.expect_soon(lambda: stats()["refused"].get("503 ServiceUnavailable", 0) > 0, 10, "503: pushes are answered so")
+    checks.expect_soon(lambda: stats()["refused"].get("503 ServiceUnavailable", 0) > 0, 10, "503: pushes get this response")
     checks.expect_soon(lambda: is_button_pressed(browser, "answer-503"), 5, "503: the button is down")
     press_button(browser, "answer-503")
     checks.expect_soon(lambda: faults()["serviceUnavailableShare"] == 0, 5, "503: pressed again, it ends")
@@ -235,7 +235,7 @@ def check_end(browser, demo, simulator, checks):
     expected_texts = {name: str(count) for name, count in expected_counts.items()}
     checks.expect(fault_counts == expected_texts, f"counts as at the simulator: {fault_counts}")
     in_doubt = browser.evaluate("Number(document.getElementById('rangTwice').dataset.doubt)")
-    checks.expect(in_doubt == summary["repeatedAlerts"], f"alerts that rang again: {in_doubt}, all after their answer was lost")
+    checks.expect(in_doubt == summary["repeatedAlerts"], f"alerts that rang again: {in_doubt}, all after their response was lost")
     checks.expect(set(expected_counts.values()) == {0}, "nothing lost, old or started twice")
     views = browser.evaluate(
         "[...document.querySelectorAll('#largePhones .phone')].map((node) => [Number(node.dataset.phone), node.dataset.shows])"

@@ -92,7 +92,7 @@ class KafkaExampleTests(KafkaWriterTestCase):
                 "kind": "activity", "device": "phone-7", "activity": "final-phone-7", "audiences": ["final"], "token": "00ff00ff",
                 "attributesType": "MatchAttributes", "ageMilliseconds": 5000, "isSandbox": True, "frequentUpdates": True, "channels": True,
             }
-            wait_until(lambda: self.post(port, report) == 204, 20, "the endpoint answers 204")
+            wait_until(lambda: self.post(port, report) == 204, 20, "the endpoint responds with 204")
             self.assertEqual(self.post(port, report | {"kind": "device", "activity": None, "audiences": []}), 204)
             self.assertEqual(self.post(port, report | {"kind": "ended", "token": None}), 204)
             self.assertEqual(self.post(port, {"kind": "activity"}), 400)

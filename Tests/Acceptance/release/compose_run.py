@@ -190,8 +190,8 @@ def check_ports(composed_services):
             request = urllib.request.Request(f"http://{OTHER_LOOPBACK_ADDRESS}:{inner}/", headers={"Host": f"localhost:{outside}"})
             with urllib.request.urlopen(request, timeout=10) as response:
                 if response.status != 200:
-                    raise Failure(f"{name}: port {port} answers {response.status}")
-            print(f"ok: {name}: port {port} answers")
+                    raise Failure(f"{name}: port {port} responds with {response.status}")
+            print(f"ok: {name}: port {port} responds")
 
 
 def main():

@@ -126,7 +126,7 @@ import Testing
         core.elapse(1_000)
         core.respond(.accepted)
         core.elapse(3_000)
-        #expect(try #require(core.push()).command == "b.u1", "APNs has answered 3 s ago")
+        #expect(try #require(core.push()).command == "b.u1", "APNs responded 3 s ago")
     }
 
     @Test func `A 503 does not show that the pool is back`() {

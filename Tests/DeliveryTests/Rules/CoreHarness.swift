@@ -296,7 +296,7 @@ final class CoreHarness {
         isTokenRefusalTrusted: Bool = true
     ) {
         guard let record = pushes.first else {
-            Issue.record("no push waits for an answer")
+            Issue.record("no push waits for a response")
             return
         }
         pushes.removeFirst()

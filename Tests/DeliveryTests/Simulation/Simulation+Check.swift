@@ -16,7 +16,7 @@ extension Simulation {
             let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
             if phone.device != nil, !hasStarted(phone), isStartUnknown, isEveryStartKnown {
-                violations.append("\(activity): its start was not sent, though no answer was lost and no worker")
+                violations.append("\(activity): its start was not sent, though no response was lost and no worker")
             }
             for (version, count) in phone.startCounts where count > 1 && !wasRedisWiped {
                 violations.append("\(activity): the start \(version) came \(count) times")

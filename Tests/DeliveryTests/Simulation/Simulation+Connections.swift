@@ -150,13 +150,13 @@ extension Simulation {
         guard let last, last.offset == view.sourceOffset, last.partition == view.sourcePartition,
             last.version == view.version
         else {
-            violations.append("\(name): sent again, although no answer of it was noted")
+            violations.append("\(name): sent again, although no response to it was noted")
             return
         }
         switch last.disposition {
         case .retryNow, .retryLater, .throttled, .tokenSuspect, .topicSuspect, .tokenDead: break
         case .ambiguous:
-            if view.isStart { violations.append("\(name): a start was sent again after its answer was lost") }
+            if view.isStart { violations.append("\(name): a start was sent again after its response was lost") }
         case .accepted, .rejected, .channelGone:
             violations.append("\(name): sent again after \(last.disposition)")
         }

@@ -190,7 +190,7 @@ export class Figures {
     this.showFaultCount("startedTwice", screens.startedTwice, "the same start on the same phone");
     byId("rangTwice").dataset.doubt = screens.rangInDoubt;
     this.showFaultCount("rangTwice", screens.rangTwice, screens.rangInDoubt
-      ? `and ${formatNumber(screens.rangInDoubt)} whose answer was lost` : "the same alert on the same phone");
+      ? `and ${formatNumber(screens.rangInDoubt)} whose response was lost` : "the same alert on the same phone");
   }
 
   showPhase(figures) {

@@ -74,7 +74,7 @@ eventStream.onerror = () => {
   if (isOver) eventStream.close();
   document.body.classList.add("away");
   for (const button of buttons) button.disabled = true;
-  if (!isOver) document.getElementById("phase").textContent = "The lab does not answer";
+  if (!isOver) document.getElementById("phase").textContent = "The lab does not respond";
 };
 
 // The number of times that the grid was drawn, for tests.

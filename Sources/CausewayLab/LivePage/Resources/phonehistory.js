@@ -45,9 +45,9 @@ export class PhoneHistory {
     const phone = this.phone;
     this.isLoading = true;
     try {
-      const answer = await fetch(`/history?phone=${phone}`);
-      if (!answer.ok) throw new Error(answer.status === 404 ? "The phone does not answer" : `The lab answers ${answer.status}`);
-      const history = await answer.json();
+      const response = await fetch(`/history?phone=${phone}`);
+      if (!response.ok) throw new Error(response.status === 404 ? "The phone does not respond" : `The lab responds with ${response.status}`);
+      const history = await response.json();
       if (phone === this.phone) this.show(history);
     } catch (error) {
       if (phone === this.phone) this.content.replaceChildren(makeElement("p", "faint", String(error.message ?? error)));
@@ -122,7 +122,7 @@ export class PhoneHistory {
       list.append(item);
     });
     const box = makeElement("div");
-    box.append(bar, list, makeElement("p", "faint", `${formatDuration(wholeMilliseconds)} from record to answer: ${status}, priority ${priority}, at ${formatTime(times.answered)}`));
+    box.append(bar, list, makeElement("p", "faint", `${formatDuration(wholeMilliseconds)} from record to response: ${status}, priority ${priority}, at ${formatTime(times.answered)}`));
     return box;
   }
 

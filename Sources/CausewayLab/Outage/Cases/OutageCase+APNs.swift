@@ -2,7 +2,7 @@ extension OutageCase {
     static let apnsCases = [
         OutageCase(
             name: "apns-503",
-            summary: "APNs answers 503 to everything for 12 s, the last updates and the ends among them",
+            summary: "APNs responds with 503 to everything for 12 s, the last updates and the ends among them",
             apps: [OutageApp(pushStartedActivities: 40)],
             steps: [
                 OutageStep(at: 10_000, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
@@ -12,7 +12,7 @@ extension OutageCase {
         ),
         OutageCase(
             name: "apns-503-starts",
-            summary: "APNs answers 503 to everything from the first start on, for 8 s",
+            summary: "APNs responds with 503 to everything from the first start on, for 8 s",
             apps: [OutageApp(pushStartedActivities: 80)],
             steps: [
                 OutageStep(at: 0, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
@@ -30,8 +30,8 @@ extension OutageCase {
         OutageCase(
             name: "apns-no-answer",
             summary:
-                "APNs answers nothing and processes nothing for 12 s; an answer is waited for 2 s instead of 10. No starts: one whose "
-                + "answer is lost stays unknown",
+                "APNs responds to nothing and processes nothing for 12 s; the worker waits 2 s for a response "
+                + "instead of 10. No starts: one whose response is lost stays unknown",
             steps: [
                 OutageStep(at: 12_000, .setFaults(.sandbox, ["unansweredShare": 1])),
                 OutageStep(at: 24_000, .clearFaults(.sandbox)),

@@ -18,7 +18,8 @@ extension OutageCase {
         OutageCase(
             name: "black-holed-host",
             summary:
-                "The host of one app answers nothing for 20 s, connections neither; a healthy app shares its partitions",
+                "The host of one app does not respond for 20 s, not even to new connections; a healthy app shares its "
+                + "partitions",
             apps: [
                 OutageApp(name: "affected", environment: .production, activities: 60, durationMilliseconds: 20_000),
                 OutageApp(name: "healthy", activities: 60, durationMilliseconds: 26_000),

@@ -4,7 +4,7 @@ extension OutageCase {
         OutageCase(
             name: "lifetimes",
             summary:
-                "APNs answers 503 to everything while lifetimes of 30 s end, and the worker is killed meanwhile: each activity ends once, and "
+                "APNs responds with 503 to everything while lifetimes of 30 s end, and the worker is killed meanwhile: each activity ends once, and "
                 + "each that was started by push is started again once",
             apps: [OutageApp(pushStartedActivities: 40, activitiesPerEnd: 0)],
             workers: OutageWorkers(

@@ -47,7 +47,7 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-apns-frozen",
             summary:
-                "SIGTERM while APNs answers nothing, with a drain of 4 s: the worker ends, and its successor goes on",
+                "SIGTERM while APNs does not respond, with a drain of 4 s: the worker ends, and its successor goes on",
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.simulator(.sandbox))), OutageStep(at: 9_000, .stop(.worker(0))),

@@ -9,7 +9,7 @@ struct OutageHourCommand: ParsableCommand {
         abstract: "Take one app's APNs host away for an hour, at full rate, and measure the effect on others.",
         discussion: """
             Starts a broker, a redis-server, two services of APNs with phones, and one worker with two lanes. Two apps share all \
-            partitions. The host of one app stops answering, while commands for it continue. Each minute a line shows the freshness \
+            partitions. The host of one app stops responding, while commands for it continue. Each minute a line shows the freshness \
             of the other app's pushes, the longest wait of a record for its commit, and the worker's resident memory. After the \
             host's return each activity must get exactly one push, with its newest state.
 

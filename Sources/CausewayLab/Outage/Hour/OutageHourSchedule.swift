@@ -48,7 +48,9 @@ struct OutageHourSchedule {
         healthyApp.durationMilliseconds = endMilliseconds
         return OutageCase(
             name: "outage-hour",
-            summary: "The host of one app answers nothing, connections neither; a healthy app shares its partitions",
+            summary:
+                "The host of one app does not respond, not even to new connections; a healthy app shares its "
+                + "partitions",
             apps: [affectedApp, healthyApp],
             partitions: 16,
             steps: [
