@@ -122,7 +122,7 @@ struct ServerTests {
     @Test func `A large response is sent in parts`() async throws {
         let largeBody = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
         var limits = HTTPServerLimits()
-        limits.idleTimeoutMilliseconds = 500
+        limits.idleTimeoutMilliseconds = 2_000
         let requests = AsyncQueue<Void>()
         let responder: TestServer.Responder = { _ in
             requests.send(())
