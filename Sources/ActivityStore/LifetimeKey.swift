@@ -18,7 +18,9 @@ public enum LifetimeKey {
     static let keptUpdatesSuffix = UInt8(ascii: "=")
 
     /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts` has
-    /// each activity's newest start, `updates` its newest update, whose state a new start shows.
+    /// each activity's newest start, `updates` its newest update, whose state a new start shows. Each value begins with
+    /// the command's version in thirty digits. This must never change, because the script `lifetime` of every version
+    /// compares these digits.
     public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], updates: [UInt8]) {
         (timetableKey(number) + [keptStartsSuffix], timetableKey(number) + [keptUpdatesSuffix])
     }

@@ -44,6 +44,22 @@ public enum RestartRecord {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }
 
+    /// Whether only a newer version can read the record of a kept command: the record begins with a letter, or has a
+    /// key or a value that this version does not know. Here and in all former versions, the record is a JSON object. A
+    /// version that changes this must begin the record with a letter.
+    public static func hasUnknownFormat(_ record: [UInt8]) -> Bool {
+        if case UInt8(ascii: "A")...UInt8(ascii: "Z") = record.first ?? 0 { return true }
+        if case UInt8(ascii: "a")...UInt8(ascii: "z") = record.first ?? 0 { return true }
+        return record.withUnsafeBytes { record in
+            do throws(Fault) {
+                _ = try Command.decodeWrittenByCauseway(record)
+                return false
+            } catch {
+                return error.code == .unknownKey || error.code == .unknownValue
+            }
+        }
+    }
+
     private enum Parent { case record, aps }
 
     /// Decodes a record that Causeway wrote; nil if the record is damaged.

@@ -25,6 +25,7 @@ import Testing
         private let server: RedisProcess
         let keeper: LifetimeKeeper
         let events = RecentEvents()
+        let status = LifetimeStatus()
 
         init(bootstrapServers: String = "127.0.0.1:1") throws {
             directory = try TemporaryDirectory()
@@ -42,7 +43,7 @@ import Testing
             keeper = try LifetimeKeeper(
                 configuration,
                 redis: RedisConfiguration(url: RedisURL("unix://\(socket)")),
-                status: LifetimeStatus(),
+                status: status,
                 log: SharedLimitedLog(logger: logger, events: events)
             )
         }
@@ -78,6 +79,11 @@ import Testing
         func keptUpdate(_ key: [UInt8]) -> String? {
             let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
             return text(Self.words("HGET") + [LifetimeKey.keptCommandKeys(number).updates, key])
+        }
+
+        func keptStart(_ key: [UInt8]) -> String? {
+            let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
+            return text(Self.words("HGET") + [LifetimeKey.keptCommandKeys(number).starts, key])
         }
 
         func putLives(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
@@ -149,6 +155,60 @@ import Testing
         let commands = try Self.readCommands(2, from: broker)
         #expect(commands.allSatisfy { $0.contains(#"{"n":0}"#) && $0.contains(":1790000000.0\"") }, "\(commands)")
     }
+
+    /// Each case: a start and an update that Redis keeps. One of them has a form or a field that only a newer version
+    /// knows.
+    @Test(arguments: [
+        (startVersion + "b\u{1}\u{2}", nil), (startVersion + startOfNewerVersion, nil),
+        (startVersion + start, newerVersion + "b\u{1}"), (startVersion + start, newerVersion + #"{"later":1}"#),
+    ])
+    func `A restart that only a newer version can read stays in Redis, and is given up after eight hours`(
+        start: String,
+        update: String?
+    ) async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitions: 1)
+        let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
+        let key = Self.activityKey("a")
+        let boundMilliseconds = LifetimeCommand.unknownFormatMillisecondsMax
+        func putLife(agedMilliseconds: Int64) {
+            let life = "r \(beganAtMilliseconds - agedMilliseconds) 0"
+            fixture.putLife(key, life, start: Array(start.utf8), update: update.map { Array($0.utf8) })
+        }
+        for ageMilliseconds in [0, boundMilliseconds - 120_000] {
+            putLife(agedMilliseconds: ageMilliseconds)
+            await fixture.keeper.poll()
+            #expect(fixture.keptStart(key) == start && fixture.keptUpdate(key) == update ?? "")
+            #expect(fixture.life(key) == "r \(beganAtMilliseconds - ageMilliseconds) 1")
+            #expect(fixture.events[.lifetimeForgotten].count == 0 && fixture.events[.lifetimeStateLost].count == 0)
+            #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.waitingActivities == 1)
+        }
+        putLife(agedMilliseconds: boundMilliseconds)
+        await fixture.keeper.poll()
+        #expect(fixture.keys == [] && fixture.status.waitingActivities == 0)
+        #expect(fixture.events[.lifetimeFormatUnknown].count == 1 && fixture.events[.lifetimeForgotten].count == 0)
+        #expect(fixture.events[.lifetimeFormatUnknown].lastDetail.contains("activity=a"))
+        #expect(fixture.status.restartCommands == 0)
+    }
+
+    @Test func `A restart does not wait for a newer version that would not help`() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitions: 1)
+        let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
+        let life = "r \(beganAtMilliseconds) 0"
+        let update = Array((Self.newerVersion + "b").utf8)
+        fixture.putLife(Self.activityKey("damaged"), life, start: Array((Self.startVersion + "{").utf8), update: update)
+        // The update is older than the start, so the new start does not need it.
+        let start = Array((Self.newestVersion + Self.start).utf8)
+        fixture.putLife(Self.activityKey("a"), life, start: start, update: update)
+        await fixture.keeper.poll()
+        #expect(fixture.events[.lifetimeForgotten].count == 1)
+        #expect(try Self.readCommands(1, from: broker).first?.contains(#"{"n":0}"#) == true)
+    }
+
+    private static let newerVersion = "179000000700000000000000000000"
+    private static let newestVersion = "179000000800000000000000000000"
+    private static let startOfNewerVersion = #"{"later":1,"# + start.dropFirst()
 
     private static let startVersion = "179000000000000000000000000000"
     private static let start =

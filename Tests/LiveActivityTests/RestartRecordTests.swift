@@ -62,4 +62,16 @@ import Testing
             #expect(compose(Self.start, newestUpdate) == expected(#"{"n":0}"#, of: "1790000000.4"), "\(newestUpdate)")
         }
     }
+
+    /// A worker leaves such a record to a newer version. A damaged record must not wait.
+    @Test func `A record with a letter at its beginning, an unknown key or an unknown value is of a newer version`() {
+        let update = Self.update(7, #"{"n":7}"#)
+        let environment = update.replacing(#""id":"u""#, with: #""token":"00112233","environment":"later""#)
+        for record in ["a", "z{}", "B\u{1}", #"{"later":1}"#, environment] {
+            #expect(RestartRecord.hasUnknownFormat(Array(record.utf8)), "\(record)")
+        }
+        for record in ["", "{}", "[]", "1", "\u{1}", "{", String(update.dropLast()), update, Self.start] {
+            #expect(!RestartRecord.hasUnknownFormat(Array(record.utf8)), "\(record)")
+        }
+    }
 }

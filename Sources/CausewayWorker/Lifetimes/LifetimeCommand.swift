@@ -14,11 +14,19 @@ struct LifetimeCommand: Equatable {
     /// update is newer than the start's state.
     let isUpdateDamaged: Bool
 
-    /// Why no command can ever be made for a claim.
+    /// How long a restart may wait for a worker that knows the format of the activity's start and newest update: as
+    /// long as an activity lives at most. The new start usually expires earlier, by the policy's `startSeconds`. Then the
+    /// worker that makes it late reports the start as expired. This time is shorter than
+    /// `LifetimeKeeper.ageMillisecondsMax`, after which Redis removes the activity without a report.
+    static let unknownFormatMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
+
+    /// Why this worker makes no command for a claim. Only after ``unknownFormat`` can another worker make it later.
     enum Obstacle: String, Error {
         case foreignClaim = "another program wrote the entry of the timetable"
         case missingStart = "Redis does not have the start"
         case damagedStart = "the start in Redis cannot be read"
+        case unknownFormat = "a newer version wrote the start or the newest update in Redis"
+        case unknownFormatForTooLong = "no worker that can read the start and the newest update in Redis has come"
     }
 
     /// Makes the command that a claim asks for.
@@ -46,14 +54,21 @@ struct LifetimeCommand: Equatable {
             return
         }
         guard let keptStart = keptCommands.start else { throw .missingStart }
+        guard let start = LifetimeKey.splitKeptCommand(keptStart) else { throw .damagedStart }
+        let isWaitOver = nowMilliseconds - beganAtMilliseconds >= Self.unknownFormatMillisecondsMax
+        let unknownFormat = isWaitOver ? Obstacle.unknownFormatForTooLong : .unknownFormat
+        guard !RestartRecord.hasUnknownFormat(start.record) else { throw unknownFormat }
         let newestUpdate = keptCommands.newestUpdate.flatMap(LifetimeKey.splitKeptCommand)
-        guard let start = LifetimeKey.splitKeptCommand(keptStart),
+        guard
             let restart = RestartRecord.compose(
                 start: start,
                 newestUpdate: newestUpdate,
                 restartAtMilliseconds: beganAtMilliseconds
             )
         else { throw .damagedStart }
+        if let newestUpdate, newestUpdate.version > start.version, RestartRecord.hasUnknownFormat(newestUpdate.record) {
+            throw unknownFormat
+        }
         value = restart
         if let newestUpdate {
             isUpdateDamaged = newestUpdate.version > start.version && !RestartRecord.hasState(newestUpdate.record)

@@ -11,7 +11,7 @@ import Redis
 ///
 /// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease
 /// ends, unless Redis loses the claim. The activity stays in its timetable until the command's result removes it, until
-/// it is too old, or until no command can be made for it. So if this worker dies, another worker claims it again.
+/// it is too old, or until no worker can make a command for it. So if this worker dies, another worker claims it again.
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
@@ -147,7 +147,8 @@ actor LifetimeKeeper {
                 if command.isUpdateDamaged { claimsWithDamagedUpdate.append(claim) }
                 commands.append(command)
             } catch {
-                obstacles.append((claim, error))
+                // A worker of a newer version can still make this command.
+                if error != .unknownFormat { obstacles.append((claim, error)) }
             }
         }
         for claim in claimsWithDamagedUpdate {
@@ -180,7 +181,8 @@ actor LifetimeKeeper {
         in number: Int
     ) throws(RedisError) {
         guard try timetables.removeClaimedEntry(LifetimeKey.timetableKey(number), claim) else { return }
-        log(.lifetimeForgotten, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
+        let kind = obstacle == .unknownFormatForTooLong ? LogKind.lifetimeFormatUnknown : .lifetimeForgotten
+        log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
     /// Replaces a damaged update by the kept start, because Redis refuses a new start that lacks the newest update

@@ -74,6 +74,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case lifetimesBack
     case lifetimeForgotten
     case lifetimeStateLost
+    case lifetimeFormatUnknown
     case lifetimesUnknownApp
     case configurationReloaded
     case configurationRejected

@@ -79,6 +79,16 @@ package enum LogKindCatalog {
                 + "`{causeway:lifetimes:`."
         ),
         define(
+            .lifetimeFormatUnknown,
+            "lifetime-format-unknown",
+            .error,
+            "an activity whose lifetime is over is not started again, because only a newer version can read its data",
+            "A newer version of Causeway wrote the activity's start or newest update in Redis, in a form or with a field that this version does "
+                + "not know. For eight hours no worker of that version has started the activity. The activity has left the timetable.",
+            "Start the activity again with a command, if its user needs it. Upgrade the workers again, or set `afterLifetime` to `end` before a "
+                + "rollback."
+        ),
+        define(
             .lifetimesUnknownApp,
             "lifetimes-unknown-app",
             .notice,
