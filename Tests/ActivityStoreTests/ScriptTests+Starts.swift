@@ -137,4 +137,84 @@ extension ScriptTests {
         #expect(comparison.verdict(makeRegistration("bb", at: 101)) == .registered)
         #expect(comparison.verdict(command(.update, 102)) == .send)
     }
+
+    // MARK: - Starts that Redis holds for their device
+
+    /// The activity's earlier life has ended. The start of the next life is held until a push-to-start token registers.
+    private func holdStartOfNextLife(isEndHeld: Bool = false) throws -> ScriptComparison {
+        let comparison = try ScriptComparison()
+        if isEndHeld {
+            #expect(comparison.verdict(command(.end, 100)) == .noToken)
+            #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        } else {
+            #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+            comparison.settle(acceptedSettlement(100))
+        }
+        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
+        return comparison
+    }
+
+    /// The update must not go to the token of the earlier life.
+    @Test(arguments: [false, true])
+    func `An update that comes while the start is held is shown after the start`(isEndHeld: Bool) throws {
+        let comparison = try holdStartOfNextLife(isEndHeld: isEndHeld)
+        #expect(comparison.verdict(command(.update, 102)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(102), command: [2])) == .held)
+        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled, "the reply was lost")
+        let start = comparison.admit(start(101))
+        #expect(start.verdict == .send && start.timestamp == 101)
+        comparison.settle(acceptedSettlement(101))
+        #expect(comparison.admit(makeRegistration("bb", at: 101)).heldCommand == [2])
+        #expect(comparison.admit(command(.update, 102)).timestamp == 102)
+    }
+
+    @Test(arguments: [false, true])
+    func `An end that comes while the start is held supersedes the start`(isEndHeld: Bool) throws {
+        let comparison = try holdStartOfNextLife(isEndHeld: isEndHeld)
+        #expect(comparison.verdict(command(.end, 103)) == .noToken)
+        #expect(comparison.verdict(start(101)) == .superseded)
+    }
+
+    /// Causeway made the start, so the producer's end may have a lower timestamp (R13).
+    @Test func `An older end that applies to newer lives supersedes the held start`() throws {
+        let comparison = try holdStartOfNextLife()
+        #expect(comparison.verdict(command(.end, 99, endsNewerLife: true)) == .noToken)
+        #expect(comparison.verdict(start(101)) == .superseded)
+    }
+
+    /// The end was deferred, and the start came before a worker read the end again (simulation `lives`, seed 20321).
+    @Test func `The end of an earlier life that comes after the held start is superseded`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
+        #expect(comparison.verdict(command(.end, 100)) == .superseded)
+        #expect(comparison.verdict(command(.update, 102)) == .noToken)
+        #expect(comparison.verdict(start(101)) == .send)
+    }
+
+    @Test func `A start that is held drops no update that is held`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
+        #expect(comparison.admit(makeRegistration("aa")).heldCommand == [1])
+        #expect(comparison.verdict(command(.update, 100)) == .send)
+    }
+
+    /// The end is still on its way to the phone, for example in the deferred topic.
+    @Test func `A start that is held does not open an activity whose end is under way`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
+        #expect(comparison.verdict(command(.end, 100)) == .send)
+    }
+
+    @Test func `A start that is held changes nothing in an activity that lives`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
+        comparison.settle(acceptedSettlement(100))
+        let storedHash = comparison.server.hash(comparison.key.text)
+        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
+        #expect(comparison.server.hash(comparison.key.text) == storedHash)
+        #expect(comparison.verdict(command(.update, 102, digest: 7)) == .send)
+    }
 }

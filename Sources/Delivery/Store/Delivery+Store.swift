@@ -65,8 +65,8 @@ extension Delivery {
         switch ticket.purpose {
         case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
-        case .recordStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle, .settleStart,
-            .throttle,
+        case .recordStart, .recordHeldStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle,
+            .settleStart, .throttle,
             .refundStart,
             .retireToken, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
@@ -152,6 +152,7 @@ extension Delivery {
         case .takeStartToken, .admit, .hold:
             records[record].setReason(reason)
             finishCurrentCommand(record, .failed, now: now)
+        case .recordHeldStart: finishCurrentCommand(record, .held, now: now)
         case .registerToken where records[record].stage == .current:
             continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)
@@ -179,6 +180,7 @@ extension Delivery {
         case .takeStartToken: handleStartTokenReply(record, reply, now: now)
         case .admit: handleAdmissionReply(record, reply, now: now)
         case .hold: handleHoldReply(record, reply, now: now)
+        case .recordHeldStart: finishCurrentCommand(record, .held, now: now)
         case .registerToken: handleRegistrationReply(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)

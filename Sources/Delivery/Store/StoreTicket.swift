@@ -8,6 +8,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case admit
         /// A start that is read again tells Redis its version, and is not sent.
         case recordStart
+        /// A start that Redis holds for its device tells its activity its version.
+        case recordHeldStart
         /// A command without a token is stored in Redis until a token registers.
         case hold
         /// Redis registers a token: the token of a registration, or a token that a command brought.
@@ -42,11 +44,13 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
 
         /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
         /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record a
-        /// start or an outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most
+        /// start that is read again or an outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most
         /// records report their event only when they have their outcome.
         var isAwaited: Bool {
             switch self {
-            case .takeStartToken, .admit, .hold, .registerToken, .throttle, .retireToken, .checkLifetime: true
+            case .takeStartToken, .admit, .recordHeldStart, .hold, .registerToken, .throttle, .retireToken,
+                .checkLifetime:
+                true
             case .recordStart, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
                 .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:
