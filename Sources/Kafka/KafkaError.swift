@@ -46,6 +46,11 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record that is larger than the topic, or the client, allows.
     public static let messageTooLargeCode = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
 
+    /// Whether Kafka refuses one record for a reason of its own, so that it may take other records.
+    public var concernsOneRecord: Bool {
+        code == Self.messageTooLargeCode || code == RD_KAFKA_RESP_ERR_INVALID_RECORD.rawValue
+    }
+
     /// The code of a record for a partition that its topic does not have.
     public static let unknownPartitionCode = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 

@@ -19,7 +19,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     let server: RedisServer
     let topic: ChannelTopic
     private let directory: TemporaryDirectory
-    private let broker: EmbeddedBroker
+    let broker: EmbeddedBroker
     private let configuration: WorkerConfiguration
     private let admitter: AudienceAdmitter
 
@@ -126,6 +126,19 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try await simulator.setFaults(faults, ofManagement: true)
     }
 
+    /// Makes APNs' channel management respond to all requests with 503.
+    func makeManagementUnavailable() async throws {
+        var faults = Faults()
+        faults.serviceUnavailableShare = 1
+        try await simulator.setFaults(faults, ofManagement: true)
+    }
+
+    /// Ends the lease for the periodic work, so that a keeper can do this work again at once.
+    func endMaintenanceLease() { server.command("DEL", Self.registerKey + "turn:tend") }
+
+    /// Takes the lease for the daily comparison with APNs' list, so that no keeper begins one.
+    func preventDailyReconciliation() { server.command("SET", Self.registerKey + "turn:daily", "test") }
+
     /// Admits a command to an audience in Redis, as a lane does.
     func admit(_ command: AudienceAdmitter.Command, to audience: String) throws {
         try admitter.admit(command, app: Self.appEnvironment.app, audience: audience)
@@ -159,6 +172,9 @@ extension ChannelKeeper {
         publishedEntry.isPublished = true
         try registry.replaceIfUnchanged(entry, with: publishedEntry)
     }
+
+    /// Lets the keeper write to the topic again, as if time had passed since Kafka failed to take a record.
+    func endTopicPause() { topicPause = nil }
 
     func withdrawAnnouncement(_ entry: ChannelEntry) throws { try registry.withdrawAnnouncement(entry) }
 

@@ -12,26 +12,20 @@ import Testing
 
     // MARK: - Publishing
 
-    /// The first worker has read the registry, and waits for APNs to delete another channel. Meanwhile a start cancels
-    /// the planned deletion. If the topic kept the plan, it would return after a loss of Redis.
+    /// A worker publishes the entries of the registry one after another. Meanwhile a start cancels a planned deletion. If
+    /// the topic kept the plan, it would return after a loss of Redis.
     @Test func `A worker does not publish a plan that another worker has cancelled since it read the registry`()
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
-            let dueEntry = try await worker.create("a-semifinal", Self.appEnvironment)
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
-            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.isPublished) = (.max, nil) }
-
-            try await fixture.delayNextResponse(milliseconds: 3_000)
-            async let maintenance: Void = worker.maintain(worker.managedEnvironment)
-            try await eventuallyInTask("a deletion at APNs") {
-                try await fixture.channelsAtAPNs() == [entry.channel]
+            let plannedEntry = try await worker.change(entry) {
+                ($0.deleteAfterMilliseconds, $0.isPublished) = (.max, nil)
             }
             let activeEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
             #expect(activeEntry.deleteAfterMilliseconds == nil)
-            try await maintenance
+            try await worker.publishAndAnnounceIfUnchanged(plannedEntry)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == activeEntry)
             let publishedEntry = try fixture.publishedEntry(of: Self.audience)
             #expect(publishedEntry?.topicValue == activeEntry.topicValue)

@@ -46,6 +46,11 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self.createdAtMilliseconds = createdAtMilliseconds
     }
 
+    /// Whether the channel must be deleted now, or its deletion has begun.
+    package func mustBeDeleted(nowMilliseconds: Int64) -> Bool {
+        state == .deleting || deleteAfterMilliseconds.map { $0 <= nowMilliseconds } == true
+    }
+
     /// The key of the channel's records in `causeway.channels`.
     package var topicKey: String { "\(app)/\(environment)/\(audience)" }
 

@@ -1,10 +1,10 @@
 import APNs
 import Redis
 
-/// The keeper's periodic work: deletions that are due, entries that are not published yet, and the comparison with
+/// The keeper's periodic work: entries that are not published yet, deletions that are due, and the comparison with
 /// APNs' list.
 extension ChannelKeeper {
-    /// Deletes channels whose deletion is due, writes entries to `causeway.channels` that are not there yet, and
+    /// Writes entries to `causeway.channels` that are not there yet, deletes channels whose deletion is due, and
     /// compares the registry with APNs' list of channels if that is due. A lease in Redis makes sure that only one
     /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
@@ -28,16 +28,32 @@ extension ChannelKeeper {
             )
         }
         guard lease != nil else { return }
-        let refusal = try await forEachUntilTransientRefusal(content.entries) { keeper, entry throws(ChannelRefusal) in
-            if entry.state == .deleting || entry.deleteAfterMilliseconds.map({ $0 <= keeper.nowMilliseconds }) == true {
-                try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
-            } else if entry.isPublished != true {
-                try keeper.publishAndAnnounceIfUnchanged(entry)
-            }
+        let nowMilliseconds = nowMilliseconds
+        let entriesToDelete = content.entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
+        let unpublishedEntries = content.entries.filter {
+            $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
+        let refusals = [
+            try await publishAndAnnounceEach(unpublishedEntries),
+            try await actOnEach(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
+                try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
+            },
+        ]
         try await reconcileIfDue(managedEnvironment, content)
         _ = try readAndReportRegistry(of: managedEnvironment)
-        if let refusal { throw refusal }
+        if let refusal = refusals.compactMap(\.self).first { throw refusal }
+    }
+
+    /// Publishes and announces entries. This comes before all work that needs APNs: if APNs is away, that work ends at
+    /// its first request.
+    ///
+    /// - Returns: the first lasting refusal; nil if there was none.
+    private func publishAndAnnounceEach(_ entries: [ChannelEntry]) async throws(ChannelRefusal) -> ChannelRefusal? {
+        try await actOnEach(entries) { keeper, entry throws(ChannelRefusal) in
+            try keeper.publishAndAnnounceIfUnchanged(entry)
+            // There may be thousands of entries, so the lanes' requests come in between.
+            await Task.yield()
+        }
     }
 
     /// Runs `body` for each item. A lasting refusal concerns one channel, so the loop continues with the
@@ -188,11 +204,12 @@ extension ChannelKeeper {
     }
 
     /// - Returns: the first lasting refusal; nil if there was none.
-    private func carryOut(
+    func carryOut(
         _ reconciliation: Reconciliation,
         content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
+        let publicationRefusal = try await publishAndAnnounceEach(reconciliation.unpublishedEntries)
         let channelsToDelete = reconciliation.channelsToDelete
         let orphanRefusal = try await forEachUntilTransientRefusal(channelsToDelete) {
             keeper,
@@ -228,18 +245,14 @@ extension ChannelKeeper {
             )
         }
         let refusals = [
+            publicationRefusal,
             orphanRefusal,
             try await forEachUntilTransientRefusal(reconciliation.entriesToDelete) {
                 keeper,
                 entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
-            try await forEachUntilTransientRefusal(reconciliation.unpublishedEntries) {
-                keeper,
-                entry throws(ChannelRefusal) in
-                try keeper.publishAndAnnounceIfUnchanged(entry)
-            },
-            try await forEachUntilTransientRefusal(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
+            try await actOnEach(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]

@@ -13,7 +13,10 @@ import Redis
 /// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {
     /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
-    static let writeAttemptsMax = 8
+    static let writesMax = 8
+    /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops all
+    /// work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work, which tries again.
+    private static let topicPauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry of the registry to the topic, unless the topic has it, and announces the channel in the
     /// audience's record. If only the publication fails, reports the error and does not throw it.
@@ -62,13 +65,29 @@ extension ChannelKeeper {
         throw makeChangingEntryRefusal(entry.audience, "published")
     }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Reports an error and does not throw it, because broadcasts
-    /// do not need the topic: admission reads the channel in the audience's record.
+    /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record. The
+    /// topic may still have it.
+    func write(_ writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(KafkaError) {
+        if let topicPause, isTopicPaused { throw topicPause.error }
+        topicPause = nil
+        do throws(KafkaError) {
+            if let writtenEntry { try topic.publish(writtenEntry) } else { try topic.unpublish(entry) }
+        } catch {
+            if !error.concernsOneRecord { topicPause = (error, nowMilliseconds + Self.topicPauseMilliseconds) }
+            throw error
+        }
+    }
+
+    private var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
+
+    /// Writes an entry to the topic, or a tombstone for nil. Reports an error, because broadcasts need only the
+    /// announcement; but not for each record that is not written because of the same failure of Kafka.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
     private func writeOrReport(_ writtenEntry: ChannelEntry?, like entry: ChannelEntry) -> Bool {
+        guard !isTopicPaused else { return false }
         do throws(KafkaError) {
-            if let writtenEntry { try topic.publish(writtenEntry) } else { try topic.unpublish(entry) }
+            try write(writtenEntry, like: entry)
             return true
         } catch {
             let text = "\(entry.topicKey) is not published yet: \(error)"
@@ -117,7 +136,8 @@ extension ChannelKeeper {
     func makeChangingEntryRefusal(_ audience: String, _ action: String) -> ChannelRefusal {
         ChannelRefusal(
             text: "the entry of \(audience) in the registry of channels changes while it is \(action)",
-            untilMilliseconds: nowMilliseconds
+            untilMilliseconds: nowMilliseconds,
+            isTransient: false
         )
     }
 

@@ -63,6 +63,9 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
+    /// The error with which Kafka last failed to take a record for the topic, and until when no call writes to the topic
+    /// because of it (UNIX milliseconds). Nil: Kafka has taken the last record, or refused only that one.
+    var topicPause: (error: KafkaError, endMilliseconds: Int64)?
     /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
     /// further attempt to create the channel throws it.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
@@ -333,7 +336,7 @@ package actor ChannelKeeper {
         do {
             guard try registry.replaceIfUnchanged(readEntry, with: entry) else { return false }
             try registry.withdrawAnnouncement(entry)
-            try topic.publish(entry)
+            try write(entry, like: entry)
             try await managedEnvironment.management.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
             // channel. A tombstone would then remove that channel's record.
@@ -341,7 +344,7 @@ package actor ChannelKeeper {
                 try repairTopic(after: entry, like: entry)
                 return true
             }
-            try topic.unpublish(entry)
+            try write(nil, like: entry)
             try registry.restartRestoration(managedEnvironment.appEnvironment)
             if try registry.removeIfUnchanged(entry) {
                 report(.deleted(entry))
@@ -363,7 +366,8 @@ package actor ChannelKeeper {
     }
 
     func makeRefusal(_ error: any Error) -> ChannelRefusal {
-        let isTransient = (error as? ChannelError)?.isTransient ?? true
+        let isTransient =
+            (error as? ChannelError)?.isTransient ?? !((error as? KafkaError)?.concernsOneRecord ?? false)
         let milliseconds = isTransient ? Self.transientRefusalMilliseconds : Self.lastingRefusalMilliseconds
         return ChannelRefusal(error, untilMilliseconds: nowMilliseconds + milliseconds, isTransient: isTransient)
     }

@@ -91,8 +91,7 @@ package struct Reconciliation: Equatable, Sendable {
     ) {
         let listedChannelSet = Set(listedChannels)
         for entry in content.entries {
-            let isDue = entry.state == .deleting || entry.deleteAfterMilliseconds.map { $0 <= nowMilliseconds } == true
-            if isDue {
+            if entry.mustBeDeleted(nowMilliseconds: nowMilliseconds) {
                 entriesToDelete.append(entry)
             } else if !listedChannelSet.contains(entry.channel) {
                 if entry.createdAtMilliseconds < listedAtMilliseconds - Self.clockSkewMillisecondsMax {

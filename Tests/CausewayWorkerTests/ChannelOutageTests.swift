@@ -1,0 +1,103 @@
+import Kafka
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+
+/// What the periodic work does about entries of the registry that the topic does not have, while Kafka or APNs is away.
+@Suite(.ownThread) struct ChannelOutageTests {
+    private static let appEnvironment = ChannelKeeperFixture.appEnvironment
+    private static let audiences = ["final", "semifinal", "third-place"]
+    /// The code of Kafka's error TOPIC_AUTHORIZATION_FAILED: the workers may not write to the topic.
+    private static let topicAuthorizationFailedCode: Int32 = 29
+
+    /// Creates a channel for each audience. Then the registry says that the topic does not have the entries.
+    private func makeUnpublishedEntries(_ worker: ChannelKeeper) async throws {
+        for audience in Self.audiences {
+            let entry = try await worker.create(audience, Self.appEnvironment)
+            try await worker.change(entry) { $0.isPublished = nil }
+        }
+    }
+
+    private func unpublishedAudiences(_ worker: ChannelKeeper) async throws -> [String] {
+        try await worker.readEntries(Self.appEnvironment).filter { $0.isPublished != true }.map(\.audience)
+    }
+
+    /// Each attempt could wait for Kafka as long as the first one.
+    @Test func `After Kafka has failed to take an entry, the others wait for the next period`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            try await makeUnpublishedEntries(worker)
+            fixture.broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await unpublishedAudiences(worker) == Self.audiences)
+
+            fixture.endMaintenanceLease()
+            await worker.endTopicPause()
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await unpublishedAudiences(worker).isEmpty)
+        }
+    }
+
+    /// Broadcasts need only the announcement.
+    @Test func `While Kafka is away, a channel is announced at once after the first wait`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            fixture.broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
+            for audience in Self.audiences {
+                let entry = try await worker.create(audience, Self.appEnvironment)
+                #expect(try fixture.announcedChannel(of: audience) == entry.audienceRecordValue)
+            }
+            #expect(try await unpublishedAudiences(worker) == Self.audiences)
+        }
+    }
+
+    @Test func `An entry that Kafka refuses for a reason of its own does not keep others from the topic`() async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            try await makeUnpublishedEntries(worker)
+            fixture.preventDailyReconciliation()
+            fixture.broker.failNextRequests(.produce, with: [KafkaError.messageTooLargeCode])
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await unpublishedAudiences(worker) == [Self.audiences[0]])
+        }
+    }
+
+    /// The deletion is the first in the order of the audiences, and APNs does not carry it out.
+    @Test(arguments: [true, false])
+    func `While APNs is away, entries are published`(isReconciliation: Bool) async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let dueEntry = try await worker.create("a-semifinal", Self.appEnvironment)
+            try await makeUnpublishedEntries(worker)
+            try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
+            let managedEnvironment = await worker.managedEnvironment
+            let content = try await worker.readRegistry(Self.appEnvironment)
+            try await fixture.makeManagementUnavailable()
+            await #expect(throws: ChannelRefusal.self) {
+                if isReconciliation {
+                    let reconciliation = Self.makeReconciliation(content)
+                    try #require(reconciliation.entriesToDelete.map(\.audience) == ["a-semifinal"])
+                    _ = try await worker.carryOut(reconciliation, content: content, at: managedEnvironment)
+                } else {
+                    try await worker.maintain(managedEnvironment)
+                }
+            }
+            #expect(try await unpublishedAudiences(worker) == [])
+            #expect(try await fixture.channelsAtAPNs().count == 1 + Self.audiences.count)
+        }
+    }
+
+    /// APNs' list has all channels of the registry.
+    private static func makeReconciliation(_ content: Reconciliation.RegistryContent) -> Reconciliation {
+        Reconciliation(
+            listedChannels: content.entries.map(\.channel),
+            listedAtMilliseconds: readWallClockMilliseconds(),
+            content: content,
+            isUnderWay: { _ in false },
+            deletesUnknown: false,
+            nowMilliseconds: readWallClockMilliseconds()
+        )
+    }
+}
