@@ -1,4 +1,5 @@
 import Kafka
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -87,6 +88,57 @@ import Testing
             #expect(try await unpublishedAudiences(worker) == [])
             #expect(try await fixture.channelsAtAPNs().count == 1 + Self.audiences.count)
         }
+    }
+
+    // MARK: - Tombstones
+
+    /// Kafka fails to take the tombstone after a deletion, or after a record that came too late.
+    @Test(arguments: [true, false])
+    func `A tombstone that Kafka has failed to take is written in the next period`(isLateRecord: Bool) async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create("final", Self.appEnvironment)
+            if isLateRecord { _ = try await worker.delete("final", Self.appEnvironment) }
+            // The record before the tombstone reaches the topic.
+            fixture.broker.failNextRequests(.produce, with: [0, Self.topicAuthorizationFailedCode])
+            if isLateRecord {
+                let lateEntry = Self.makeUnpublished(entry)
+                #expect(try await worker.publishAndAnnounce(lateEntry) == nil)
+            } else {
+                await #expect(throws: ChannelRefusal.self) {
+                    try await worker.delete("final", Self.appEnvironment)
+                }
+            }
+            try #require(try fixture.publishedEntry(of: "final") != nil)
+            await worker.endTopicPause()
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try fixture.publishedEntry(of: "final") == nil)
+            let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registerKey)
+            #expect(values.allSatisfy { !$0.contains("final") }, "\(values)")
+        }
+    }
+
+    /// The audience has got another channel, and its record is in the topic.
+    @Test func `A missing tombstone is not written after the record of a new channel`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create("final", Self.appEnvironment)
+            _ = try await worker.delete("final", Self.appEnvironment)
+            fixture.broker.failNextRequests(.produce, with: [0, Self.topicAuthorizationFailedCode])
+            #expect(try await worker.publishAndAnnounce(Self.makeUnpublished(entry)) == nil)
+            await worker.endTopicPause()
+            let newEntry = try await worker.create("final", Self.appEnvironment)
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try fixture.publishedEntry(of: "final")?.topicValue == newEntry.topicValue)
+            let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registerKey)
+            #expect(values.filter { $0.contains("final") } == ["a:final"])
+        }
+    }
+
+    private static func makeUnpublished(_ entry: ChannelEntry) -> ChannelEntry {
+        var entry = entry
+        entry.isPublished = nil
+        return entry
     }
 
     /// APNs' list has all channels of the registry.

@@ -4,7 +4,7 @@ import Redis
 /// The keeper's periodic work: entries that are not published yet, deletions that are due, and the comparison with
 /// APNs' list.
 extension ChannelKeeper {
-    /// Writes entries to `causeway.channels` that are not there yet, deletes channels whose deletion is due, and
+    /// Writes entries and tombstones that `causeway.channels` lacks, deletes channels whose deletion is due, and
     /// compares the registry with APNs' list of channels if that is due. A lease in Redis makes sure that only one
     /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
@@ -34,6 +34,9 @@ extension ChannelKeeper {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
         let refusals = [
+            try await actOnEach(content.entriesWithoutTombstone) { keeper, entry throws(ChannelRefusal) in
+                try keeper.repeatTombstone(like: entry)
+            },
             try await publishAndAnnounceEach(unpublishedEntries),
             try await actOnEach(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)

@@ -34,9 +34,8 @@ extension ChannelKeeper {
         try repairTopic(after: entry, like: entry)
     }
 
-    /// Writes the audience's present entry to the topic, or a tombstone if the registry has no entry. Writes nothing if
-    /// `writtenEntry` is still the present entry. If the topic cannot be written, reports the error and returns. The
-    /// periodic work later publishes an entry again, but no tombstone.
+    /// Writes to the topic what the registry says about an entry's audience, unless the topic has this already. If the
+    /// topic cannot be written, reports the error: the periodic work writes the entry or the tombstone again.
     ///
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
@@ -58,11 +57,36 @@ extension ChannelKeeper {
                 guard writeOrReport(unpublishedEntry, like: entry) else { return }
                 if try notePublished(unpublishedEntry) { return }
             } else {
-                guard writeOrReport(nil, like: entry) else { return }
+                guard try writeTombstone(like: entry) else { return }
             }
             writtenEntry = lookup.entry
         }
         throw makeChangingEntryRefusal(entry.audience, "published")
+    }
+
+    /// Writes a tombstone. First notes in the registry that it is missing. Without an entry, only this note tells the
+    /// periodic work to write the tombstone again.
+    ///
+    /// - Returns: whether Kafka has acknowledged the tombstone.
+    private func writeTombstone(like entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
+        try convertRedisErrors { () throws(RedisError) in try registry.noteMissingTombstone(of: entry) }
+        guard writeOrReport(nil, like: entry) else { return false }
+        try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
+        return true
+    }
+
+    /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile, makes
+    /// sure that the channel's record is the newest one.
+    func repeatTombstone(like entry: ChannelEntry) throws(ChannelRefusal) {
+        let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
+        if lookup.isKnownToBeMissing {
+            guard try writeTombstone(like: entry) else { return }
+        }
+        // This call marks a present entry as unpublished before it writes the record, so the note may then be removed.
+        try repairTopic(after: nil, like: entry)
+        if lookup.entry != nil {
+            try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
+        }
     }
 
     /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record. The

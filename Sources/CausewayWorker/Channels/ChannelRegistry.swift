@@ -10,6 +10,7 @@ import Redis
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelCreationIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
+/// | `d:<audience>` | a ``ChannelEntry`` whose tombstone is missing in the topic |
 /// | `t:` | since when the hash is complete, UNIX ms; during a restoration: `?` and a token; absent: maybe lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
@@ -46,6 +47,8 @@ final class ChannelRegistry {
             case UInt8(ascii: "i"):
                 if let intent = ChannelCreationIntent(json: value) { content.intents.append(intent) }
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
+            case UInt8(ascii: "d"):
+                if let entry = ChannelEntry(json: value) { content.entriesWithoutTombstone.append(entry) }
             case UInt8(ascii: "t"): content.isComplete = Self.isComplete(value)
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             default: break
@@ -139,6 +142,18 @@ final class ChannelRegistry {
     func removeIfUnchanged(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         guard let stored = try readStoredField(of: entry) else { return false }
         return try hashes.removeField(stored.key, if: .init(stored.field, stored.value))
+    }
+
+    /// Notes that the topic may have a record of this entry's audience, although the audience has no channel.
+    func noteMissingTombstone(of entry: ChannelEntry) throws(RedisError) {
+        let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
+        try hashes.setFields(key(appEnvironment), [(fieldName("d", entry.audience), entry.json)])
+    }
+
+    /// Removes the note that the topic needs a tombstone for this entry's audience.
+    func removeTombstoneNote(of entry: ChannelEntry) throws(RedisError) {
+        let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
+        try hashes.removeFields(key(appEnvironment), [fieldName("d", entry.audience)])
     }
 
     func write(_ intent: ChannelCreationIntent, _ appEnvironment: AppEnvironment) throws(RedisError) {

@@ -15,8 +15,10 @@ package struct Reconciliation: Equatable, Sendable {
         package var intents: [ChannelCreationIntent] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
-        /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
-        /// have a channel.
+        /// Entries of deleted channels. The topic may still have a record of their audiences, because a tombstone could
+        /// not be written.
+        package var entriesWithoutTombstone: [ChannelEntry] = []
+        /// Whether the registry has all entries of `causeway.channels`. If not, entries may be missing.
         package var isComplete = false
         /// When a worker requested APNs' list for the last complete comparison of the list with the registry, UNIX
         /// milliseconds. A comparison is complete if it has decided about all channels and nothing has failed. Nil:
