@@ -133,6 +133,19 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try await simulator.setFaults(faults, ofManagement: true)
     }
 
+    func makeManagementAvailable() async throws { try await simulator.setFaults(Faults(), ofManagement: true) }
+
+    /// Deletes a channel, as another program would.
+    func deleteAtAPNs(_ channel: String) async throws {
+        try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            try devices.deleteChannel(channel, app: Self.appEnvironment.app, nowMilliseconds: now)
+        }
+    }
+
+    func isChannelBeingCreated(_ audience: String) -> Bool {
+        server.command("EXISTS", Self.registerKey + "create:\(audience)") == ["1"]
+    }
+
     /// Ends the lease for the periodic work, so that a keeper can do this work again at once.
     func endMaintenanceLease() { server.command("DEL", Self.registerKey + "turn:tend") }
 

@@ -101,24 +101,25 @@ package actor ChannelKeeper {
 
     // MARK: - Requests
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion if
-    /// `deleteAfterMilliseconds` is nil.
+    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion,
+    /// unless a lost channel is replaced.
     ///
     /// - Parameters:
+    ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it and
+    ///     takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - deleteAfterMilliseconds: when to delete a new channel; nil: its deletion is not planned.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storage: ChannelEntry.Storage? = nil,
-        deleteAfterMilliseconds: Int64? = nil
+        replacing lostChannel: String? = nil,
+        storage: ChannelEntry.Storage? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
-            if let entry = try readEntry(of: audience, at: managedEnvironment) {
+            if let entry = try readEntry(of: audience, at: managedEnvironment), !entry.mustBeReplaced(lostChannel) {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
-                } else if let activeEntry = try deleteAfterMilliseconds == nil ? cancelDeletion(of: entry) : entry,
+                } else if let activeEntry = try lostChannel == nil ? cancelDeletion(of: entry) : entry,
                     let presentEntry = try publishAndAnnounce(activeEntry)
                 {
                     return presentEntry
@@ -146,8 +147,8 @@ package actor ChannelKeeper {
                 let entry = try await createIfMissing(
                     audience,
                     at: managedEnvironment,
-                    storage: storage ?? managedEnvironment.storage,
-                    deleteAfterMilliseconds: deleteAfterMilliseconds
+                    replacing: lostChannel,
+                    storage: storage ?? managedEnvironment.storage
                 )
                 if let entry { return entry }
             }
@@ -159,24 +160,21 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none. The caller must have the lease for this creation.
+    /// Creates a channel if the audience still has none, or the lost one. The caller must have the lease for this
+    /// creation.
     ///
     /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
     ///   registry.
     private func createIfMissing(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storage: ChannelEntry.Storage,
-        deleteAfterMilliseconds: Int64?
+        replacing lostChannel: String?,
+        storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
-        guard lookup.entry == nil, lookup.isComplete else { return nil }
-        return try await create(
-            audience,
-            at: managedEnvironment,
-            storage: storage,
-            deleteAfterMilliseconds: deleteAfterMilliseconds
-        )
+        guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isComplete else { return nil }
+        if let lostEntry = lookup.entry { report(.lost(lostEntry)) }
+        return try await create(audience, at: managedEnvironment, replacing: lostChannel, storage: storage)
     }
 
     /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
@@ -187,8 +185,8 @@ package actor ChannelKeeper {
     private func create(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
-        storage: ChannelEntry.Storage,
-        deleteAfterMilliseconds: Int64?
+        replacing lostChannel: String?,
+        storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
@@ -204,7 +202,7 @@ package actor ChannelKeeper {
             try registry.write(intent, appEnvironment)
             hasIntent = true
             let channel = try await managedEnvironment.management.create(storesNewestMessage: storage == .newest)
-            var entry = ChannelEntry(
+            let newEntry = ChannelEntry(
                 app: appEnvironment.app,
                 environment: appEnvironment.environment,
                 audience: audience,
@@ -212,8 +210,7 @@ package actor ChannelKeeper {
                 storage: storage,
                 createdAtMilliseconds: nowMilliseconds
             )
-            entry.deleteAfterMilliseconds = deleteAfterMilliseconds
-            guard try registry.addIfAbsent(entry) else {
+            guard let entry = try add(newEntry, replacing: lostChannel) else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
                 isRedundant = true
@@ -268,57 +265,6 @@ package actor ChannelKeeper {
                 managedEnvironment.appEnvironment
             )
         }
-    }
-
-    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the registry
-    /// first (R32). Returns the audience's present channel.
-    func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
-        async throws(ChannelRefusal)
-        -> ChannelEntry
-    {
-        try restore([managedEnvironment])
-        let entry = try removeEntry(of: channel, audience, at: managedEnvironment)
-        guard let entry else { return try await ensureChannel(of: audience, at: managedEnvironment) }
-        report(.lost(entry))
-        // If the deletion of the lost channel was planned, because the audience has ended, plan the deletion of the new
-        // channel too. `planDeletionIfEnded` will not plan it: it keeps channels that are newer than the audience's
-        // end.
-        let isStarted = try convertRedisErrors { () throws(RedisError) in try registry.isAudienceStarted(of: entry) }
-        let deleteAfterMilliseconds = isStarted ? nil : entry.deleteAfterMilliseconds
-        let successor = try await ensureChannel(
-            of: audience,
-            at: managedEnvironment,
-            storage: entry.storage,
-            deleteAfterMilliseconds: deleteAfterMilliseconds
-        )
-        if let deleteAfterMilliseconds {
-            // Another worker may have created the new channel, without a planned deletion. Or a start may have been
-            // admitted since the check above, and its request found no planned deletion to cancel. This call corrects
-            // both.
-            try await planDeletionUnlessStarted(
-                of: audience,
-                at: managedEnvironment,
-                afterMilliseconds: deleteAfterMilliseconds
-            )
-        }
-        return successor
-    }
-
-    /// How often another worker may change an entry while this call removes it (R4).
-    private static let removalAttemptsMax = 8
-
-    /// Removes and returns the audience's entry if it still names this channel.
-    private func removeEntry(of channel: String, _ audience: String, at managedEnvironment: ManagedEnvironment)
-        throws(ChannelRefusal) -> ChannelEntry?
-    {
-        for _ in 0..<Self.removalAttemptsMax {
-            guard let entry = try readEntry(of: audience, at: managedEnvironment), entry.channel == channel else {
-                return nil
-            }
-            let isRemoved = try convertRedisErrors { () throws(RedisError) in try registry.removeIfUnchanged(entry) }
-            if isRemoved { return entry }
-        }
-        throw makeChangingEntryRefusal(audience, "removed")
     }
 
     /// Deletes a channel at APNs, in the topic and in the registry. First marks the entry as `deleting`. So after a

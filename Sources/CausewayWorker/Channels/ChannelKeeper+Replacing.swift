@@ -1,0 +1,63 @@
+import Redis
+
+/// How the keeper replaces a channel that APNs no longer has.
+///
+/// The entry of the lost channel stays in the registry until another entry replaces it in one step. So a planned deletion
+/// is not lost if the creation of the new channel fails, or if the deletion is planned meanwhile.
+extension ChannelKeeper {
+    /// How often another worker may change an entry while this call replaces it (R4).
+    private static let replacementAttemptsMax = 8
+
+    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the registry
+    /// first (R32). Returns the audience's present channel.
+    func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
+        async throws(ChannelRefusal)
+        -> ChannelEntry
+    {
+        try restore([managedEnvironment])
+        let lostEntry = try readEntry(of: audience, at: managedEnvironment)
+        let successor = try await ensureChannel(
+            of: audience,
+            at: managedEnvironment,
+            replacing: channel,
+            storage: lostEntry?.storage
+        )
+        if let deleteAfterMilliseconds = successor.deleteAfterMilliseconds {
+            // A start may have been admitted since the new entry took over the plan. Its request may have found the
+            // former entry.
+            try await planDeletionUnlessStarted(
+                of: audience,
+                at: managedEnvironment,
+                afterMilliseconds: deleteAfterMilliseconds
+            )
+        }
+        return successor
+    }
+
+    /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. It takes over a planned
+    /// deletion, unless the audience has been started again.
+    ///
+    /// - Returns: the entry that the registry now has; nil if the audience has another channel.
+    func add(_ newEntry: ChannelEntry, replacing lostChannel: String?) throws -> ChannelEntry? {
+        for _ in 0..<Self.replacementAttemptsMax {
+            guard let presentEntry = try registry.readPresentEntry(like: newEntry) else {
+                if try registry.addIfAbsent(newEntry) { return newEntry }
+                continue
+            }
+            guard presentEntry.mustBeReplaced(lostChannel) else { return nil }
+            var entry = newEntry
+            if presentEntry.deleteAfterMilliseconds != nil, try !registry.isAudienceStarted(of: presentEntry) {
+                // The daily comparison does not plan this deletion, because the channel is newer than the end.
+                entry.deleteAfterMilliseconds = presentEntry.deleteAfterMilliseconds
+            }
+            if try registry.replaceIfUnchanged(presentEntry, with: entry) { return entry }
+        }
+        throw makeChangingEntryRefusal(newEntry.audience, "replaced")
+    }
+}
+
+extension ChannelEntry {
+    /// Whether another channel must replace this one, because APNs no longer has `lostChannel`. A channel that
+    /// is being deleted must first be deleted.
+    func mustBeReplaced(_ lostChannel: String?) -> Bool { channel == lostChannel && state == .active }
+}

@@ -1,0 +1,74 @@
+import APNsSimulator
+import RedisTestbed
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+
+/// A planned deletion is kept, and each channel of an ended audience gets one, whatever fails in between.
+@Suite(.ownThread) struct ChannelPlanTests {
+    private static let audience = "final"
+    private static let appEnvironment = ChannelKeeperFixture.appEnvironment
+
+    // MARK: - Replacements
+
+    /// Redis keeps the record of an audience for a day. Later, only the channel's entry knows the plan.
+    @Test func `A planned deletion outlives a replacement that APNs refuses`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try await fixture.makeManagementUnavailable()
+            await #expect(throws: ChannelRefusal.self) {
+                try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            }
+            try await fixture.makeManagementAvailable()
+            // The other worker has not got the refusal, so it tries at once.
+            let successor = try await otherWorker.replace(
+                entry.channel,
+                of: Self.audience,
+                at: otherWorker.managedEnvironment
+            )
+            #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds == .max)
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == successor)
+        }
+    }
+
+    /// Two lanes have noticed the loss. The request of the second one comes after the replacement.
+    @Test func `A late request to replace a lost channel does not cancel the planned deletion`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            let present = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(present == successor && present.deleteAfterMilliseconds == .max)
+        }
+    }
+
+    /// The end's request finds the entry of the lost channel.
+    @Test func `A deletion that is planned while a lost channel is replaced is that of the new channel`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await fixture.deleteAtAPNs(entry.channel)
+            try await fixture.delayNextResponse(milliseconds: 1_500)
+            async let replacement = worker.replace(
+                entry.channel,
+                of: Self.audience,
+                at: worker.managedEnvironment
+            )
+            try await eventuallyInTask("a lease for the creation") { fixture.isChannelBeingCreated(Self.audience) }
+            try await otherWorker.planDeletionUnlessStarted(
+                of: Self.audience,
+                at: otherWorker.managedEnvironment,
+                afterMilliseconds: .max
+            )
+            let successor = try await replacement
+            #expect(successor.channel != entry.channel)
+            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(presentEntry.channel == successor.channel && presentEntry.deleteAfterMilliseconds == .max)
+            #expect(try await fixture.channelsAtAPNs() == [successor.channel])
+        }
+    }
+}
