@@ -71,4 +71,76 @@ import Testing
             #expect(try await fixture.channelsAtAPNs() == [successor.channel])
         }
     }
+
+    // MARK: - Ends
+
+    /// The worker that admitted the end dies while it waits for the creation.
+    @Test(arguments: [true, false])
+    func `A channel whose audience ends while it is created gets a planned deletion`(isMadeByOperator: Bool)
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let managedEnvironment = await worker.managedEnvironment
+            try await fixture.delayNextResponse(milliseconds: 1_500)
+            async let creation =
+                isMadeByOperator
+                ? worker.create(Self.audience, Self.appEnvironment)
+                : worker.ensureChannel(of: Self.audience, at: managedEnvironment)
+            try await eventuallyInTask("a lease for the creation") { fixture.isChannelBeingCreated(Self.audience) }
+            try fixture.admit(.end, to: Self.audience)
+            _ = try await creation
+            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(presentEntry.deleteAfterMilliseconds != nil)
+        }
+    }
+
+    /// The request of an earlier command comes after the end, because another worker was slow.
+    @Test(arguments: [true, false])
+    func `A late request of a command neither creates a channel for good nor cancels its planned deletion`(
+        hasChannel: Bool
+    ) async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let managedEnvironment = await worker.managedEnvironment
+            if hasChannel {
+                let entry = try await worker.create(Self.audience, Self.appEnvironment)
+                try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            }
+            try fixture.admit(.end, to: Self.audience)
+            let entry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
+            #expect(entry.deleteAfterMilliseconds != nil)
+            // A start needs the channel.
+            try fixture.admit(.start, to: Self.audience)
+            let activeEntry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
+            #expect(activeEntry.channel == entry.channel && activeEntry.deleteAfterMilliseconds == nil)
+        }
+    }
+
+    /// The worker that admitted the end has died before it planned the deletion.
+    @Test func `The new channel of an ended audience gets the planned deletion that the lost one lacks`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try fixture.admit(.end, to: Self.audience)
+            let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds != nil)
+        }
+    }
+
+    /// An operator wants the channel although the audience has ended.
+    @Test func `A channel that an operator creates after the end stays, and so does its successor`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            try fixture.admit(.end, to: Self.audience)
+            // The channel must be newer than the end.
+            try await Task.sleep(for: .milliseconds(5))
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            #expect(entry.deleteAfterMilliseconds == nil)
+            let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds == nil)
+        }
+    }
 }

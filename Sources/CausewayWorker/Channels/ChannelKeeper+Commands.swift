@@ -1,4 +1,5 @@
 import APNs
+import Redis
 
 /// The operations of the command line `causeway channels`.
 extension ChannelKeeper {
@@ -58,7 +59,15 @@ extension ChannelKeeper {
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
         -> ChannelEntry
     {
-        try await ensureChannel(of: audience, at: requireManagedEnvironment(appEnvironment))
+        let managedEnvironment = try requireManagedEnvironment(appEnvironment)
+        let formerEnd = try convertRedisErrors { () throws(RedisError) in
+            try registry.readAudienceEnd(appEnvironment.app, audience)
+        }
+        return try await ensureChannel(
+            of: audience,
+            at: managedEnvironment,
+            formerEndMilliseconds: formerEnd?.atMilliseconds
+        )
     }
 
     /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.

@@ -117,25 +117,75 @@ extension ChannelKeeper {
     {
         try convertRedisErrors { () throws(RedisError) in
             // A channel that was created after the end stays: a later command or an operator has asked for it.
-            guard let end = try registry.readAudienceEnd(of: entry), entry.createdAtMilliseconds <= end.atMilliseconds,
+            guard let end = try registry.readAudienceEnd(entry.app, entry.audience),
+                entry.createdAtMilliseconds <= end.atMilliseconds,
                 let currentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
                 currentEntry.channel == entry.channel, currentEntry.state == .active,
                 currentEntry.deleteAfterMilliseconds == nil
             else { return }
-            let storedUntilWallMilliseconds = entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
             let plannedEntry = try planDeletion(
                 of: currentEntry,
-                afterMilliseconds: max(
-                    end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
-                    storedUntilWallMilliseconds
-                )
+                afterMilliseconds: computeDeletionTime(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // A start may have been admitted after the check above and before the deletion was planned. The request of
-            // that start found no planned deletion, so cancel the deletion here.
-            if try registry.readAudienceEnd(of: entry) == nil {
+            // A start may have been admitted since the check. Its request may have found no planned deletion
+            // to cancel, so this call cancels the deletion.
+            if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
             }
         }
+    }
+
+    private func computeDeletionTime(
+        of entry: ChannelEntry,
+        after end: ChannelRegistry.AudienceEnd,
+        at managedEnvironment: ManagedEnvironment
+    ) -> Int64 {
+        max(
+            end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+            entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
+        )
+    }
+
+    /// Returns when to delete a new channel because its audience has ended; nil if no deletion must be planned. The daily
+    /// comparison does not plan it, because the channel is newer than the end.
+    ///
+    /// - Parameters:
+    ///   - lostEntry: the entry that the new one replaces, if any. Its planned deletion stays, unless the audience has
+    ///     been started again. If it is newer than the end and has no planned deletion, an operator wants the channel.
+    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end, the
+    ///     channel stays.
+    func readDeletionTime(
+        of newEntry: ChannelEntry,
+        replacing lostEntry: ChannelEntry?,
+        formerEndMilliseconds: Int64?,
+        at managedEnvironment: ManagedEnvironment
+    ) throws(RedisError) -> Int64? {
+        if let lostEntry, let plannedMilliseconds = lostEntry.deleteAfterMilliseconds,
+            try !registry.isAudienceStarted(of: lostEntry)
+        {
+            return plannedMilliseconds
+        }
+        guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
+            end.atMilliseconds != formerEndMilliseconds
+        else { return nil }
+        if let lostEntry, lostEntry.createdAtMilliseconds > end.atMilliseconds { return nil }
+        return computeDeletionTime(of: newEntry, after: end, at: managedEnvironment)
+    }
+
+    /// Cancels the planned deletion of a channel that a command or an operator needs. But the request of a command may
+    /// come after the audience's end, because a worker was slow. The planned deletion then stays.
+    ///
+    /// - Parameter formerEndMilliseconds: as for `readDeletionTime`.
+    /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
+    func cancelDeletionUnlessEnded(of entry: ChannelEntry, formerEndMilliseconds: Int64?)
+        throws(ChannelRefusal) -> ChannelEntry?
+    {
+        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        let end = try convertRedisErrors { () throws(RedisError) in
+            try registry.readAudienceEnd(entry.app, entry.audience)
+        }
+        if let end, end.atMilliseconds != formerEndMilliseconds { return entry }
+        return try cancelDeletion(of: entry)
     }
 }

@@ -34,23 +34,35 @@ extension ChannelKeeper {
         return successor
     }
 
-    /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. It takes over a planned
-    /// deletion, unless the audience has been started again.
+    /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. The entry has a planned
+    /// deletion from the beginning if the audience has ended. A plan that is written later would be missing if the worker
+    /// died in between.
     ///
+    /// - Parameter formerEndMilliseconds: as for `readDeletionTime`.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
-    func add(_ newEntry: ChannelEntry, replacing lostChannel: String?) throws -> ChannelEntry? {
+    func add(
+        _ newEntry: ChannelEntry,
+        replacing lostChannel: String?,
+        formerEndMilliseconds: Int64?,
+        at managedEnvironment: ManagedEnvironment
+    ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
-            guard let presentEntry = try registry.readPresentEntry(like: newEntry) else {
-                if try registry.addIfAbsent(newEntry) { return newEntry }
-                continue
-            }
-            guard presentEntry.mustBeReplaced(lostChannel) else { return nil }
+            let presentEntry = try registry.readPresentEntry(like: newEntry)
+            guard presentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
             var entry = newEntry
-            if presentEntry.deleteAfterMilliseconds != nil, try !registry.isAudienceStarted(of: presentEntry) {
-                // The daily comparison does not plan this deletion, because the channel is newer than the end.
-                entry.deleteAfterMilliseconds = presentEntry.deleteAfterMilliseconds
-            }
-            if try registry.replaceIfUnchanged(presentEntry, with: entry) { return entry }
+            entry.deleteAfterMilliseconds = try readDeletionTime(
+                of: newEntry,
+                replacing: presentEntry,
+                formerEndMilliseconds: formerEndMilliseconds,
+                at: managedEnvironment
+            )
+            let isAdded =
+                if let presentEntry {
+                    try registry.replaceIfUnchanged(presentEntry, with: entry)
+                } else {
+                    try registry.addIfAbsent(entry)
+                }
+            if isAdded { return entry }
         }
         throw makeChangingEntryRefusal(newEntry.audience, "replaced")
     }

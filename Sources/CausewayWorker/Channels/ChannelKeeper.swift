@@ -102,24 +102,28 @@ package actor ChannelKeeper {
     // MARK: - Requests
 
     /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion,
-    /// unless a lost channel is replaced.
+    /// unless the audience has ended or a lost channel is replaced.
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it and
     ///     takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
+    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end, the
+    ///     channel stays. Nil for commands: a command's channel is deleted after any end.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String? = nil,
-        storage: ChannelEntry.Storage? = nil
+        storage: ChannelEntry.Storage? = nil,
+        formerEndMilliseconds: Int64? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
             if let entry = try readEntry(of: audience, at: managedEnvironment), !entry.mustBeReplaced(lostChannel) {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
-                } else if let activeEntry = try lostChannel == nil ? cancelDeletion(of: entry) : entry,
+                } else if let activeEntry = try lostChannel == nil
+                    ? cancelDeletionUnlessEnded(of: entry, formerEndMilliseconds: formerEndMilliseconds) : entry,
                     let presentEntry = try publishAndAnnounce(activeEntry)
                 {
                     return presentEntry
@@ -148,7 +152,8 @@ package actor ChannelKeeper {
                     audience,
                     at: managedEnvironment,
                     replacing: lostChannel,
-                    storage: storage ?? managedEnvironment.storage
+                    storage: storage ?? managedEnvironment.storage,
+                    formerEndMilliseconds: formerEndMilliseconds
                 )
                 if let entry { return entry }
             }
@@ -169,12 +174,19 @@ package actor ChannelKeeper {
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
-        storage: ChannelEntry.Storage
+        storage: ChannelEntry.Storage,
+        formerEndMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isComplete else { return nil }
         if let lostEntry = lookup.entry { report(.lost(lostEntry)) }
-        return try await create(audience, at: managedEnvironment, replacing: lostChannel, storage: storage)
+        return try await create(
+            audience,
+            at: managedEnvironment,
+            replacing: lostChannel,
+            storage: storage,
+            formerEndMilliseconds: formerEndMilliseconds
+        )
     }
 
     /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
@@ -186,7 +198,8 @@ package actor ChannelKeeper {
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
-        storage: ChannelEntry.Storage
+        storage: ChannelEntry.Storage,
+        formerEndMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
@@ -210,7 +223,13 @@ package actor ChannelKeeper {
                 storage: storage,
                 createdAtMilliseconds: nowMilliseconds
             )
-            guard let entry = try add(newEntry, replacing: lostChannel) else {
+            let addedEntry = try add(
+                newEntry,
+                replacing: lostChannel,
+                formerEndMilliseconds: formerEndMilliseconds,
+                at: managedEnvironment
+            )
+            guard let entry = addedEntry else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
                 // know the channel of the other process, so this process deletes its own.
                 isRedundant = true

@@ -310,24 +310,27 @@ final class ChannelRegistry {
 
     // MARK: - Audiences' records
 
-    /// Returns when an entry's audience ended, and until when APNs may deliver the message that it stores for the
-    /// channel. Returns nil if the audience's newest command is not an end, or if Redis does not know a newest command.
-    func readAudienceEnd(
-        of entry: ChannelEntry
-    ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)? {
-        guard let admitted = try readNewestCommand(of: entry), admitted.isEnd else { return nil }
+    /// When an audience ended, UNIX milliseconds, and until when APNs may deliver the message that it stores for the
+    /// audience's channel.
+    typealias AudienceEnd = (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
+
+    /// Returns nil if the audience's newest command is not an end, or if Redis does not know a newest command.
+    func readAudienceEnd(_ app: String, _ audience: String) throws(RedisError) -> AudienceEnd? {
+        guard let admitted = try readNewestCommand(app, audience), admitted.isEnd else { return nil }
         let storedUntilSecondsMax = admitted.admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax
         return (admitted.admittedAtMilliseconds, min(admitted.expirationSeconds, storedUntilSecondsMax) * 1_000)
     }
 
     /// Whether the audience's newest command is known, and is no end.
     func isAudienceStarted(of entry: ChannelEntry) throws(RedisError) -> Bool {
-        try readNewestCommand(of: entry).map { !$0.isEnd } ?? false
+        try readNewestCommand(entry.app, entry.audience).map { !$0.isEnd } ?? false
     }
 
-    private func readNewestCommand(of entry: ChannelEntry) throws(RedisError) -> AudienceInspection.AdmittedVersion? {
+    private func readNewestCommand(_ app: String, _ audience: String)
+        throws(RedisError) -> AudienceInspection.AdmittedVersion?
+    {
         let field = Array("a".utf8)
-        guard let key = audienceRecordKey(entry.app, entry.audience), let value = try hashes.readField(key, field)
+        guard let key = audienceRecordKey(app, audience), let value = try hashes.readField(key, field)
         else { return nil }
         return try? AudienceInspection(fields: [(field, value)]).admittedVersion
     }
