@@ -143,4 +143,54 @@ import Testing
             #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds == nil)
         }
     }
+
+    // MARK: - Starts
+
+    /// The deletion has begun: its worker died after the mark in the registry, or has just set it. The channel is still
+    /// announced, so the start may have named it.
+    @Test(arguments: [true, false])
+    func `A channel that a start may have named is not deleted, although its deletion has begun`(isRequested: Bool)
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let managedEnvironment = await worker.managedEnvironment
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (1, .deleting) }
+            try fixture.admit(.start, to: Self.audience)
+            if isRequested {
+                _ = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
+            } else {
+                try await worker.maintain(managedEnvironment)
+            }
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == entry.topicValue)
+        }
+    }
+
+    /// No start names a channel that is not announced. APNs may have deleted it.
+    @Test func `A deletion that has begun is completed if the channel is not announced any more`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (1, .deleting) }
+            try await worker.withdrawAnnouncement(entry)
+            try fixture.admit(.start, to: Self.audience)
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await fixture.channelsAtAPNs() == [])
+        }
+    }
+
+    @Test func `An operator deletes a channel although its audience has been started`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try fixture.admit(.start, to: Self.audience)
+            _ = try await worker.delete(Self.audience, Self.appEnvironment)
+            #expect(try await fixture.channelsAtAPNs() == [])
+        }
+    }
 }

@@ -76,7 +76,7 @@ extension ChannelKeeper {
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         guard let entry = try readEntryOfCompleteRegistry(audience, at: managedEnvironment) else { return nil }
-        guard try await delete(entry, at: managedEnvironment) else {
+        guard try await delete(entry, at: managedEnvironment, isOrdered: true) else {
             throw ChannelRefusal(
                 text: "another process has just changed the channel of \(audience); try again",
                 untilMilliseconds: nowMilliseconds

@@ -87,6 +87,16 @@ extension ChannelKeeper {
         return entry
     }
 
+    /// Makes a channel active again whose planned deletion has begun, but not yet at APNs.
+    func cancelBegunDeletion(of entry: ChannelEntry) throws(ChannelRefusal) {
+        var activeEntry = Self.makeUnplanned(entry)
+        activeEntry.state = .active
+        let isChanged = try convertRedisErrors { () throws(RedisError) in
+            try registry.replaceIfUnchanged(entry, with: activeEntry)
+        }
+        if isChanged { try publishAndAnnounce(activeEntry) }
+    }
+
     /// Cancels the planned deletion of a channel.
     ///
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.

@@ -145,7 +145,7 @@ extension ChannelKeeper {
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isKnownToBeMissing {
-                    try convertRedisErrors { () throws(RedisError) in
+                    _ = try convertRedisErrors { () throws(RedisError) in
                         try registry.withdrawAnnouncement(announcedEntry)
                     }
                 }

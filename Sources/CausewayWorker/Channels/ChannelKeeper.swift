@@ -289,18 +289,27 @@ package actor ChannelKeeper {
     /// Deletes a channel at APNs, in the topic and in the registry. First marks the entry as `deleting`. So after a
     /// crash the periodic work completes the deletion.
     ///
-    /// - Returns: false if another worker has changed the entry since it was read. Then the channel stays: the audience
-    ///   may have been started again, or may have another channel. True also if another worker has completed the
-    ///   deletion meanwhile.
+    /// - Parameter isOrdered: whether an operator deletes the channel, also if the audience has been started.
+    /// - Returns: false if the channel stays, because another worker has changed the entry since it was read, or because
+    ///   a start may have named the channel. True also if another worker has completed the deletion meanwhile.
     @discardableResult
-    func delete(_ readEntry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal)
-        -> Bool
-    {
+    func delete(
+        _ readEntry: ChannelEntry,
+        at managedEnvironment: ManagedEnvironment,
+        isOrdered: Bool = false
+    ) async throws(ChannelRefusal) -> Bool {
         var entry = readEntry
         entry.state = .deleting
+        if isOrdered { entry.deleteAfterMilliseconds = nil }
         do {
             guard try registry.replaceIfUnchanged(readEntry, with: entry) else { return false }
-            try registry.withdrawAnnouncement(entry)
+            let wasAnnounced = try registry.withdrawAnnouncement(entry)
+            // Only while the channel is announced can a start name it, and APNs deletes it only afterwards. So a start
+            // since the last check is found here, and the channel is still at APNs.
+            if wasAnnounced, entry.deleteAfterMilliseconds != nil, try registry.isAudienceStarted(of: entry) {
+                try cancelBegunDeletion(of: entry)
+                return false
+            }
             try write(entry, like: entry)
             try await managedEnvironment.management.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
