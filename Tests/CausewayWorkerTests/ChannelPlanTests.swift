@@ -193,4 +193,28 @@ import Testing
             #expect(try await fixture.channelsAtAPNs() == [])
         }
     }
+
+    // MARK: - A loss of Redis
+
+    /// The workers have not yet read the newest commands again.
+    @Test func `A planned deletion that is due when it is restored waits for starts that are read again`() async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let plannedEntry = try await worker.change(entry) {
+                ($0.deleteAfterMilliseconds, $0.isPublished) = (1, nil)
+            }
+            try fixture.topic.publish(plannedEntry)
+            fixture.server.command("FLUSHALL")
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
+            let restoredEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(restoredEntry.deleteAfterMilliseconds.map { $0 > 1 } == true)
+            try fixture.admit(.start, to: Self.audience)
+            let managedEnvironment = await worker.managedEnvironment
+            let activeEntry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
+            #expect(activeEntry == entry)
+        }
+    }
 }

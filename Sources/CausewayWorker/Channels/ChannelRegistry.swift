@@ -182,6 +182,10 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
+    /// How long no restored plan is due. A start that is newer than the plan may not be read again yet, and the topic may
+    /// lack the cancellation. Workers usually read the commands again within minutes.
+    private static let restoredPlanDelayMilliseconds: Int64 = 3_600_000
+
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
 
     private static func makeRestorationToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
@@ -200,6 +204,17 @@ final class ChannelRegistry {
         return Self.isComplete(token) ? nil : token
     }
 
+    /// Returns a published entry as the registry gets it back: its deletion, if planned, is not due yet.
+    private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
+        let earliestMilliseconds = atMilliseconds + restoredPlanDelayMilliseconds
+        guard entry.state == .active, let plannedMilliseconds = entry.deleteAfterMilliseconds,
+            plannedMilliseconds < earliestMilliseconds
+        else { return entry }
+        var postponedEntry = entry
+        (postponedEntry.deleteAfterMilliseconds, postponedEntry.isPublished) = (earliestMilliseconds, nil)
+        return postponedEntry
+    }
+
     /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
     /// deleted, into the audiences' records, where admission reads them.
     ///
@@ -216,7 +231,10 @@ final class ChannelRegistry {
         atMilliseconds: Int64
     ) throws(RedisError) -> Bool {
         let fields =
-            channels.entries.map { (field: fieldName("a", $0.audience), value: $0.json) }
+            channels.entries.map { entry in
+                let restoredEntry = Self.postponeDeletion(of: entry, atMilliseconds: atMilliseconds)
+                return (field: fieldName("a", entry.audience), value: restoredEntry.json)
+            }
             + channels.unreadableRecords.map { (fieldName("a", $0.audience(in: appEnvironment)), $0.value) }
         for start in stride(from: 0, to: fields.count, by: Self.entriesPerBatchMax) {
             let batch = Array(fields[start...].prefix(Self.entriesPerBatchMax))
