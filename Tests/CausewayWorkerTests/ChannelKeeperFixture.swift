@@ -1,3 +1,4 @@
+import APNs
 import APNsSimulator
 import ActivityStore
 import CausewayConfiguration
@@ -184,6 +185,11 @@ extension ChannelKeeper {
         var publishedEntry = entry
         publishedEntry.isPublished = true
         try registry.replaceIfUnchanged(entry, with: publishedEntry)
+    }
+
+    /// Creates a channel at APNs that the registry does not have.
+    func createUnrecorded() async throws -> String {
+        try await managedEnvironment.management.create(storesNewestMessage: true)
     }
 
     /// Lets the keeper write to the topic again, as if time had passed since Kafka failed to take a record.

@@ -116,4 +116,26 @@ import Testing
             #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
         }
     }
+
+    /// A newer release may have written the intent. APNs has the channel, but nothing else knows it.
+    @Test func `A channel whose intent cannot be read is neither foreign nor deleted until the intent can be read`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let orphan = try await worker.createUnrecorded()
+            let key = ChannelKeeperFixture.registerKey
+            fixture.server.command("HSET", key, "i:1", "?")
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknown: false)
+            #expect(reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty)
+            #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
+            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
+            fixture.server.command("HSET", key, "i:1", String(decoding: intent.json, as: UTF8.self))
+            #expect(
+                try await worker.reconcile(Self.appEnvironment, deletesUnknown: false).channelsToDelete == [orphan]
+            )
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
+        }
+    }
 }

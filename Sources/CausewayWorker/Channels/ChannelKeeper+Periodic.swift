@@ -16,7 +16,7 @@ extension ChannelKeeper {
             managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
                 || !uncheckedContent.entries.isEmpty
                 || !uncheckedContent.unreadableEntries.isEmpty
-                || !uncheckedContent.intents.isEmpty
+                || !uncheckedContent.intents.isEmpty || !uncheckedContent.unreadableIntents.isEmpty
         else { return reportRegistry(uncheckedContent, at: managedEnvironment) }
         let content = try readAndReportRegistry(of: managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
@@ -99,9 +99,8 @@ extension ChannelKeeper {
                 deletesUnknown: false,
                 onlyResolvesIntents: !isDaily
             )
-            // An entry may stay unreadable for days. So keep the lease: the next comparison comes when the lease
-            // expires.
-            guard !reconciliation.hasUnreadableChannel else { return }
+            // This may last. So the next attempt comes when the lease expires.
+            guard !reconciliation.hasUnreadableChannel, content.unreadableIntents.isEmpty else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
                 guard isDaily, !hasCreationUnderWay else { return try registry.releaseLease(lease) }

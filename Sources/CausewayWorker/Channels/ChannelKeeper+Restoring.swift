@@ -38,20 +38,28 @@ extension ChannelKeeper {
         return lookup
     }
 
-    /// Reports the first entry that cannot be read, and the number of the others. The keeper neither replaces nor
-    /// deletes the channels of these entries.
+    /// Reports the entries and intents that cannot be read. Only the channels of the entries' audiences stay as they are.
     func reportUnreadableEntries(
         of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
     ) {
+        let appEnvironment = managedEnvironment.appEnvironment
+        if let identifier = content.unreadableIntents.first {
+            let text =
+                "the registry of channels in Redis has \(content.unreadableIntents.count) intents that cannot be read, for "
+                + "example field i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a "
+                + "newer release wrote them, upgrade this one. Otherwise remove these fields. Until then, a channel that a "
+                + "crash left without an owner stays"
+            report(.failed(text, app: appEnvironment.app, environment: appEnvironment.environment))
+        }
         guard let entry = content.unreadableEntries.first else { return }
         let otherCount = content.unreadableEntries.count - 1
         let otherText = otherCount == 0 ? "" : " (\(otherCount) other entries cannot be read either)"
         report(
             .failed(
                 makeUnreadableEntryRefusal(entry.audience, at: managedEnvironment).text + otherText,
-                app: managedEnvironment.appEnvironment.app,
-                environment: managedEnvironment.appEnvironment.environment
+                app: appEnvironment.app,
+                environment: appEnvironment.environment
             )
         )
     }

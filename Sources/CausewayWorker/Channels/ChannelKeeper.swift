@@ -276,7 +276,7 @@ package actor ChannelKeeper {
         throws(ChannelRefusal)
     {
         let content = try readCompleteRegistry(managedEnvironment)
-        guard content.intents.isEmpty else { return }
+        guard content.intents.isEmpty, content.unreadableIntents.isEmpty else { return }
         let ownChannels = content.ownChannels
         try convertRedisErrors { () throws(RedisError) in
             try registry.recordForeignChannels(

@@ -32,7 +32,7 @@ final class ChannelRegistry {
 
     private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Reads the whole hash at one moment. Skips intents that it cannot read: another release may have written them.
+    /// Reads the whole hash at one moment.
     func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegistryContent {
         var content = Reconciliation.RegistryContent()
         for (field, value) in try hashes.readHash(key(appEnvironment)) {
@@ -45,7 +45,11 @@ final class ChannelRegistry {
                     content.unreadableEntries.append(UnreadableChannelEntry(audience: name, json: value))
                 }
             case UInt8(ascii: "i"):
-                if let intent = ChannelCreationIntent(json: value) { content.intents.append(intent) }
+                if let intent = ChannelCreationIntent(json: value) {
+                    content.intents.append(intent)
+                } else {
+                    content.unreadableIntents.append(name)
+                }
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
             case UInt8(ascii: "d"):
                 if let entry = ChannelEntry(json: value) { content.entriesWithoutTombstone.append(entry) }

@@ -13,6 +13,8 @@ package struct Reconciliation: Equatable, Sendable {
         /// The entries that this release cannot read.
         package var unreadableEntries: [UnreadableChannelEntry] = []
         package var intents: [ChannelCreationIntent] = []
+        /// The identifiers of the intents that this release cannot read. A newer release may have written them.
+        package var unreadableIntents: [String] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
         /// Entries of deleted channels. The topic may still have a record of their audiences, because a tombstone could
@@ -63,8 +65,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// Intents whose attempt to create a channel has ended. The caller removes them from the registry
     /// after it has deleted the ``channelsToDelete``.
     package var resolvedIntents: [ChannelCreationIntent] = []
-    /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
-    /// channel. A later reconciliation then decides about the unknown channels.
+    /// Whether an attempt to create a channel is still under way, or its intent cannot be read. An unknown channel may
+    /// then be its channel. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
     /// Whether an entry exists whose channel id cannot be read, so that an unknown channel may belong to this entry. A
     /// later reconciliation then decides about the unknown channels.
@@ -112,7 +114,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
         ownChannelsRecordedAsForeign = ownChannels.intersection(content.foreignChannels).sorted()
         hasUnreadableChannel = content.unreadableEntries.contains { $0.channel == nil }
-        hasCreationUnderWay = content.intents.contains(where: isUnderWay)
+        hasCreationUnderWay = content.intents.contains(where: isUnderWay) || !content.unreadableIntents.isEmpty
         if deletesUnknown, !hasUnreadableChannel {
             channelsToDelete = possiblyForeignChannels
             possiblyForeignChannels = []
