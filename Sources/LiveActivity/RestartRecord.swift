@@ -38,8 +38,8 @@ public enum RestartRecord {
         return record.withUnsafeBytes { (try? Command.decodeAnySize($0)) != nil } ? record : nil
     }
 
-    /// Whether a kept update has a state that ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use. If not, the
-    /// update's record is damaged.
+    /// Whether a kept update has a state that ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use. If not,
+    /// the update's record is damaged.
     public static func hasState(_ update: [UInt8]) -> Bool {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }

@@ -12,8 +12,8 @@ import Testing
 
     // MARK: - Publishing
 
-    /// A worker publishes the entries of the registry one after another. Meanwhile a start cancels a planned deletion. If
-    /// the topic kept the plan, it would return after a loss of Redis.
+    /// A worker publishes the entries of the registry one after another. Meanwhile a start cancels a planned deletion.
+    /// If the topic kept the plan, it would return after a loss of Redis.
     @Test func `A worker does not publish a plan that another worker has cancelled since it read the registry`()
         async throws
     {

@@ -201,8 +201,8 @@ extension ActivityState {
 
     /// Opens the activity for a start that Redis holds for its device, unless the earlier life goes on.
     private mutating func recordHeldStart(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // The start may never be sent. So nothing that may still reach the earlier life is dropped, except an end without
-        // a token: a start supersedes it.
+        // The start may never be sent. So nothing that may still reach the earlier life is dropped, except an end
+        // without a token: a start supersedes it.
         let isSettled = self.version == nil || versionState.isSettled
         let isEarlierLifeOver =
             isEnded

@@ -34,11 +34,13 @@ extension ChannelKeeper {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
         let refusals = [
-            try await actOnEach(content.entriesWithoutTombstone) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientRefusal(content.entriesWithoutTombstone) {
+                keeper,
+                entry throws(ChannelRefusal) in
                 try keeper.repeatTombstone(like: entry)
             },
             try await publishAndAnnounceEach(unpublishedEntries),
-            try await actOnEach(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientRefusal(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
         ]
@@ -52,7 +54,7 @@ extension ChannelKeeper {
     ///
     /// - Returns: the first lasting refusal; nil if there was none.
     private func publishAndAnnounceEach(_ entries: [ChannelEntry]) async throws(ChannelRefusal) -> ChannelRefusal? {
-        try await actOnEach(entries) { keeper, entry throws(ChannelRefusal) in
+        try await forEachUntilTransientRefusal(entries) { keeper, entry throws(ChannelRefusal) in
             try keeper.publishAndAnnounceIfUnchanged(entry)
             // There may be thousands of entries, so the lanes' requests come in between.
             await Task.yield()
@@ -254,7 +256,7 @@ extension ChannelKeeper {
                 entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
-            try await actOnEach(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientRefusal(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]

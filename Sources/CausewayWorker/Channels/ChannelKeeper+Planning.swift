@@ -89,7 +89,7 @@ extension ChannelKeeper {
 
     /// Makes a channel active again whose planned deletion has begun, but not yet at APNs.
     func cancelBegunDeletion(of entry: ChannelEntry) throws(ChannelRefusal) {
-        var activeEntry = Self.makeUnplanned(entry)
+        var activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
         activeEntry.state = .active
         let isChanged = try convertRedisErrors { () throws(RedisError) in
             try registry.replaceIfUnchanged(entry, with: activeEntry)
@@ -157,14 +157,14 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel because its audience has ended; nil if no deletion must be planned. The daily
-    /// comparison does not plan it, because the channel is newer than the end.
+    /// Returns when to delete a new channel because its audience has ended; nil if no deletion must be planned. The
+    /// daily comparison does not plan it, because the channel is newer than the end.
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces, if any. Its planned deletion stays, unless the audience has
     ///     been started again. If it is newer than the end and has no planned deletion, an operator wants the channel.
-    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end, the
-    ///     channel stays.
+    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end,
+    ///     the channel stays.
     func readDeletionTime(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,

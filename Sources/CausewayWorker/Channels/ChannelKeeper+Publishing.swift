@@ -13,9 +13,10 @@ import Redis
 /// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {
     /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
-    static let writesMax = 8
-    /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops all
-    /// work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work, which tries again.
+    static let writeAttemptsMax = 8
+    /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops
+    /// all work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work, which tries
+    /// again.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry of the registry to the topic, unless the topic has it, and announces the channel in the
@@ -75,8 +76,8 @@ extension ChannelKeeper {
         return true
     }
 
-    /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile, makes
-    /// sure that the channel's record is the newest one.
+    /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile,
+    /// makes sure that the channel's record is the newest one.
     func repeatTombstone(like entry: ChannelEntry) throws(ChannelRefusal) {
         let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
         if lookup.isKnownToBeMissing {
@@ -89,8 +90,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record. The
-    /// topic may still have it.
+    /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record.
+    /// The topic may still have it.
     func write(_ writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(KafkaError) {
         if let topicPause, isTopicPaused { throw topicPause.error }
         topicPause = nil

@@ -2,8 +2,8 @@ import Redis
 
 /// How the keeper replaces a channel that APNs no longer has.
 ///
-/// The entry of the lost channel stays in the registry until another entry replaces it in one step. So a planned deletion
-/// is not lost if the creation of the new channel fails, or if the deletion is planned meanwhile.
+/// The entry of the lost channel stays in the registry until another entry replaces it in one step. So a planned
+/// deletion is not lost if the creation of the new channel fails, or if the deletion is planned meanwhile.
 extension ChannelKeeper {
     /// How often another worker may change an entry while this call replaces it (R4).
     private static let replacementAttemptsMax = 8
@@ -35,8 +35,8 @@ extension ChannelKeeper {
     }
 
     /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. The entry has a planned
-    /// deletion from the beginning if the audience has ended. A plan that is written later would be missing if the worker
-    /// died in between.
+    /// deletion from the beginning if the audience has ended. A plan that is written later would be missing if the
+    /// worker died in between.
     ///
     /// - Parameter formerEndMilliseconds: as for `readDeletionTime`.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.

@@ -38,7 +38,8 @@ extension ChannelKeeper {
         return lookup
     }
 
-    /// Reports the entries and intents that cannot be read. Only the channels of the entries' audiences stay as they are.
+    /// Reports the entries and intents that cannot be read. Only the channels of the entries' audiences stay as they
+    /// are.
     func reportUnreadableEntries(
         of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment

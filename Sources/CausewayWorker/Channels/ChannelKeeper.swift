@@ -63,8 +63,8 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
-    /// The error with which Kafka last failed to take a record for the topic, and until when no call writes to the topic
-    /// because of it (UNIX milliseconds). Nil: Kafka has taken the last record, or refused only that one.
+    /// The error with which Kafka last failed to take a record for the topic, and until when no call writes to the
+    /// topic because of it (UNIX milliseconds). Nil: Kafka has taken the last record, or refused only that one.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
     /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
     /// further attempt to create the channel throws it.
@@ -105,11 +105,11 @@ package actor ChannelKeeper {
     /// unless the audience has ended or a lost channel is replaced.
     ///
     /// - Parameters:
-    ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it and
-    ///     takes over its planned deletion.
+    ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
+    ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end, the
-    ///     channel stays. Nil for commands: a command's channel is deleted after any end.
+    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end,
+    ///     the channel stays. Nil for commands: a command's channel is deleted after any end.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -290,8 +290,8 @@ package actor ChannelKeeper {
     /// crash the periodic work completes the deletion.
     ///
     /// - Parameter isOrdered: whether an operator deletes the channel, also if the audience has been started.
-    /// - Returns: false if the channel stays, because another worker has changed the entry since it was read, or because
-    ///   a start may have named the channel. True also if another worker has completed the deletion meanwhile.
+    /// - Returns: false if the channel stays, because another worker has changed the entry since it was read, or
+    ///   because a start may have named the channel. True also if another worker has completed the deletion meanwhile.
     @discardableResult
     func delete(
         _ readEntry: ChannelEntry,
@@ -312,8 +312,8 @@ package actor ChannelKeeper {
             }
             try write(entry, like: entry)
             try await managedEnvironment.management.delete(entry.channel)
-            // While APNs was slow, another worker may have completed the deletion, and the audience may have got another
-            // channel. A tombstone would then remove that channel's record.
+            // While APNs was slow, another worker may have completed the deletion, and the audience may have got
+            // another channel. A tombstone would then remove that channel's record.
             guard try registry.readPresentEntry(like: entry) == entry else {
                 try repairTopic(after: entry, like: entry)
                 return true

@@ -186,8 +186,8 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// How long no restored plan is due. A start that is newer than the plan may not be read again yet, and the topic may
-    /// lack the cancellation. Workers usually read the commands again within minutes.
+    /// How long no restored plan is due. A start that is newer than the plan may not be read again yet, and the topic
+    /// may lack the cancellation. Workers usually read the commands again within minutes.
     private static let restoredPlanDelayMilliseconds: Int64 = 3_600_000
 
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }

@@ -20,7 +20,8 @@ package struct Reconciliation: Equatable, Sendable {
         /// Entries of deleted channels. The topic may still have a record of their audiences, because a tombstone could
         /// not be written.
         package var entriesWithoutTombstone: [ChannelEntry] = []
-        /// Whether the registry has all entries of `causeway.channels`. If not, entries may be missing.
+        /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
+        /// have a channel.
         package var isComplete = false
         /// When a worker requested APNs' list for the last complete comparison of the list with the registry, UNIX
         /// milliseconds. A comparison is complete if it has decided about all channels and nothing has failed. Nil:

@@ -15,8 +15,8 @@ struct LifetimeCommand: Equatable {
     let isUpdateDamaged: Bool
 
     /// How long a restart may wait for a worker that knows the format of the activity's start and newest update: as
-    /// long as an activity lives at most. The new start usually expires earlier, by the policy's `startSeconds`. Then the
-    /// worker that makes it late reports the start as expired. This time is shorter than
+    /// long as an activity lives at most. The new start usually expires earlier, by the policy's `startSeconds`. Then
+    /// the worker that makes it late reports the start as expired. This time is shorter than
     /// `LifetimeKeeper.ageMillisecondsMax`, after which Redis removes the activity without a report.
     static let unknownFormatMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 

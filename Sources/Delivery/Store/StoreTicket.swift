@@ -44,8 +44,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
 
         /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
         /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record a
-        /// start that is read again or an outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most
-        /// records report their event only when they have their outcome.
+        /// start that is read again or an outcome, refund a draw or confirm departures are left out too. So is
+        /// `reportLifetimeEvent`: most records report their event only when they have their outcome.
         var isAwaited: Bool {
             switch self {
             case .takeStartToken, .admit, .recordHeldStart, .hold, .registerToken, .throttle, .retireToken,

@@ -44,9 +44,9 @@ public struct StoreCall<Bytes> {
         /// because it may be the new life's. If Redis holds an older command, the call changes nothing. Another record
         /// of the start, which is not settled, may still be admitted. (R25)
         ///
-        /// If `isHeld`, Redis holds the start for its device. If the activity is unknown, or its earlier life has ended,
-        /// the start opens the activity: the end and the token of the earlier life no longer count, as if the start were
-        /// admitted. If the earlier life may go on, the call changes nothing.
+        /// If `isHeld`, Redis holds the start for its device. If the activity is unknown, or its earlier life has
+        /// ended, the start opens the activity: the end and the token of the earlier life no longer count, as if the
+        /// start were admitted. If the earlier life may go on, the call changes nothing.
         case recordStart(version: Version, isHeld: Bool = false)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.

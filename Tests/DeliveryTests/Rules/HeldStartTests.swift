@@ -16,9 +16,9 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// If the activity's earlier life has ended, Redis must know the start before it decides about the update. Otherwise
-    /// the update is `ended`, and the phone shows the older state of the start. The update is not kept in the lane: the
-    /// start may be held for hours.
+    /// If the activity's earlier life has ended, Redis must know the start before it decides about the update.
+    /// Otherwise the update is `ended`, and the phone shows the older state of the start. The update is not kept in the
+    /// lane: the start may be held for hours.
     @Test func `An update behind a held start is admitted once Redis knows the start, and blocks no offset`() {
         let core = CoreHarness()
         core.receive(.start(1))
