@@ -52,7 +52,7 @@ import Testing
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await fixture.deleteAtAPNs(entry.channel)
-            try await fixture.delayNextResponse(milliseconds: 1_500)
+            try await fixture.delayNextResponse(milliseconds: 4_000)
             async let replacement = worker.replace(
                 entry.channel,
                 of: Self.audience,
@@ -82,7 +82,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let managedEnvironment = await worker.managedEnvironment
-            try await fixture.delayNextResponse(milliseconds: 1_500)
+            try await fixture.delayNextResponse(milliseconds: 4_000)
             async let creation =
                 isMadeByOperator
                 ? worker.create(Self.audience, Self.appEnvironment)

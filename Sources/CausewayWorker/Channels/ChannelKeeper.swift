@@ -231,14 +231,9 @@ package actor ChannelKeeper {
             )
             guard let entry = addedEntry else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
-                // know the channel of the other process, so this process deletes its own.
+                // know that channel, so this process deletes its own.
                 isRedundant = true
-                // Write the intent again: without the lease, a comparison (`reconcile`) may have taken the creation for
-                // ended, and removed the intent. If the deletion fails, a later comparison needs the intent to delete
-                // the channel.
-                try registry.write(intent, appEnvironment)
-                try await managedEnvironment.management.delete(channel)
-                try registry.remove([intent], appEnvironment)
+                try await deleteRedundantChannel(channel, of: intent, at: managedEnvironment)
                 return nil
             }
             try registry.remove([intent], appEnvironment)
@@ -264,6 +259,18 @@ package actor ChannelKeeper {
             )
             throw refusal
         }
+    }
+
+    private func deleteRedundantChannel(
+        _ channel: String,
+        of intent: ChannelCreationIntent,
+        at managedEnvironment: ManagedEnvironment
+    ) async throws {
+        // Write the intent again: without the lease, a comparison (`reconcile`) may have taken the creation for ended,
+        // and removed the intent. If the deletion fails, a later comparison needs the intent to delete the channel.
+        try registry.write(intent, managedEnvironment.appEnvironment)
+        try await managedEnvironment.management.delete(channel)
+        try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
     /// Records the listed channels without an entry as foreign (created by other programs), unless there is an intent:
