@@ -28,10 +28,10 @@ import Redis
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
-    /// call. The number of a pace's argument must be below 32, because the three highest bits of its byte are
-    /// ``CallBits``.
+    /// call. Byte 14 of a call has the number of its pace's argument in the five lowest bits, so this number must be
+    /// below 32.
     static let pacesMax = 8
-    /// Argument 1 has the calls.
+    /// The number of the script's argument that has the first pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
     /// The length of a call without token and alert, in bytes. If the script's first argument has at least this length,
     /// it is a batch. A shorter first argument is the name of an operation.
@@ -183,8 +183,9 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The bits of a call in a batch. They are in byte 15. This byte has no bit left for three conditions that few calls
-/// meet, so these are the highest bits of byte 14, above the number of the pace's argument.
+/// The bits of a call in a batch. They are in byte 15, except three that few calls set: ``isTooOld``, ``isReread`` and
+/// ``endsNewerLife``. Byte 15 has no room for these, so they are the highest bits of byte 14, above the number of the
+/// pace's argument.
 enum CallBits {
     static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2

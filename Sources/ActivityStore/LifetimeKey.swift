@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. The hash value of an activity's key
-/// chooses its timetable, so that a cluster's servers share the timetables.
+/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. There are several, so that each server of
+/// a cluster can have some of them. A hash of an activity's key decides in which timetable the activity is.
 public enum LifetimeKey {
     /// The number of timetables. All workers must have the same number, because it decides which timetable has an
     /// activity. Each poll of a worker's `LifetimeKeeper` reads every timetable.
@@ -53,7 +53,8 @@ public enum LifetimeKey {
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
-        // The first of these signs ends the app: a bundle id contains none of them, but the activity's id may.
+        // In a key, one of these signs comes between the app and the activity's id. The first sign in the key is that
+        // one: a bundle id contains none of them, but the activity's id may.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
         else { return nil }

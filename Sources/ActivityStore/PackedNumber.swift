@@ -1,19 +1,19 @@
-/// Factors by which the script `admit` packs several values into one number: value × factor + rest. Each factor is
-/// larger than every possible rest.
+/// How the script `admit` puts several values into one number: value × factor + rest. Each rest is less than its
+/// factor, so a division by the factor gives back the value, and its remainder is the rest.
 enum PackedNumber {
-    /// The factor for a timestamp. In a call, the rest is the request and the pace's number. In a reply, the rest is
-    /// the priority and the number of pushes left.
+    /// For a number that is timestamp × this factor + rest. In a call, the rest is the call's bytes 15 (``CallBits``)
+    /// and 14 (the number of the pace's argument). In a reply, the rest is the priority and the number of pushes left.
     static let timestampFactor: Int64 = 1 << 16
-    /// The factor for a call's request (``CallBits``). The rest is the byte with the pace's number.
+    /// For the rest in a call: byte 15 (``CallBits``) × this factor + byte 14 (the number of the pace's argument).
     static let requestFactor: Int64 = 1 << 8
-    /// The factor for the priority in a reply. The rest is the number of pushes left.
+    /// For the rest in a reply: ``SentPriority`` × this factor + the number of pushes left in the budget.
     static let priorityFactor: Int64 = 1 << 14
-    /// The factor for the time of the last send verdict in a value. The rest is the byte with the state.
+    /// For bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the state's byte.
     static let lastSendTimeFactor: Int64 = 1 << 8
-    /// The factor for the token's length in a value's first seven bytes. The rest is the last second of the activity's
-    /// first eight hours.
+    /// For the token's length in bytes 1–7 of an activity's value, which are one number: form × ``tokenFormFactor`` +
+    /// length × this factor + the last second of the activity's first eight hours. In these hours Redis admits updates.
     static let tokenLengthFactor: Int64 = 1 << 32
-    /// The factor for the token's form in a value's first seven bytes. The rest is the token's length and that second.
+    /// For the token's form in bytes 1–7 of an activity's value, see ``tokenLengthFactor``.
     static let tokenFormFactor: Int64 = 1 << 48
 }
 

@@ -3,7 +3,8 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
+    /// The maximum length of an operation's name, in bytes. The script `admit` takes a longer first argument for a
+    /// batch of calls.
     static let operationBytesMax = CallBatch.callBytesMin - 1
 
     /// Writes the name of an operation of a script.
@@ -147,8 +148,8 @@ extension RedisCommandWriter {
         if let shownVersion { writeVersionText(shownVersion) }
     }
 
-    /// Writes a call of a ``RegistrationBatch`` which confirms that the audiences know that an activity left them.
-    /// `milliseconds` is the time in the reply that named these audiences.
+    /// Writes a call of a ``RegistrationBatch`` that confirms an activity's departures: each audience that the activity
+    /// left now has an entry that says so. `milliseconds` is the time in the reply that named these audiences.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, bytes: 4)
@@ -173,7 +174,7 @@ extension RedisCommandWriter {
         registeredAtMilliseconds: Int64?
     ) {
         withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digitCount, alignment: 1) { memory in
-            // Only an empty buffer may lack an address, and `memory` is not empty.
+            // `memory` is not empty, so its address is never nil.
             let start = memory.baseAddress.unsafelyUnwrapped
             let timeBytes = registeredAtMilliseconds == nil ? 0 : StoredTime.digitCount
             if let registeredAtMilliseconds { StoredTime.write(registeredAtMilliseconds, to: start) }
@@ -190,7 +191,7 @@ extension RedisCommandWriter {
         _ body: (TokenForm, UnsafeRawBufferPointer) -> Void
     ) {
         withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax, alignment: 1) { memory in
-            // Only an empty buffer may lack an address, and `memory` is not empty.
+            // `memory` is not empty, so its address is never nil.
             let (form, length) = TokenText.encodeBytes(
                 of: token,
                 environment,
@@ -202,7 +203,7 @@ extension RedisCommandWriter {
 }
 
 extension Settlement {
-    /// The letter that the script `settle` reads.
+    /// The letter by which the script `settle` knows the outcome: the first byte of the script's first argument.
     fileprivate var letter: UInt8 {
         switch self {
         case .accepted: UInt8(ascii: "a")

@@ -2,8 +2,8 @@ import LiveActivity
 import Redis
 
 /// Registrations and confirmations of activities, collected for one script call: one key for each call, and one
-/// argument with all calls. A confirmation says that the audiences that an activity left have the entries about its
-/// departure.
+/// argument with all calls. A confirmation says that an activity's departures from audiences are recorded: each
+/// audience that the activity left has an entry that says so.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -74,8 +74,8 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: every audience that a reply named as left now has an entry which says that the
-    /// member left it.
+    /// Adds a confirmation. A reply has named audiences that the activity left; each of them now has an entry that says
+    /// so.
     ///
     /// - Parameter milliseconds: the time of the departures, as the reply gave it.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {

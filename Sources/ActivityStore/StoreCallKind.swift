@@ -71,8 +71,9 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     private static let verdictsOfLifetime = VerdictSet(.settled, .retry, .superseded)
     private static let noVerdicts = VerdictSet()
 
-    /// The verdicts that the script can give to a call of this kind; none for `settle`, whose reply has no word.
-    /// After any other verdict the session closes the connection, because the reply must belong to another call.
+    /// The verdicts that the script can give to a call of this kind. None for `settle`: its reply begins with 0 or 1
+    /// and has no verdict. After any other verdict the session closes the connection, because the reply must belong to
+    /// another call.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.verdictsOfUpdate

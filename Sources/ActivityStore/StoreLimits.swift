@@ -7,11 +7,12 @@ public enum StoreLimits {
     /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that, after a registration, may not know yet that the member left them. A member
-    /// can be in eight, and can change all of them twice. If a registration would exceed this number, its reply is
-    /// `full`, and the worker makes the registration again later. An unregistration, a retired token or an accepted end
-    /// may exceed this number. They need no limit: they remove the member from audiences, and only a registration can
-    /// bring the member into further audiences.
+    /// The maximum number of a member's departures that no worker has confirmed: the audience's page may still have the
+    /// member. A member can be in eight audiences, so it can change all of them twice. If a registration would exceed
+    /// this number, its reply is `full`, and the worker makes the registration again later.
+    ///
+    /// An unregistration, a retired token or an accepted end may exceed this number. They need no limit: they only
+    /// remove the member from the audiences that it is in.
     public static let unconfirmedDeparturesMax = 16
     /// The maximum length of a token, in bytes. A record's token is shorter: it has at most 200 digits
     /// (`tokenDigitsMax`).
@@ -19,17 +20,18 @@ public enum StoreLimits {
     /// The maximum length of an attributes type, in bytes. An attributes type in a record is never longer
     /// (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
-    /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua`
-    /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock
-    /// Screen, plus an hour. The hour covers the 1,000 seconds in which a send verdict does not renew the expiry.
+    /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua` lists
+    /// these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock Screen, plus an
+    /// hour. The hour is necessary because not every send verdict renews the expiry: in each 1,000 seconds, only the
+    /// first one does.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
     /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity because
     /// of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with each claim,
     /// because each claim writes a further command to Kafka.
     public static let leaseFactorMax: Int64 = 8
-    /// If Redis admitted another end of an activity, it refuses the end that the lifetime asks for. After this
-    /// many claims, the settlement of the other end should have removed the life. If it has not, the other end
-    /// seems to be lost, and the script `lifetime` removes the life.
+    /// How many claims of a due life the script `lifetime` permits while another end of the activity, such as a
+    /// producer's, is admitted but not settled. Normally the settlement of that end removes the life. After this many
+    /// claims that end seems to be lost, and the script removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after the last registration, unregistration, hold or
     /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)`` that changed its hash: 90 days.

@@ -4,7 +4,8 @@ import Redis
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
     /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities. Notes when the audiences know that an activity or device left them.
+    /// reopens versions of activities. Notes when each audience that an activity or device left has an entry about
+    /// this.
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
@@ -89,7 +90,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawnOnBudget)),
         ("OWN_TIMESTAMP", Int64(StoredRecord.StateBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),
-        // Factors of packed numbers.
+        // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
         ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.lastSendTimeFactor),
         ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FORM_FACTOR", PackedNumber.tokenFormFactor),
@@ -101,11 +102,11 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
-        // Bits in the byte of a pace's number.
+        // Bits of a call that are in the byte with the number of the pace's argument.
         ("IS_TOO_OLD", Int64(CallBits.isTooOld)),
         ("IS_REREAD", Int64(CallBits.isReread)),
         ("ENDS_NEWER_LIFE", Int64(CallBits.endsNewerLife)),
-        // The codes for what a settlement reports. The letter with which a refund begins.
+        // The codes for what a settlement reports, and the first byte of a refund's argument to the script `settle`.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
         ("THROTTLED", Int64(SettlementCode.throttled.rawValue)),

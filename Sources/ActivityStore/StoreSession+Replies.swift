@@ -14,9 +14,9 @@ extension StoreSession {
         handleSingleReply(reply, on: connection)
     }
 
-    /// Takes the reply to a batch, an array. First it has one element for each call. For each update or end whose
-    /// element is a number, the activity's stored value follows, in the same order. The last element is the
-    /// server's clock, if an element may need it.
+    /// Takes the reply to a batch. The reply is an array with one element for each call. Then comes the activity's
+    /// stored value for each update or end whose element is a number, in the same order. The last element is the
+    /// server's clock; it may be missing if no call's element is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount count: Int,
@@ -120,10 +120,10 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// Returns the audiences that the member has left. A reply names them behind its word and a `=`. Nil if the
-    /// reply names none, or if they cannot be read.
+    /// Returns the audiences that the member has left. In a reply, a `=` and these audiences come after the verdict's
+    /// word, or after the 0 or 1 of a settlement. Nil if the reply names none, or if they cannot be read.
     ///
-    /// - Parameter word: the length of the reply's word, in bytes; 0 if `reply` begins after the word.
+    /// - Parameter word: the number of bytes of `reply` before the `=`.
     private static func readDepartures(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let departures = Bytes(rebasing: reply[(word + 1)...])
@@ -182,8 +182,9 @@ extension StoreSession {
     }
 
     /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
-    /// Timestamp and priority may differ from those that the command asked for. The token is in `value`: the beginning
-    /// of the activity's value before the admission, with one exception: a new token that the command brought is in it.
+    /// Timestamp and priority may differ from those that the command asked for. `value` has the token: it is the
+    /// beginning of the activity's value before the admission. If the command brought a new token, `value` has the new
+    /// token.
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
@@ -243,8 +244,9 @@ extension StoreSession {
         )
     }
 
-    /// Reads the registration in a device's fields `t` and `u`, one after the other: the time and the token;
-    /// nil if the scripts did not write them.
+    /// Reads a device's registration: the registration's time and the token. `stored` is the field `t`, which has the
+    /// time and the beginning of the token, followed by the field `u`, which has the rest. Nil if the scripts did not
+    /// write them.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
         guard stored.count > StoredTime.digitCount, let memory = tokenMemory.baseAddress,
             let milliseconds = StoredTime.parseMilliseconds(
@@ -261,9 +263,9 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows which: in a verdict, it is a
-    /// printable character, so it is at least 32. In a value, it is below 16, because the script replies only with
-    /// values whose byte 7 has no other flag than ``StoredRecord/Flag/allowsFrequentUpdates``.
+    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict it
+    /// is a printable character, so it is at least 32. In a value it is the token's form, which is below 8, plus 8 for
+    /// ``StoredRecord/Flag/allowsFrequentUpdates``. A value with other flags is never the reply to a call.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.flagsOffset] < 0x10
     }
@@ -298,7 +300,8 @@ extension StoreVerdict {
         }
     }
 
-    /// Finds the verdict with which a reply begins. No word is the beginning of another.
+    /// Finds the verdict with which a reply begins. The order of the search does not matter, because no verdict's word
+    /// begins with another verdict's word.
     init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
         for verdict in verdicts {
             let word = verdict.word

@@ -98,8 +98,8 @@ package enum StartupCheck {
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // A property may name a file or directory that is missing on this machine. If files are not required,
-            // `canExamine` is then false, and the property is not checked.
+            // Do not check a property that names a file or directory that is missing on this machine, unless
+            // `requiresFiles` is true.
             KafkaPropertyFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {
@@ -144,8 +144,8 @@ package enum StartupCheck {
             if !faults.contains(where: { $0 == (key, message) }) { faults.append((key, message)) }
         }
 
-        /// Whether a file is examined. Unless files are required, a missing file is no fault, because this machine may
-        /// not be the worker's.
+        /// Whether a file is examined. A missing file is examined, and is a fault, only with `requiresFiles`. Without
+        /// it, the check may run on another machine than the worker's.
         func canExamine(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
         /// Runs `make`, and records its error as a fault of the key.

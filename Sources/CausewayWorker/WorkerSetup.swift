@@ -142,7 +142,7 @@ struct WorkerSetup: @unchecked Sendable {
         try LifetimeKeeper(configuration, redis: redis, status: registry.lifetimes, log: log)
     }
 
-    /// - Parameter onFault: called if Redis contradicts the configuration.
+    /// - Parameter onFault: called if the Redis server belongs to a cluster, and `redis.mode` is not `cluster`.
     func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
             redis: redis,
@@ -231,7 +231,7 @@ struct WorkerSetup: @unchecked Sendable {
     /// any app cannot be read, the lanes keep all their contracts.
     ///
     /// - Parameter configuration: must have the apps with which the worker started, also those that the reloaded file
-    ///   no longer names. The caller has checked the files of shapes of the other apps.
+    ///   no longer names. The caller has checked the files of shapes of the apps in the reloaded file.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }

@@ -115,7 +115,7 @@ public struct Delivery: ~Copyable {
         supersededCounting = SupersededCounting(mode: configuration.supersededResults)
         storeQueue = StoreQueue(limit: callsMax)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
-        // Of each record, a result, an invalidation and a dead letter may wait.
+        // Each record may have up to three outgoing records here: a result, an invalidation and a dead letter.
         outgoingRecords = OutgoingRecordQueue(limit: recordsMax * 3)
         deferrals = OutgoingRecordQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)

@@ -15,7 +15,7 @@ public final class ProviderTokenStore {
 
     private let connections: PrimaryConnections
 
-    /// Creates the object. The first call connects.
+    /// Opens no connection yet. The first method that needs Redis does.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }

@@ -24,9 +24,9 @@ public struct RedisConfiguration: Sendable {
     public var clientName = "causeway"
     /// The time limit for connecting to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long a lane's oldest call may wait for its reply. While data from the server arrives, the call may wait up
-    /// to twice this time. Then the connection closes, and reconnects after a pause. Outside the lanes, each complete
-    /// reply begins this time again for all commands that still wait.
+    /// How long a lane's oldest call may wait for its reply; up to twice this time if data from the server still
+    /// arrives. Then the connection closes, and reconnects after a pause. For connections outside the lanes, the time
+    /// counts from the server's last complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge the writes of a call that needs replicas
     /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``), before the call gets its reply; 0 for none. Calls no

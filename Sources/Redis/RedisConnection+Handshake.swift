@@ -55,8 +55,8 @@ extension RedisConnection {
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Ignore a refusal. The name only helps readers of CLIENT LIST. If ASKING is refused, for example because
-            // the user lacks the right, the next call is redirected with MOVED.
+            // Ignore a refusal of CLIENT SETNAME, because the name only helps readers of CLIENT LIST. Ignore a refusal
+            // of ASKING too (perhaps the user lacks the right): the server then redirects the next call with MOVED.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)

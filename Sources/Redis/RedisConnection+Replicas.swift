@@ -2,13 +2,15 @@ import Reactor
 
 /// Leaves replies unread until the server has said whether enough replicas acknowledged what the calls wrote.
 ///
-/// A call asks for replicas if its `needsReplicas` is true (``appendCall(isWritten:needsReplicas:)``). Then the
-/// connection writes WAIT after all calls of the turn. If an earlier WAIT is outstanding, the next one follows at the
-/// end of the turn in which the earlier one gets its reply. The reply to the call, and all later replies, stay unread
-/// until WAIT's own reply has arrived. So the session gets all replies in their order, and nothing is copied. Few
-/// replies stay unread: until the server replies to a WAIT, it replies to no call that was written after the WAIT.
+/// A call needs replicas if enough of them must acknowledge its writes before the session gets the reply
+/// (``appendCall(isWritten:needsReplicas:)``). For such a call the connection writes WAIT after all calls of the turn.
+/// If an earlier WAIT is outstanding, the next one follows at the end of the turn in which the earlier one gets its
+/// reply. The reply to the call, and all later replies, stay unread until WAIT's own reply has arrived. So the session
+/// gets all replies in their order, and nothing is copied. Few replies stay unread: until the server replies to a WAIT,
+/// it replies to no call that was written after the WAIT.
 ///
-/// Once ``ReplicaWatch`` has given up, no reply waits. A rare WAIT then finds out whether the replicas are back.
+/// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, also without
+/// acknowledgements. The connection still sends a WAIT from time to time, to learn whether the replicas are back.
 extension RedisConnection {
     /// WAIT's timeout is the reply deadline divided by this number. The timeout must be short, because a
     /// reply may wait for two WAITs: the one that is outstanding when the call is issued, and its own.
@@ -25,7 +27,7 @@ extension RedisConnection {
         return command
     }
 
-    /// Whether calls that ask for replicas may be issued now. If false, ask again in about a second.
+    /// Whether calls whose writes replicas must acknowledge may be issued now. If false, ask again in about a second.
     public var acceptsCallsThatNeedReplicas: Bool {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
@@ -54,7 +56,7 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // A call that is not written yet can have no reply.
+            // This call is not written yet, so the reply to a WAIT after it cannot have arrived.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {

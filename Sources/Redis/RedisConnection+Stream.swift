@@ -25,8 +25,8 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // Compare the streams after each reply: the session or the handler may close the connection inside `handle`,
-        // and an error may end it.
+        // After each reply, check that this stream is still the connection's: an error in the reply may have ended the
+        // connection, or the session or the handler may have closed it inside `handle`.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return

@@ -154,8 +154,8 @@ public final class RedisConnection {
         if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
 
-    /// Goes on with the server's location, which the delegate has found or the configuration names. Does nothing if the
-    /// connection does not wait for it any more.
+    /// Continues the attempt to connect, now that the server's location is known: the delegate has found it, or the
+    /// configuration names it. Does nothing if the connection has left the state `resolving` meanwhile.
     func continueConnecting(to location: RedisURL.Location) {
         guard state == .resolving else { return }
         self.location = location
@@ -295,8 +295,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: how many calls of the command ``appendCall(isWritten:needsReplicas:)`` has already added. They
-    ///     must be the last ones that it added. 0 if the session adds the command's only call after this method.
+    ///   - callCount: how many calls of the command ``appendCall(isWritten:needsReplicas:)`` has already added. No
+    ///     other call may have been added after them. 0 if the session adds the command's only call after this method.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }

@@ -1,18 +1,20 @@
-/// Decides from the replies to WAIT whether calls that ask for replicas (`needsReplicas`) wait for an acknowledgement.
+/// Decides from the replies to WAIT whether the replies to calls that need replicas stay unread until replicas have
+/// acknowledged the writes of these calls (`needsReplicas`).
 ///
 /// It does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
 /// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas
 /// acknowledge.
 struct ReplicaWatch {
     enum State: Equatable {
-        /// Enough replicas acknowledge, as far as is known. The reply to a call that asks for replicas stays unread
-        /// until WAIT gets its reply.
+        /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
+        /// stays unread until the next WAIT gets its reply.
         case acknowledging
-        /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
-        /// takes such calls again, until it sends the next WAIT.
+        /// The last WAIT found too few replicas. The connection refuses calls that need replicas. When a pause is over,
+        /// it accepts them until it sends the next WAIT at the end of the turn. This WAIT shows whether the replicas
+        /// are back.
         case missing
-        /// Too few replicas acknowledged for at least ``missingReplicasWaitMillisecondsMax``. Calls that ask for
-        /// replicas get their replies without an acknowledgement.
+        /// WAIT has found too few replicas for at least ``missingReplicasWaitMillisecondsMax``. Calls that need
+        /// replicas are accepted again, and their replies no longer wait for an acknowledgement.
         case givenUp
     }
 
@@ -27,9 +29,8 @@ struct ReplicaWatch {
     /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
     /// Without this limit, waiting registrations would fill the lane and block its commands.
     static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
-    /// The pause before the next WAIT. In the state `missing` it is short, because calls that ask for replicas are
-    /// refused meanwhile. In the state `givenUp` it is long, because all calls go on, and a WAIT only delays their
-    /// replies.
+    /// The pause before the next WAIT. In the state `missing` it is short, because calls that need replicas are refused
+    /// meanwhile. In the state `givenUp` it is long, because all calls go on, and a WAIT only delays their replies.
     static let pauseWhileMissingMilliseconds: Int64 = 1_000
     static let pauseAfterGivingUpMilliseconds: Int64 = 10_000
 
@@ -43,15 +44,16 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var nextWaitAtMilliseconds: Int64 = 0
 
-    /// Whether a call that asks for replicas may be issued. False while replicas are missing and a WAIT is outstanding,
+    /// Whether a call that needs replicas may be issued. False while replicas are missing and a WAIT is outstanding,
     /// and during the pause after it.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
-    /// Notes that a call that asks for replicas is being issued.
+    /// Notes that a call is being issued whose writes replicas must acknowledge.
     ///
-    /// - Returns: whether its reply must stay unread until WAIT gets its reply; false in the state `givenUp`.
+    /// - Returns: whether the call's reply must stay unread until the WAIT after the call gets its reply; false in the
+    ///   state `givenUp`.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             needsWait = true
@@ -92,8 +94,9 @@ struct ReplicaWatch {
     /// Resets the watch, because the connection was lost or closed.
     ///
     /// The next connection may be to another server, so calls wait for its replicas for the full
-    /// ``missingReplicasWaitMillisecondsMax`` again. The state `givenUp` becomes `missing`, and `missing` stays. So the
-    /// watch later reports that enough replicas acknowledge again.
+    /// ``missingReplicasWaitMillisecondsMax`` again. If replicas were missing, the state is now `missing`, not
+    /// `acknowledging`: then ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` reports it when enough replicas
+    /// acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }

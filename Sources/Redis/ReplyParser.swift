@@ -1,7 +1,7 @@
 import CHiredis
 
-/// hiredis' parser. It passes the parts of a reply to callbacks. A callback finds the parser's `context` in the
-/// field `privdata` of its argument, the task.
+/// hiredis' parser. It passes the parts of a reply to callbacks. The argument of a callback is hiredis' description of
+/// the part (`redisReadTask`); its field `privdata` has the parser's `context`.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>

@@ -51,9 +51,9 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer is limited:
-        // `next` refuses an incomplete reply that is too long. Complete replies are read at once, except replies to
-        // outstanding calls that must wait for WAIT, and the number of outstanding calls is limited.
+        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays limited:
+        // `next` refuses an incomplete reply that is too long. Complete replies are read at once, except those that
+        // stay unread until WAIT gets its reply. Their number is limited, because the number of outstanding calls is.
         self.parser.keepBuffer()
     }
 

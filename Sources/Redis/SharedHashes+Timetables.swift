@@ -6,7 +6,8 @@
 /// `+`, `*` or `=`. The hash `+` has each name's text: a letter that the caller chooses, a time in UNIX milliseconds,
 /// and the number of claims. The two other hashes may have further data of a name.
 extension SharedHashes {
-    /// Names of a timetable that are due. The name that has been due for the longest time comes first.
+    /// Names in a timetable that are due, such as keys of activities. The name that has been due for the longest time
+    /// comes first.
     public struct DueEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -16,7 +17,7 @@ extension SharedHashes {
 
         public struct Name: Sendable, Equatable {
             public var name: [UInt8]
-            /// When this name became due, UNIX milliseconds.
+            /// When the work for `name` became due, UNIX milliseconds.
             public var dueMilliseconds: Int64
 
             public init(_ name: [UInt8], dueMilliseconds: Int64) {
@@ -31,8 +32,8 @@ extension SharedHashes {
         }
     }
 
-    /// The names of a timetable that one call of ``claimEntries(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has
-    /// claimed.
+    /// The names (such as keys of activities) that one call of
+    /// ``claimEntries(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has claimed in a timetable.
     public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -41,14 +42,15 @@ extension SharedHashes {
         public var claims: [Claim]
     }
 
-    /// A name that this worker has claimed, with its text after the claim: a letter, a time and the number of claims.
-    /// The text shows which claim this is, because each further claim changes the number.
+    /// A name that this worker has claimed in a timetable. The name identifies the work, for example by an activity's
+    /// key. `text` has a letter, a time and the number of claims, as Redis stores them for the name after this claim.
+    /// Each further claim changes the number, so the text identifies this claim.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
     }
 
-    /// Reads names that are due. Changes nothing.
+    /// Reads the names in a timetable, such as keys of activities, that are due. Changes nothing.
     ///
     /// - Parameters:
     ///   - rank: how many names to skip, beginning with the name that has been due for the longest time.
@@ -69,13 +71,15 @@ extension SharedHashes {
         return dueNames
     }
 
-    /// Claims those of the names that are still due. No other worker can claim such a name until it is due again.
+    /// Claims those of the names (such as keys of activities) that are still due in the timetable. No other worker can
+    /// claim such a name until it is due again.
     ///
     /// After the first claim, a name is due again after `leaseMilliseconds`. Each further claim doubles this time, up
     /// to 32 times `leaseMilliseconds`, because an outage may delay the work for a name for hours.
     ///
-    /// The call removes a due name and its data instead of claiming it in two cases: the time in the name's text is
-    /// longer ago than `ageMillisecondsMax`, or the hash `+` has no valid text for the name.
+    /// For each name, the hash whose key is the timetable's key and `+` has a text: a letter, a time and the number of
+    /// claims. If this time is longer ago than `ageMillisecondsMax`, or the text is missing or not valid, the call
+    /// removes the due name and its data instead of claiming it.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -108,8 +112,8 @@ extension SharedHashes {
         return (now, count, parts[2...])
     }
 
-    /// Removes a claimed name and its data. Does nothing if the name's text in the hash `+` has changed since the
-    /// claim: a later claim changes the text, and so does a new life of an activity.
+    /// Removes a claimed name and its data. Does nothing if a worker has claimed the name again, or a new life of the
+    /// activity has begun: Redis then stores another text for the name than ``Claim/text``.
     ///
     /// - Returns: whether this call has removed the name.
     public func removeClaimedEntry(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {

@@ -10,7 +10,7 @@ public final class SharedHashes {
 
     private let connections: PrimaryConnections
 
-    /// Creates the object. The first call connects.
+    /// Opens no connection yet. The first method that needs Redis does.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
@@ -127,8 +127,8 @@ public final class SharedHashes {
     /// A lease that this process has taken. Redis may have ended it since.
     public struct Lease: Sendable {
         fileprivate let key: [UInt8]
-        /// The value of the key, different for each lease. It tells this lease from one that another process has taken
-        /// since this one ended.
+        /// The value of the key, different for each lease. If this lease has ended, another process may have taken a
+        /// lease with the same key. The value shows that this is another lease.
         fileprivate let token: [UInt8]
     }
 

@@ -24,7 +24,7 @@ enum AudienceScript: Int, CaseIterable {
     }
 
     private static let constants: [(name: String, value: Int64)] = [
-        // Pages.
+        // Pages (`PageLimits`): their lengths and expiries, the steps in which they grow, the bytes of their header.
         ("PAGE_BYTES_MAX", Int64(PageLimits.bytesBeforeArranging)),
         ("PAGE_BYTES_AFTER_COMPACTION", Int64(PageLimits.bytesBeforeSplit(of: PageLimits.bytesBeforeArranging))),
         ("PAGE_BYTES_BEFORE_FULL", Int64(PageLimits.bytesBeforeFull)),
@@ -39,14 +39,14 @@ enum AudienceScript: Int, CaseIterable {
         ("MIDDLE_GROWTH_END", Int64(PageLimits.mediumPageBytesMax)),
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
         ("STRING_OVERHEAD", Int64(PageLimits.stringOverheadBytes)),
-        // Entries.
+        // Members' entries in pages: their bytes, their flag, and the ages above which `arrange` drops an entry.
         ("ENTRY_BYTES_LEAST", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.device)),
         ("LEAVING_KEPT", PageLimits.leavingEntryAgeMillisecondsMax),
         ("ACTIVITY_LIFE", PageLimits.activityEntryAgeMillisecondsMax),
         ("DEVICE_LIFE", StoreLimits.deviceExpiryMilliseconds),
-        // The record.
+        // The audience's record, a hash that the script `audience` describes: its expiry and its limits.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceRecordLimits.fanOutsMax)),

@@ -4,7 +4,8 @@ import Redis
 /// The kind of a call. It decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, newest, claim, checkpoint, finish, directory, page
-    // The steps of an append.
+    // The steps that bring one member's entry into its page (`EntryAppender`): send the entry; if the page refuses it,
+    // read the segment's list of pages; make or rearrange the page.
     case append, lookUp, arrange
 }
 
@@ -12,7 +13,7 @@ enum AudienceCallKind: UInt8, BitwiseCopyable {
 struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
-    /// For a step of an append: the append's slot in ``EntryAppendTable``.
+    /// For `append`, `lookUp` and `arrange`: the slot of the member's entry in ``EntryAppendTable``.
     var appendSlot: UInt16 = 0
 }
 
@@ -25,7 +26,8 @@ final class AudienceSession: RedisSession {
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// The slots of the appends whose entries are not written yet. A call of any other kind first writes these entries.
+    /// The slots (``EntryAppendTable``) of the members' entries that wait for the next Redis command. A call of any
+    /// other kind first writes this command, so that Redis replies in the order of ``calls``.
     private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
     private var collectedSlotCount = 0
     /// Checkpoints that are not written yet. A call of any other kind first writes these checkpoints, so that Redis
@@ -47,7 +49,8 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Appends
 
-    /// Collects an append's entry for a Redis command that is written at the end of the turn at the latest.
+    /// Collects the entry in this slot of ``EntryAppendTable`` for a Redis command that is written at the end of the
+    /// turn at the latest.
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushCheckpoints(on: connection)
@@ -87,7 +90,8 @@ final class AudienceSession: RedisSession {
         }
     }
 
-    /// Runs the script `arrange`, which makes or rearranges the page of an append.
+    /// Calls the script `arrange` for the page of the entry in this slot. The script makes the page if it is missing.
+    /// Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
     func arrangePage(ofAppend slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let hashTag = entryAppender.appendTable.hashTag(slot)

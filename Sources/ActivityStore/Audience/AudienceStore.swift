@@ -31,8 +31,8 @@ public struct AudienceStoreCounters: Sendable {
 ///
 /// A lane has one audience store beside its ``ActivityStore``. It has connections of its own, because a
 /// round's pages have some kilobytes each and must not delay the replies that single commands wait for. The
-/// lane uses the store only on its own thread. A call and its reply allocate nothing, except when a directory
-/// is stored in the cache. The calls of a turn leave together at the end of the turn.
+/// lane uses the store only on its own thread. A call and its reply allocate nothing, except when the lane caches the
+/// list of a segment's pages. The calls of a turn leave together at the end of the turn.
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender

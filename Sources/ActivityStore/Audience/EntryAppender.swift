@@ -4,17 +4,23 @@ import Redis
 /// Adds the entry of each member that joins or leaves to the member's page, in as many steps as the page needs. Such an
 /// addition is called an append.
 ///
-/// First, an entry is sent to the page that the cached directory names; if the cache does not have the directory, to
-/// the only page of a small segment. A page that does not exist, was split or is full refuses the entry. Then the
-/// lane reads the segment's directory from Redis. If the directory names another page, the entry is sent to that
-/// page. If it names the same page or is empty, the script `arrange` makes or rearranges the page, and the entry is
+/// A directory lists the pages of one segment. First, the lane sends the entry to the page that the cached directory
+/// names. If the cache lacks the directory, the lane sends the entry to the segment's first page, which in a small
+/// segment is the only one. A page refuses the entry if the page is missing or full, or does not have the member's
+/// position. Then the lane reads the segment's directory from Redis. If the directory names another page, the lane
+/// sends the entry to that page. If it names the same page or is empty, the script `arrange` makes or rearranges the
+/// page, and the lane sends the entry again.
+///
+/// The caller sees one call and one reply. The page of an added entry may be too long, or its expiry may have to be
+/// renewed. Then the lane calls `arrange` after the caller's reply, unless `arrange` already runs for the page.
 /// sent again. The caller sees one call and one reply. The page of an added entry may be too long, or its expiry may
 /// have to be renewed. Then the lane calls `arrange` after the caller's reply, unless `arrange` already runs for the
 /// page.
 final class EntryAppender: RedisHandler {
-    /// An entry's call fails if it receives more directories than this, from look-ups and from `arrange`. Normally an
-    /// entry needs fewer, even if many members join one page at the same time. Without the limit, the entry would be
-    /// sent again forever if a directory and its page contradict each other.
+    /// The maximum number of replies with a directory (the list of a segment's pages) for one entry. After more
+    /// replies, the entry's call fails. Normally an entry needs fewer, even if many members join one page at the same
+    /// time. Without the limit, the lane would send the entry again forever if a page always refuses it and `arrange`
+    /// does not help.
     private static let directoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -72,8 +78,9 @@ final class EntryAppender: RedisHandler {
         case .added:
             reportAppended(slot)
         case .addedNeedsArranging:
-            // The handler may close the store, which fails all outstanding calls. This append has no
-            // outstanding call until `arrange` is called, so it is not reported a second time.
+            // The handler may close the store, and then all outstanding calls fail. This append has none at this
+            // moment, so the handler gets no failure after this reply. If `arrange` fails later, the phase keeps that
+            // failure from the handler.
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
             appendTable[slot].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
@@ -87,7 +94,8 @@ final class EntryAppender: RedisHandler {
         return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, appendSlot: slot), on: connection)
     }
 
-    /// Handles the directory of the append's segment, from a look-up or from `arrange`.
+    /// Handles a reply with the directory: the list of the pages of the member's segment. A look-up and the script
+    /// `arrange` have this reply.
     func handleDirectory(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
         let hashTag = appendTable.hashTag(slot)
         guard directoryCache.store(directory, hashTag: hashTag) else {
@@ -116,8 +124,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: slot, on: connection)
     }
 
-    /// Fails the append if its next step could not be issued. The caller repeats the whole append, because an append
-    /// has no queue for steps that wait.
+    /// Fails the whole call if the connection did not take its next step. The caller then makes the call again from the
+    /// first step, because steps have no queue in which they could wait.
     private func failUnlessIssued(_ slot: UInt16, _ outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(slot, RedisError(.busy, "the connection takes no call for an append's next step"))

@@ -1,23 +1,23 @@
 import LiveActivity
 import Redis
 
-/// A lane's cache of segment directories. With the cache, a member's entry is sent to its page without a
-/// look-up.
+/// A lane's cache of segment directories. A directory lists the pages of one segment by their lower bounds. With the
+/// cache, a member's entry is sent to its page without a look-up.
 ///
-/// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script
-/// `append` checks the bounds that the page itself has. The number of places is fixed: two segments with the same
-/// place evict each other.
+/// A cached directory may be outdated, or belong to another segment whose hash tag has the same hash. So the script
+/// `append` checks the bounds that the page itself has. The number of places in the table is fixed: two segments with
+/// the same place evict each other.
 struct PageDirectoryCache: ~Copyable {
-    /// The number of places: one for each segment of 32 audiences. A power of two, because the lowest bits of a
-    /// fingerprint choose the place.
+    /// The number of places in the table: one for each segment of 32 audiences. A power of two, because the lowest bits
+    /// of a hash choose the place.
     static let capacity = 8_192
-    /// The maximum number of bounds of all segments together. They take 4 MiB, and are enough for about 200 million
-    /// members of large audiences, where a page has about 200 members. Beyond this limit the cache drops
-    /// everything but the directory that is stored last.
+    /// The maximum number of cached lower bounds of pages, for all segments together. They take 4 MiB, and are enough
+    /// for about 200 million members of large audiences, where a page has about 200 members. Beyond this limit the
+    /// cache drops all directories except the newest.
     static let boundsMax = 1 << 20
 
     private struct Entry {
-        /// The fingerprint of the segment's tag; 0: the place is empty.
+        /// A hash (``KeyFingerprint``) of the segment's hash tag; 0: the place is empty.
         var fingerprint: UInt64 = 0
         var bounds: [UInt32] = []
     }
@@ -48,8 +48,9 @@ struct PageDirectoryCache: ~Copyable {
         return PageBounds(lower: bounds[low - 1], nextLower: low < bounds.count ? bounds[low] : 0)
     }
 
-    /// Stores a directory from Redis. A directory is empty, or holds at most ``PageLimits/pagesMax`` ascending bounds,
-    /// of which the first is 0. Returns false for other bytes.
+    /// Stores a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
+    /// one is 0. There are at most ``PageLimits/pagesMax``, or none if Redis has no directory. Returns false for other
+    /// bytes.
     mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value

@@ -29,8 +29,8 @@ enum PageLimits {
     /// none, because each renewal is a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
     /// How long Redis stores a page without devices after a renewal of the page's expiry: an activity's expiry plus an
-    /// hour. Entries of the first hour after a renewal cause no other one. So the page lives for at least an activity's
-    /// expiry after its last entry, unless a worker died before it made a renewal.
+    /// hour. The hour is necessary because an entry renews the expiry only if the last renewal was an hour ago. So each
+    /// entry stays for at least an activity's expiry, unless a worker died before it could renew.
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000

@@ -127,7 +127,8 @@ extension RedisCommandWriter {
 
 /// How the script `audience` stores finished broadcasts: like ranges, with indexes that no range has.
 enum StoredBroadcastCounts {
-    /// Returns the index of a broadcast. Ranges have lower indexes.
+    /// Returns the number that identifies a broadcast where a range has its index. No range has this number, because
+    /// the index of a range is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the counts of a version's broadcasts: one byte for each outcome. They follow the totals of the
@@ -141,8 +142,9 @@ enum StoredBroadcastCounts {
     }
 }
 
-/// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them. The
-/// totals have the counts of the ranges only, but the times of ranges and broadcasts.
+/// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them. In the
+/// totals, the counts are the sums over the ranges; the sums over the broadcasts follow separately
+/// (``StoredBroadcastCounts``). The times are the first and the last response of all ranges and broadcasts.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6

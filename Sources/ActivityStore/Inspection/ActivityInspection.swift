@@ -8,7 +8,7 @@ public struct ActivityInspection: Sendable, Equatable {
         /// The version is admitted, but may not be sent yet. One of these is true:
         /// - It waits for the activity's pace.
         /// - There is no token. The state becomes `held` when a worker gives the command to Redis.
-        /// - `causeway replay` has reopened it.
+        /// - It was settled but never shown, and `causeway replay` has asked Redis to admit it again.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' response yet.
         case sending
@@ -28,8 +28,9 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data it may be higher:
-        /// Redis raises it to the present second when a worker reads a record with the activity's token again.
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. It may be higher if Redis has lost data
+        /// and workers have read records again (R25): a registration, or a command with a token, then raises it to the
+        /// second in which it is read.
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }

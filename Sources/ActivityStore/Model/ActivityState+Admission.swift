@@ -233,10 +233,11 @@ extension ActivityState {
         return (StoreReply(.settled), .renewed)
     }
 
-    /// Decides about a start that has already got a send verdict. There are three cases:
-    /// - The call is for the record that got the verdict, because the reply was lost.
-    /// - This record was deferred. The call then names the record's previous claim.
-    /// - The call is for another record of the start.
+    /// Decides about a record of a start that has already got a send verdict. There are three cases:
+    /// - The record has the stored claim: it got the verdict. It asks again because the reply was lost, and may be
+    ///   sent.
+    /// - The record names the stored claim as its previous claim: it got the verdict, and was deferred. It may be sent.
+    /// - Any other record of the start may not be sent.
     private mutating func admitRepeatedStart(
         _ start: Start,
         claim: UInt64,

@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension ActivityState {
-    /// The part of a reply that names the audiences which may not know yet that the activity left them.
+    /// The part of a reply that names the audiences that the activity left, until a worker confirms these departures.
     var departures: [UInt8]? {
         MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
     }
@@ -28,8 +28,8 @@ extension ActivityState {
         leaveAllAudiences()
     }
 
-    /// Changes the audiences. Returns false, without a change, if too many audiences would not know yet that the
-    /// activity left them.
+    /// Changes the audiences. Returns false, without a change, if the activity would then have more than
+    /// ``StoreLimits/unconfirmedDeparturesMax`` departures that no worker has confirmed.
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
         let previousAudiences = audiences
         guard audiences.change(to: MemberAudiences.decodeDigests(list)) else { return false }

@@ -3,8 +3,8 @@ import LiveActivity
 /// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
 /// model's, which a differential test compares with the scripts.
 ///
-/// Redis stores only a fingerprint of the last retired token. So if a command brings that token, the prediction
-/// may be `send` where the scripts would hold the command.
+/// Redis stores only a hash of the last retired token. So if a command brings that token, the predicted verdict may be
+/// `send` where the scripts would hold the command.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
@@ -29,8 +29,8 @@ extension ActivityState {
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
-        // Leaves out the audiences that may not know yet that the activity left them. They only delay an
-        // admission for a moment, and the prediction is the verdict after this delay.
+        // Leaves out the audiences that the activity left while no worker has confirmed this. In Redis they delay an
+        // admission for a moment (`departures`). The predicted verdict is the one after this delay.
         audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(

@@ -15,8 +15,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// The newest version if this version is held. Otherwise an older version with an alert: the newest version
-        /// carries this alert and is not settled yet.
+        /// The version of the held command: the newest version, or an older version with an alert. In the second case
+        /// the newest version carries this alert, and is not settled yet.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]

@@ -158,8 +158,8 @@ package struct AudienceState: Sendable {
         return makeSendReply(admittedVersion.grant)
     }
 
-    /// Returns why a command is refused. Nil if it may become the newest version, or if it repeats a newest version
-    /// that is not settled.
+    /// Returns the verdict that refuses a command. Nil in two cases: the command may become the newest version; or it
+    /// was admitted before, as the newest version, and is not settled yet.
     private func findRefusal(_ call: AudienceAdmission<[UInt8]>, _ newestVersion: NewestVersion) -> AudienceVerdict? {
         let hasEnded = admittedVersion?.isEnd ?? false
         if let admittedVersion, isRepeat(call, admittedVersion), newestVersion.version == call.version {

@@ -86,9 +86,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
-        // Even if the registration is stale, the reply may have a start that waits. The worker sends this start with
-        // the newer token that Redis knows. The reason: the registration of that token may be settled, and then no
-        // worker reads it again.
+        // The reply to a stale registration may also have a held start. The worker sends this start with the newer
+        // token that Redis knows. Without this reply the start might wait forever: the newer token's registration may
+        // be settled, and then no worker reads it again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.heldStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
@@ -104,7 +104,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     }
 
     /// Returns the held start after the given one; the first held start if none is given. If the given start is not
-    /// held any more, returns the first held start that is not older.
+    /// held any more, returns the first held start whose version is the given start's or newer.
     private func nextHeldStart(_ heldStarts: [Start], after: HeldStart<[UInt8]>?) -> Start? {
         guard let after else { return heldStarts.first }
         let index = heldStarts.firstIndex { $0.version == after.version && $0.activity == after.activity }

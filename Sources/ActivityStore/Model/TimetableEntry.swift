@@ -30,8 +30,9 @@ public struct TimetableEntry: Sendable, Equatable {
     static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
         switch event {
         case .removed: life = nil
-        // Neither event changes the life. After this switch, `keep` stores the update of an `updatedAfterEnd`. After an
-        // `endedByAnother`, the script removes a life that workers have claimed several times; the model has no claims.
+        // Neither event changes the life. An `updatedAfterEnd` only stores its update, after this switch. For an
+        // `endedByAnother` the script sometimes removes the life, depending on the number of claims; in the model no
+        // worker claims a life.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
@@ -76,10 +77,15 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether a command that ends or restarts the life may be sent: the timetable must still have the life that began
-    /// at `beganAtMilliseconds`. `state` is the version of the state that a new start shows; nil for an end. If the
-    /// life keeps a newer state, returns false and makes the life due at once, because another new start must show that
-    /// state. The script also postpones the next claim; the model has no claims.
+    /// Returns whether a command that ends or restarts the activity may be sent. The timetable must still have the life
+    /// that began at `beganAtMilliseconds`.
+    ///
+    /// A new start shows the newest state that is known when a worker makes the start. If a newer state has come since,
+    /// this function returns false, and makes the life due at once. Then a worker makes another start, with the newer
+    /// state. If the command may be sent, the script also postpones the next claim; in the model no worker claims a
+    /// life.
+    ///
+    /// - Parameter state: the version of the state that the new start shows; nil for an end.
     static func continueLifeOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,

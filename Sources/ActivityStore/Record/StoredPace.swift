@@ -34,9 +34,10 @@ enum StoredBucket {
 
 /// A pace as the scripts read it.
 ///
-/// The spacing and the bucket come first, then the same spacing again and the bucket for frequent updates. So an
-/// admission reads the spacing and either bucket as neighbours. Then come the longest spacing that 429s may cause, and
-/// the time after which one doubling of the spacing ends. Each time has three bytes, milliseconds.
+/// These parts come first: the spacing, the bucket, the same spacing again, and the bucket for frequent updates. So an
+/// admission reads the spacing and the bucket that it needs in one step. Then come the longest spacing that 429s may
+/// cause, and the time without a 429 after which the spacing is doubled one time less. Each time has three bytes,
+/// milliseconds.
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3

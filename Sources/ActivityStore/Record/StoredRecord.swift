@@ -2,9 +2,10 @@
 ///
 /// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is
 /// one string, and one MGET reads many activities. The parts that a send verdict or a settlement changes come
-/// first, so that the script overwrites them in place (SETRANGE, which keeps length and expiry). The reply to a
-/// granted command may be the value as it was read. After the token come the parts that only few activities have.
-/// Numbers are little-endian, as on nearly every server, so the scripts need not reorder bytes.
+/// first, so that the script overwrites them in place (SETRANGE, which keeps length and expiry). If a command may be
+/// sent, the script often replies with the value that it has read, so that it makes no new string. After the token come
+/// the parts that only few activities have. Numbers are little-endian, as on nearly every server, so the scripts need
+/// not reorder bytes.
 ///
 /// | bytes | meaning |
 /// | --- | --- |
@@ -15,7 +16,7 @@
 /// | 14 | the newest version's state, a letter (see `admit.lua`), changed by the ``StateBit``s |
 /// | 15–20 | the time of the last send verdict, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
-/// | 34–39 | when the bucket of priority 10 will be full, server milliseconds; 0 before the first draw |
+/// | 34–39 | when the budget for priority 10 will be full, server milliseconds; 0 before the first draw |
 /// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second |
 /// | 45–50 | when the token was registered or unregistered, milliseconds; raised by 1 when the token is retired, or when an accepted end removes the activity from audiences |
 /// | 51– | the token |
@@ -26,7 +27,7 @@
 /// | --- | --- |
 /// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
 /// | the audiences | how many audiences the activity is in (1), how many may not know yet that it left them (1), the digest of each (8) |
-/// | the last token that was retired | its fingerprint (12) |
+/// | the last token that was retired | the beginning of the token's SHA-1 (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
@@ -60,15 +61,18 @@ enum StoredRecord {
     static let secondsBytes = 5
     /// The number of bytes of a time whose unit is the millisecond: enough for thirteen digits.
     static let millisecondsBytes = 6
-    /// The length of a retired token's fingerprint: the beginning of its SHA-1, much shorter than a token of 80 bytes.
+    /// How many hexadecimal digits of a retired token's SHA-1 are stored. They take much less room than a token of 80
+    /// bytes.
     static let retiredTokenBytes = 12
 
     /// Bits of byte 14, the state of the newest version.
     enum StateBit {
-        /// Whether the newest version has drawn on the bucket of priority 10. No ASCII letter has this bit.
+        /// Whether the newest version has drawn on the budget for priority 10. The rest of the byte is a letter, which
+        /// never has this bit itself: letters are ASCII.
         static let hasDrawnOnBudget: UInt8 = 128
-        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). Every
-        /// ASCII letter has this bit. If the script has cleared the bit, the assigned timestamp is in bytes 40–44.
+        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). The
+        /// state's letter has this bit itself, as every ASCII letter does. To say no, the script clears the bit, and
+        /// writes the assigned timestamp to bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }
 
@@ -81,7 +85,7 @@ enum StoredRecord {
         static let hasClaim: UInt8 = 32
         /// Whether the value has the part about a start.
         static let hasStart: UInt8 = 64
-        /// Whether the value has the fingerprint of the last token that was retired (R17).
+        /// Whether the value has the part about the last token that was retired (R17).
         static let hasRetiredToken: UInt8 = 128
     }
 }

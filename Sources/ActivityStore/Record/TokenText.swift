@@ -26,8 +26,8 @@ enum TokenText {
         return count + 1
     }
 
-    /// Writes a token as it is stored, without the letter. The caller stores the returned form: as a letter in a
-    /// device's hash, as a number in an activity's record.
+    /// Writes only a token's bytes, packed if possible, and returns their number and the token's ``TokenForm``. The
+    /// caller stores the form: as a letter before the bytes in a device's hash, as a number in an activity's record.
     static func encodeBytes(
         of token: UnsafeRawBufferPointer,
         _ environment: APNsEnvironment,

@@ -1,17 +1,19 @@
 -- This file is a part of the script `admit` (admit.lua): operations on one activity, and functions for these operations
 -- and for the files after this one. Headings begin with `-- #`: reading the value; starts; starts that are read again;
--- holds; registrations; unregistrations; confirmations; `reopen`. Registrations and confirmations come in batches
--- (admit-registrations.lua), all others alone.
+-- holding a command; registrations; unregistrations; confirmations; `reopen`. Registrations and confirmations come in
+-- batches (admit-registrations.lua), all others alone.
 --
--- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies the
--- one record of the start that may be sent. A worker asks again with a claim only while APNs has processed no push
--- of this record. So the script repeats the verdict and the timestamp, and changes nothing. A record that was
--- deferred has a new claim and names its previous one. The first such record that names the stored claim replaces
--- it. Every other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes
--- nothing. A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that
--- has the claim. The script refuses to repeat a verdict in two cases only. In the first case, an end has come since. In
--- the second case, the activity has a token, and in addition the start is settled or is not the newest version: the
--- activity lives without this push.
+-- Starts. A start may be sent only once, but a worker asks again if the reply was lost. So the value stores the claim
+-- of the one record of the start that may be sent:
+-- - The record with the stored claim asks again: the script repeats the verdict and the timestamp, and changes nothing.
+--   A worker asks again with a claim only while APNs has processed no push of this record.
+-- - A record was deferred, so it has a new claim and names its previous one. If the previous claim is the stored
+--   claim, the script stores the new claim and repeats the verdict.
+-- - Every other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes nothing.
+-- A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that has the claim.
+-- The script refuses to repeat a verdict in two cases only. In the first case, an end has come since. In the second
+-- case, the activity has a token, and in addition the start is settled or is not the newest version: the activity lives
+-- without this push.
 --
 -- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is
 -- not sent again, but the script must know its version. Otherwise an end of the activity's earlier life that is read
@@ -85,7 +87,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
-  -- Returns the part of a reply that names the audiences that were left.
+  -- Returns the part of a reply that names the audiences that the activity has left, until a worker confirms this.
   local function leaves() return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences end
 
   -- # An activity: starts
@@ -98,9 +100,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- A token (`form` is above 0) shows that the activity lives already, except in the state START_SENDING. Then
-        -- the start is the newest version, and APNs has not processed it yet. So the token belongs to the activity's
-        -- previous life, and the start may still be sent.
+        -- A token (`form` is above 0) shows that the activity lives already. The state START_SENDING is an exception:
+        -- the start is the newest version, and APNs has not processed it yet. So in this state the token belongs to the
+        -- activity's previous life, and the start may still be sent.
         if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -155,8 +157,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     end
     local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
     if state == @NO_VERSION@ or isNewer(version, newest) then
-      -- As the newest version, the start would drop an older command that is held for a token. But perhaps no worker
-      -- ever sent this start. So the held command stays, and the script does not record the start.
+      -- If the start became the newest version, the script would drop an older command that is held for a token. But
+      -- perhaps no worker ever sent this start. So the script keeps the held command, and does not record the start.
       if held ~= '' then return 'settled' end
       local letter = @SETTLED@
       if last > timestamp then letter = letter - @OWN_TIMESTAMP@ else last = timestamp end
@@ -168,7 +170,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return 'settled'
   end
 
-  -- # An activity: holds
+  -- # An activity: holding a command
+  -- Keeps a command in Redis until a token registers. ARGV[2] is its version in digits, ARGV[3] the command. ARGV[4] is
+  -- `1` if the command has an alert. ARGV[5] is the version in the form that the value has.
   if operation == 'hold' then
     if state == @NO_VERSION@ or newest ~= ARGV[5] then return 'superseded' end
     if state == @SETTLED@ or state == @NOT_SHOWN@ then return 'duplicate' end
@@ -191,9 +195,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
     end
     if at < registeredAt then return 'stale' .. (list and leaves() or '') end
-    -- If Redis has another token, or an unregistration, with exactly the same time as this registration, Redis keeps
-    -- it, because this registration may be the older one. Only a registration that names audiences, or whose token came
-    -- with a command, replaces it. Time 0 means that no registration has come yet.
+    -- A registration without audiences, whose token did not come with a command, repeats an earlier call. If Redis now
+    -- has another token, or an unregistration, with exactly the same time, that one came after the earlier call. So
+    -- Redis keeps it. Time 0 means that no registration has come yet.
     if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
       return 'stale'
     end
@@ -250,9 +254,9 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   end
 
   -- # An activity: confirmations
-  -- A worker confirms that the audiences in `formerAudiences` have the entries which say that the activity left them.
-  -- `at` is the time of the registration in the reply that named these audiences. If Redis has another time now, the
-  -- activity may have left more audiences since, so the list stays.
+  -- A worker confirms that each audience in `formerAudiences` has an entry that says that the activity left it. `at` is
+  -- the time of the registration in the reply that named these audiences. If Redis has another time now, the activity
+  -- may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
     if formerAudiences ~= '' and at == registeredAt then
       formerAudiences = ''

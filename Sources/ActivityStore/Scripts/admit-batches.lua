@@ -15,9 +15,9 @@
 -- fail the whole batch. The clock is read once for all keys. If an earlier call may have the same key, a
 -- bit of the later call says so, and the script reads the value again.
 --
--- The reply to a batch is an array. First it has the replies in the order of the keys. Then it has the activity's value
--- for each update and end whose reply is a number, in the same order. This is the value as it was read, but only up to
--- the end of the accepted alert. If the command brought a new token, the value already has this token. Last comes the
+-- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same order, it has
+-- a value for each update and end whose reply is a number: the activity's value as it was before the command, up to the
+-- end of the accepted alert. If the command brought a new token, this value has the new token instead. Last comes the
 -- clock, if a reply may need it. If the array would have only one element, the reply is this element alone. The replies
 -- of a batch have limited room for held commands. If a held command does not fit any more, the reply to an update or
 -- end is `wait` (one millisecond), and the reply to a registration is `full`.
@@ -49,9 +49,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   if values.err then return values end
   -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
-  -- The byte of the pace's number also has three bits that few calls set: `isTooOld`, `isReread` and `endsNewerLife`
-  -- (CallBits). These variables are the index of the last call that sets one of them, and its bits. With an index
-  -- instead of a flag, no other call has to reset it.
+  -- Byte 14 of a call has the number of the pace's argument, and three bits that few calls set: `isTooOld`, `isReread`
+  -- and `endsNewerLife` (CallBits). `rareBits` are these bits in the last call that sets any of them, and `rareIndex`
+  -- is the index of this call. Any other call has another index, so no call has to reset the two variables.
   local rareIndex, rareBits
   -- What the last call asked for. Most often the next call asks for the same, so the script computes these
   -- variables only if it asks for something else. The most frequent settlement (an acceptance without further
@@ -61,27 +61,29 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- `prefix` is a value's first seven bytes as one number:
   --     the last second in which the activity takes updates
   --     + @LENGTH_FACTOR@ * the length of its token, with two flags
-  --     + @FORM_FACTOR@ * the token's form, with more flags
-  -- A value is usual if it has no rare parts and its activity still takes updates. Other values take the long path. If
-  -- `prefix` is at least `prefixMin` and below `prefixMax`, the value is usual: it has the length, form and flags of
-  -- the last usual value. If the call also has the pace `usualPace`, these numbers of the last usual value decide:
-  --     sentMax             the command may be sent if `stateAndSent` is at most this: the spacing is over
+  --     + @FORM_FACTOR@ * the token's form (TokenForm), with more flags
+  -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. Other
+  -- values take the long path. If `prefix` is at least `prefixMin` and below `prefixMax`, the value is usual: it has
+  -- the length, form and flags of the last usual value. If the call also has the pace `usualPace`, these numbers of the
+  -- last usual value decide. `stateAndSent` is the state's byte + @SENT_FACTOR@ * the time of the last send verdict.
+  --     sentMax             the spacing is over if `stateAndSent` is at most this
   --     fullMax             the push gets priority 10 if the bucket will be full at this time or earlier
-  --     fullMaxOfReserve    the same if the command may use the reserve
+  --     fullMaxOfReserve    the same as `fullMax`, for a command that may use the reserve
   --     nextFull            the bytes of the time at which a full bucket will be full again after a draw
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
-  -- Which pace and bucket were read last, and their numbers.
+  -- The pace that was read last, because most often the next call has the same: the number of its argument, where its
+  -- bucket begins, its bytes, and the numbers in them.
   local lastPaceNumber, lastPaceBucket, pace, leastSpacing, interval, pushes, reserved
-  -- The functions of the long path, once a call has needed them.
+  -- The functions of the long path; nil until a call of this batch needs them.
   local settle, takeToken, findRefusal, findSpacing, decide, assign, makeRecord, store
 
   for index = 1, count do
     -- A call's seven bytes after its version are one number, so that one `read` is enough:
     --     timestampAndRequest = timestamp * @TIMESTAMP_FACTOR@ + requestAndPace
-    --     requestAndPace      = request * @REQUEST_FACTOR@ + flags of the pace's byte + paceNumber
-    -- `request` has the bits of CallBits. Its lowest bit asks for priority 10, the next one permits the use of the
-    -- reserve. The script tests the other bits by their names, such as @CARRIES_ALERT@.
+    --     requestAndPace      = request * @REQUEST_FACTOR@ + the bits in `rareBits` + paceNumber
+    -- `request` is byte 15 of the call (CallBits): the lowest bit asks for priority 10, the next one permits the use of
+    -- the reserve. The script tests the other bits by their names, such as @CARRIES_ALERT@.
     local version, timestampAndRequest, digest, following = read(CALL, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
@@ -123,10 +125,11 @@ if #ARGV[1] >= @CALL_BYTES@ then
       end
       local prefix, shown, stateAndSent, newest, _, full = read(format, value)
       -- # Short path
-      -- The most frequent calls: an update, or the settlement of an accepted update. The value is usual. If the stored
-      -- state is below 64, the last assigned timestamp is in bytes 40 to 44. For updates, two such states take the
-      -- short path too: `w` (stored as 55) and `s` (51). They are frequent, because a version that was not sent has no
-      -- assigned timestamp of its own: the last one is that of an earlier version.
+      -- For the most frequent calls, an update or the settlement of an accepted update, if the value is usual (see
+      -- `prefix`). If the stored state is below 64, the last assigned timestamp is not the newest version's own, but in
+      -- bytes 40 to 44. Such a value takes the long path, except for an update in the state `w` (stored as 55) or `s`
+      -- (51). These two are frequent: a version that was not sent got no timestamp, so bytes 40 to 44 keep that of an
+      -- earlier version.
       local presentState = stateAndSent % @HAS_DRAWN@
       if prefix < prefixMin or prefix >= prefixMax then
         local lengthAndForm = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
@@ -136,7 +139,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           prefixMin, usualSize, usualPace = lengthAndForm * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (lengthAndForm + 1) * @LENGTH_FACTOR@
         end
-        -- A value that is not usual takes the long path: 0 is none of the states below.
+        -- If the value is not usual, the call takes the long path: no state is 0, so none of the tests below holds.
         if prefix < prefixMin or prefix >= prefixMax then presentState = 0 end
       end
       if presentState == @SENDING@ or presentState == @SETTLED@ or presentState == @WAITING@
@@ -319,8 +322,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
         local written = call('SETRANGE', key, '7', record)
         if written ~= size then failure = tonumber(written) and MALFORMED or written end
       elseif nextState or registers then
-        -- Writes the whole value with a new expiry, also for the first send verdict in each 1,000 seconds (UNIX time
-        -- from `thousandBegan` on). The SETRANGE above is faster, but keeps the old expiry.
+        -- Writes the whole value with a new expiry. The first send verdict in each 1,000 seconds (from `thousandBegan`
+        -- on) does so too, although the SETRANGE above is faster: SETRANGE keeps the old expiry. The expiry has an hour
+        -- in addition, so renewing it at this interval is enough.
         failure = store(key, value, not known, record, drops and heldAt)
       end
       if failure then

@@ -1,12 +1,15 @@
 -- This file is a part of the script `admit` (admit.lua): operations on one device. Headings begin with `-- #`: parts of
--- replies and fields; confirmations; holds; registrations; the token of a start; unregistrations.
+-- replies and fields; confirmations; holding a start; registrations; the token of a start; unregistrations.
 --
--- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u` have
--- the time of the registration (or of its end) and the token. `w` has the held starts, and `d` the last token that was
--- retired (R17). `m` has the audiences that the registration of this type names. Two fields are for all types. `l`
--- has the time of the last departure, and the audiences that may not know yet that the device left them. `s` has the
--- time at which the bucket of starts will be full. After the first refund, the sum of all refunds in milliseconds
--- follows.
+-- Devices. A device's hash has these fields for each attributes type; after the letter come `:` and the type:
+--     t    when the token was registered or unregistered, and the beginning of the token
+--     u    the rest of the token
+--     w    the held starts
+--     d    the last token that was retired (R17)
+--     m    the audiences that the registration of this type names
+-- Two fields are for all types:
+--     l    the time of the last departure, and the audiences that the device left while no worker has confirmed this
+--     s    when the bucket of starts will be full; after the first refund, then the sum of all refunds in milliseconds
 --
 -- The field `w` of an attributes type has the starts that wait for the token of this type, oldest version first and
 -- one for each activity. Each start has two bytes with the length of its activity's id, four with the length of its
@@ -22,8 +25,9 @@ local suffix = ARGV[2]
 -- audiences.
 local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 
--- Returns those audiences of the list `gone` that the device now leaves. It stays in an audience that the registration
--- of an attributes type outside `isLeft` names. It has left an audience before if the field `l` has the audience.
+-- Returns those audiences of the list `gone` that the device now leaves. Leaves out an audience if a registration of
+-- another attributes type, which is not in `isLeft`, still names it. Also leaves out an audience that is in the field
+-- `l`, because the device left it before.
 local function leaving(gone, isLeft, l)
   local all = gone == '' and {} or call('HGETALL', key)
   for index = 1, #all, 2 do
@@ -41,16 +45,18 @@ local function leftAt(at, left, isMore, l)
 end
 
 -- # A device: confirmations
--- A worker confirms that the audiences in the field `l` have the entries which say that the device left them. ARGV[2]
--- is the time in the reply that named these audiences. If the field has a later time now, the device has left more
--- audiences since, so the list stays.
+-- A worker confirms that each audience in the field `l` has an entry that says that the device left it. ARGV[2] is the
+-- time in the reply that named these audiences. If the field has a later time now, the device has left more audiences
+-- since, so the list stays.
 if operation == 'confirmDeviceDepartures' then
   local l = call('HGET', key, 'l')
   if l and sub(l, 1, 6) == ARGV[2] then call('HSET', key, 'l', '') end
   return 'settled'
 end
 
--- # A device: holds
+-- # A device: holding a start
+-- Keeps a start in Redis until a token of its attributes type registers. ARGV[3] is its version in digits, ARGV[4] the
+-- command and ARGV[6] the activity.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
@@ -87,9 +93,9 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
-  -- If Redis has another token, or an unregistration, with exactly the same time as this registration, Redis keeps it,
-  -- because this registration may be the older one. Only a registration that names audiences, or whose token came with
-  -- a command, replaces it.
+  -- A registration without audiences, whose token did not come with a command, repeats an earlier call. If Redis now
+  -- has another token, or an unregistration, with exactly the same time, that one came after the earlier call. So Redis
+  -- keeps it.
   if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
     isStale = registration ~= t or ARGV[4] ~= u
   end
@@ -102,9 +108,9 @@ if operation == 'registerDevice' then
     if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
     l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
   end
-  -- Finds the held start that the reply returns. ARGV[5] and ARGV[6] name the start in the previous reply: its
-  -- version and its activity. The reply has the next start; without a previous reply, the first. If the named
-  -- start is no longer held, the reply has the first start that is not older.
+  -- Finds the held start that the reply returns. ARGV[5] and ARGV[6] name the start in the previous reply: its version
+  -- and its activity. The reply has the next start; without a previous reply, the first. If the named start is no
+  -- longer held, the reply has the first start whose version is the named one or newer.
   local after, position, isAfter, nextStart, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not nextStart do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
@@ -120,9 +126,9 @@ if operation == 'registerDevice' then
     end
   end
   if not isAfter then nextStart = later end
-  -- Even if the registration is stale, the reply may have a start that waits. The worker sends this start with the
-  -- newer token that Redis knows. The reason: the registration of that token may be settled, and then no worker
-  -- reads it again.
+  -- The reply to a stale registration may also have a held start. The worker sends this start with the newer token that
+  -- Redis knows. Without this reply the start might wait forever: the newer token's registration may be settled, and
+  -- then no worker reads it again.
   local gone = list and leaves(l) or ''
   if gone ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end

@@ -1,6 +1,6 @@
 -- This file is a part of the script `admit` (admit.lua): registrations of activities in batches, together with
--- confirmations that the audiences know that an activity left them (RegistrationBatch.swift). The reply is an array with
--- a reply for each call; a single call gets its reply without an array.
+-- confirmations that each audience that an activity left has an entry about this (RegistrationBatch.swift). The reply
+-- is an array with a reply for each call; a single call gets its reply without an array.
 
 if isBatch then
   local values, calls, position, replies = call('MGET', unpack(KEYS)), ARGV[2], 1, {}
@@ -36,8 +36,8 @@ if isBatch then
       end
     else
       -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences
-      -- of the registration. The call has the same bytes, so the script copies them without reading them. `middle` has
-      -- the bytes before them.
+      -- of the registration. In the call these three have the same bytes, so the script copies them without reading
+      -- them. `middle` has the bytes of the new value between the token's form and this time.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)

@@ -5,7 +5,8 @@
 -- (R17). It changes only existing values and never creates an activity. Acceptance overrides the other outcomes, even if
 -- it arrives first. The reason: one worker may have sent a start while another settles this start as unknown.
 
--- Makes the functions of this file, and returns the one that performs a settlement (admit-batches.lua: Speed).
+-- Makes the functions of this file, and returns the one that performs a settlement. The loop calls `makeSettle` only if
+-- a batch needs it: making functions takes time in each run of the script (admit-batches.lua).
 local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
   local sub, call, read, pack = string.sub, redis.pcall, struct.unpack, struct.pack
 
@@ -95,12 +96,12 @@ local function makeSettle(MALFORMED, isNewer, findParts, joinParts)
       local tokenAfter, formAfter = sub(value, @TOKEN@, alertAt - 1), flags % @HAS_THROTTLE@
       local registeredAt = read('<I6', value, @REGISTERED_AT@)
       if retires then
-        -- The fingerprint stays, so that a command with this token does not bring the token back.
+        -- The value keeps the beginning of the token's SHA-1, so that a command with this token does not bring it back.
         tokenAfter, formAfter, retired = '', formAfter - form, sub(redis.sha1hex(token .. string.char(form)), 1, @RETIRED_BYTES@)
       end
       if retires or leavesAtEnd then
-        -- With the higher time, a repeated delivery of the registration is stale. So it brings back neither the token nor
-        -- the audiences.
+        -- The stored time of the registration grows by a millisecond. So if the same registration is delivered again,
+        -- it is stale, and brings back neither the token nor the audiences.
         registeredAt = math.min(registeredAt + 1, @TIME_MAX@)
         if audiences then audiences, formerAudiences, nextShown = '', formerAudiences .. audiences, 0 end
       end

@@ -8,7 +8,8 @@
 -- 5 may draw when it is admitted again. The draw of an update or end is not refunded if the push fails, because
 -- the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
--- Makes the functions of this file and returns them (admit-batches.lua: Speed).
+-- Makes the functions of this file and returns them. The loop calls this function only if a batch needs it: making
+-- functions takes time in each run of the script (admit-batches.lua).
 local function makeUpdateFunctions(isNewer)
   -- The total length of the held commands in the replies of this batch so far, including those for which there was no room.
   -- With more than @REPLY_STRING_BYTES_MAX@, the reply would exceed the memory that the worker has for one reply.
@@ -78,9 +79,10 @@ local function makeUpdateFunctions(isNewer)
   --     whether the value drops its held command
   -- The parameters:
   --     value, heldAt             the value, and where its held command begins
-  --     state, same               the state of the newest version, and whether the command repeats this version
+  --     state                     the state of the newest version
+  --     same                      whether the command repeats the newest version
   --     isTooOld                  whether the command is too old for an activity without a version
-  --     isOver                    whether the command is an update after the last second for updates
+  --     isOver                    whether the command is an update and the activity's first eight hours are over
   --     isAlertAccepted           whether APNs has already accepted the carried alert or a newer one
   --     isShown                   whether the command is an update, and the activity already shows its state
   --     wait                      for how many milliseconds the spacing forbids a push; nil if there is no token
@@ -88,14 +90,15 @@ local function makeUpdateFunctions(isNewer)
     if isTooOld and state == @NO_VERSION@ then return 'expired' end
     if isOver then return 'activityOver' end
     if isAlertAccepted then return 'alertAlreadyAccepted' end
-    -- `holds`: whether the newest version is held. `holdsAlert`: whether the held command has an alert. This command's
-    -- version is the newest or an older one.
+    -- `holds`: whether the newest version is held. `holdsAlert`: whether a held command has an alert. This may be the
+    -- newest version, or an older command whose alert the newest version carries.
     local holds = state >= @HELD@ and state <= @SENDING_HELD_ALERT@
     local holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
     if holdsAlert and not carriesAlert and (wait or not same or not holds) then
       local held = value:sub(heldAt)
       heldBytes = heldBytes + #held
-      -- A held command that is the first in its batch always fits into the reply.
+      -- If this held command does not fit into the reply beside the earlier ones, the command must ask again. A reply
+      -- always has room for one held command.
       return heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held and 'wait1' or 'alertHeld' .. held
     end
     if isShown then return 'unchanged', @SETTLED@, holds or holdsAlert end
@@ -109,12 +112,16 @@ local function makeUpdateFunctions(isNewer)
     return reply, reply and @WAITING@ or @SENDING@, holds
   end
 
-  -- Decides the timestamp and the priority of a push, and draws on the budget. Returns the reply; the timestamp; whether the
-  -- version has drawn; and the bytes of the new time at which the bucket will be full, nil if nothing is drawn now.
-  --     timestamp, last           the timestamp of the command's version, and the last assigned timestamp
-  --     state, same               the state of the newest version, and whether the command repeats this version
+  -- Decides the timestamp and the priority of a push, and draws on the budget. Returns the reply; the timestamp;
+  -- whether the version has drawn; and the bytes of the new time at which the bucket will be full, nil if nothing is
+  -- drawn now.
+  --     timestamp                 the timestamp of the command's version
+  --     last                      the last assigned timestamp
+  --     state                     the state of the newest version
+  --     same                      whether the command repeats the newest version
   --     request                   the lowest bits: priority 10, and whether the reserve may be used (CallBits)
-  --     full, hasDrawn            when the bucket will be full; whether the version has drawn before
+  --     full                      when the bucket will be full
+  --     hasDrawn                  whether the version has drawn before
   --     interval, pushes, reserved    the bucket's numbers
   local function assign(timestamp, last, state, same, request, full, hasDrawn, interval, pushes, reserved, now)
     if same and (state == @SENDING@ or state == @SENDING_HELD@ or state == @SENDING_HELD_ALERT@ or state == @SENDING_OLDER_ALERT@) then
@@ -141,12 +148,16 @@ local function makeUpdateFunctions(isNewer)
     return timestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + left, timestamp, hasDrawn, fullAfter
   end
 
-  -- Returns the bytes of the value that change, from the digest on, when the command becomes the newest version.
-  --     version, timestamp        the command's version, and the timestamp in it
+  -- Makes the bytes that the command writes over the value from the digest (byte 8) on, as it becomes the newest
+  -- version.
+  --     version                   the command's version
+  --     timestamp                 the timestamp in this version
   --     last                      the last assigned timestamp
-  --     nextState, isEnd, hasDrawn    the version's state; whether it is an end; whether it has drawn on the budget
+  --     nextState                 the letter of the version's state
+  --     isEnd                     whether the version is an end
+  --     hasDrawn                  whether the version has drawn on the budget
   --     fullAfter                 the bytes of the time at which the bucket will be full, nil if they stay
-  --     sentAt                    the time of the send verdict; nil or false without one: the digest then stays
+  --     sentAt                    the time of the send verdict; nil or false if there is none: the digest stays
   local function makeRecord(value, version, timestamp, last, nextState, isEnd, hasDrawn, fullAfter, sentAt)
     if isEnd then nextState = nextState - @UPPER_CASE@ end
     if hasDrawn then nextState = nextState + @HAS_DRAWN@ end
@@ -162,8 +173,8 @@ local function makeUpdateFunctions(isNewer)
   -- Writes the whole value, with a new expiry. Returns the error, or nil.
   --     value                     the value as it was read, perhaps already with a new token
   --     isNew                     whether the key did not exist
-  --     record                    bytes to write over the value, from the digest on; nil for none
-  --     dropsAt                   where the held command begins, if the value drops this command; nil or false if not
+  --     record                    bytes that replace the value's bytes from the digest (byte 8) on; nil for none
+  --     dropsAt                   where the held command begins, if it must be removed; nil or false if it stays
   local function store(key, value, isNew, record, dropsAt)
     local call, written = redis.pcall, nil
     if record then

@@ -9,11 +9,11 @@
 --     where the part about the last 429 begins
 --     where the part about the start begins
 --     where the held command begins
---     the fingerprint of the last token that was retired; empty if there is none
+--     the beginning of the SHA-1 of the last token that was retired; empty if there is none
 --     the digests of the activity's audiences; nil if the value has no part about audiences
 --     the digests of the audiences that may not know yet that the activity left them; nil in the same case
--- The part about audiences and the fingerprint are between the accepted alert and the part about the last 429. If a part
--- does not exist, the next one begins at the same place.
+-- The part about audiences and the part about the last retired token are between the accepted alert and the part about
+-- the last 429. If a part does not exist, the next one begins at the same place.
 local function findParts(value, tokenLength, flags, state)
   local alertLength, retired, audiences, formerAudiences = 0, '', nil, nil
   if tokenLength >= @AUDIENCES@ then

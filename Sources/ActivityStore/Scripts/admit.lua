@@ -36,11 +36,12 @@
 -- Audiences. An activity that is in audiences, or has left audiences that may not know it yet, stores two lists
 -- after its token: its audiences, and the audiences that may not know yet that it left them. It leaves audiences
 -- when its token is retired, its end is accepted, it is unregistered, or a registration no longer names them. The
--- reply then has a `=`, the stored time of the registration, and the digests of all audiences that the activity
--- left. Later replies to settlements (except of a 429), unregistrations, and registrations that name audiences
--- repeat this part until a worker confirms it with the same time. Until then the reply to an update or end is
--- `departures`. `registered+` says that the activity was in all named audiences before. For an activity in an
--- audience, the script does not know the shown state, because a push to the audience may have replaced it.
+-- reply then has a `=`, the stored time of the registration, and the digests of all audiences that the activity left. A
+-- worker writes an entry to each of these audiences. Then it sends a confirmation with the time from the reply. Until
+-- the confirmation comes, this part is also in the replies to settlements (except of a 429), to unregistrations, and to
+-- registrations that name audiences, and the reply to an update or end is `departures`. `registered+` says that the
+-- activity was in all named audiences before. For an activity in an audience, the script does not know the shown state,
+-- because a push to the audience may have replaced it.
 --
 -- Expiry. A send verdict for an update or end that changes neither the value's length nor its token overwrites
 -- only a part of the value and keeps the expiry; the first one in each 1,000 seconds renews the expiry. A
@@ -81,8 +82,8 @@
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored, in milliseconds: 24 hours, and one more, which covers the 1,000 seconds in which a
--- send verdict does not renew the expiry.
+-- How long a value is stored, in milliseconds: 24 hours, and one more because in each 1,000 seconds only the first send
+-- verdict renews the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
 -- The value of an activity that Redis does not know. If a stored value is too short, the loop over a batch reads this

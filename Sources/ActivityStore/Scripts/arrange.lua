@@ -72,10 +72,11 @@ end
 
 local isSplit = false
 if page and #page > @PAGE_BYTES_MAX@ then
-  -- Keeps only the latest entry of each member, and the last one of several with the same time. If the latest
-  -- entry is too old, drops it too. `offsets` maps a member's position to the byte at which its entry begins,
-  -- and `indexes` to the number of the entry in its half of the page. If several members have the same
-  -- position, the key of each further member is the position plus a multiple of 2 ^ 32.
+  -- Keeps only the latest entry of each member, and the last one of several with the same time. If the latest entry is
+  -- too old, drops it too. The entries go into two lists, the page's lower and upper half, in case the page is split.
+  -- `offsets` maps a member's position to the byte at which its entry begins, and `indexes` to the entry's index in its
+  -- list. If a second member has the same position, its key in both tables is the position + 2 ^ 32; for a third one,
+  -- it is the position + 2 * 2 ^ 32, and so on.
   local offsets, indexes, oldestTimes = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #page

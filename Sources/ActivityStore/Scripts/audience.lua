@@ -41,7 +41,8 @@ local FANOUT_BYTES = 22
 -- and the last response of APNs, milliseconds plus one; 0 for no response.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- The broadcasts in production and in the sandbox have these indexes. A range has a lower index.
+-- In the names of fields `m`, these two bytes identify the broadcast in production and the one in the sandbox. A range
+-- has its index there instead, which is at most 255.
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
@@ -49,13 +50,13 @@ local function serverTime()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Writes pairs of fields and values.
+-- Sets fields of the audience's record to the values after them, and renews the record's expiry.
 local function storeFields(...)
   call('HSET', key, ...)
   call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
--- Deletes the fields of a fan-out.
+-- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. Its entry in the list `l` stays.
 local function dropFanOut(fanOut)
   local count = read('<I2', fanOut, 14)
   local fields = {'k' .. fanOut, 't' .. fanOut}
@@ -110,8 +111,9 @@ if operation == 'admit' then
   if newest then
     if newest == version and admitted == version and flags % 4 == asks % 4 then
       if isSettled then return 'duplicate' end
-      -- The audience may have got or lost a channel since the version was admitted first. Then the number of
-      -- the version's broadcasts changes.
+      -- Since the version's first admission, the audience may have got or lost a channel. Then the list gets the
+      -- present number of broadcasts. Otherwise the fan-out would wait for a broadcast that does not come, or finish
+      -- too early.
       local fanOutAt = positionOfFanOut(list, version .. pack('<I2', lastRanges))
       local broadcastsAndEnd = fanOutAt and string.byte(list, fanOutAt + 21)
       if fanOutAt and broadcastsAndEnd % 2 == 0 and broadcastsAndEnd ~= 2 * broadcasts then

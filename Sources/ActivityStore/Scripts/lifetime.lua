@@ -78,8 +78,9 @@ if operation == 'removed' then
   return 'settled'
 end
 
--- Redis admitted another end of the activity. Normally the life leaves the timetable when that end is settled. If
--- workers have claimed the life @CLAIMS_MAX@ times, that end seems to be lost, and the script removes the life here.
+-- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the settlement of this end removes
+-- the life. Until then, workers claim the due life again and again. After @CLAIMS_MAX@ claims the end seems to be lost,
+-- because its settlement should have come, and the script removes the life here.
 if operation == 'endedByAnother' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_MAX@ then removeLife() end
   return 'settled'

@@ -8,12 +8,12 @@
 -- have been registered (empty: any time). The event is an outcome's letter and the version. A refund has no argument
 -- but the event, which is then `g`, the bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
 --
--- A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller
--- than without the draw. The field `s` has the time at which the bucket will be full, and after it the sum of
--- all refunds. A draw is named by the sum of these two numbers after the draw. Each refund lowers the time
--- and raises the sum by the same amount, so a name stays comparable after a refund. (Without the sum of the
--- refunds in the name, seed 7882 of the simulation `repeats` sent a start some milliseconds too early: one
--- draw was refunded while another was made.)
+-- A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller than
+-- without the draw. The field `s` has the time at which the bucket will be full, and after it the sum of all refunds.
+-- Each refund lowers the time and raises the sum by the same amount, so only a draw changes time + sum. Therefore a
+-- call names its draw by the value of time + sum after the draw. This value minus the present sum is when time will
+-- have refilled the draw. (Without the sum of the refunds in the name, seed 7882 of the simulation `repeats` sent a
+-- start some milliseconds too early: one draw was refunded while another was made.)
 --
 -- The script raises the registration time of a retired token by a millisecond, so that a repeated delivery of
 -- its registration is stale. It keeps the token in the field `d`, so that a start with the same token does not

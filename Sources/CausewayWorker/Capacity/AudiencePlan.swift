@@ -1,8 +1,8 @@
 import Audiences
 import LiveActivity
 
-/// The size of a fleet for one audience, and how long a command takes to reach all its members. All results are
-/// whole numbers, rounded up. Rates are at the peak.
+/// The size of a fleet for one audience, and how long a command takes to reach all its members. All results are whole
+/// numbers, rounded up. Rates, such as ``pushesPerSecond``, are those in the busiest minute.
 package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts

@@ -1,5 +1,5 @@
 /// The size of a fleet for single commands. All results are whole numbers. Counts, such as those of pods and nodes, are
-/// rounded up. Rates are at the peak.
+/// rounded up. Rates, such as ``pushesPerSecond``, are those in the busiest minute.
 package struct CapacityPlan: Sendable, Equatable {
     /// The smallest number of pods. With three, one pod still works if another fails during the update of the
     /// third.
@@ -19,8 +19,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes to one activity in an hour, in hundredths. The budget of the activity's policy must allow those of
-    /// them that have priority 10.
+    /// Pushes to one activity in an hour, in hundredths. Those with priority 10 must fit the budget of the activity's
+    /// policy. The plan does not check this.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Cores that are busy at the peak, in hundredths of a core.

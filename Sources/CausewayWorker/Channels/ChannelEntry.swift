@@ -19,8 +19,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// cannot cancel such a deletion.
     package var deleteAfterMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
-    /// Stored only in Redis' registry. While `state` is `deleting`, this value says nothing about the deletion: the
-    /// topic may have the active entry, or no entry any more.
+    /// Stored only in Redis' registry. While `state` is `deleting`, this value has no meaning: the topic may have the
+    /// active entry, the `deleting` one, or none.
     package var isPublished: Bool?
 
     private enum CodingKeys: String, CodingKey {

@@ -9,8 +9,8 @@ extension ChannelKeeper {
     /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         // If channels are not in use, only report the registry: write nothing to Redis and do not call APNs. Channels
-        // are not in use if the configuration gives no audience a channel, this process has never seen the registry
-        // complete, and the registry has no entry and no intent.
+        // are in use if the configuration gives any audience a channel, if this process has seen the registry complete
+        // before, or if the registry has an entry or an intent.
         let uncheckedContent = try readRegistryAsIs(managedEnvironment)
         guard
             managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
@@ -101,7 +101,8 @@ extension ChannelKeeper {
                 deletesUnknown: false,
                 onlyResolvesIntents: !isDaily
             )
-            // This may last. So the next attempt comes when the lease expires.
+            // An entry or intent may stay unreadable for days. Keep the lease, so that the next comparison comes only
+            // when the lease expires. Without the lease, every pass of the periodic work would request APNs' list.
             guard !reconciliation.hasUnreadableChannel, content.unreadableIntents.isEmpty else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
@@ -152,7 +153,8 @@ extension ChannelKeeper {
     ///
     /// - Parameter onlyResolvesIntents: true: this call changes no entry of the registry. It only deletes channels that
     ///   failed attempts may have left at APNs, and then removes the attempts' intents. Such a call may come every
-    ///   minute while APNs has faults, so it replaces no channel that APNs' list lacks.
+    ///   minute while APNs has faults. A channel that APNs' list lacks keeps its entry; only a call with `false`
+    ///   replaces the channel.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknown: Bool,
@@ -198,8 +200,9 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let refusal { throw refusal }
-        // In these cases `Reconciliation` has not decided about the unknown channels. Do not record the time of this
-        // comparison: the intents would count as compared, and no comparison would follow soon.
+        // While a creation is under way, or an entry's channel id cannot be read, `Reconciliation` has not decided
+        // about the unknown channels. Then do not record the time of this comparison: the intents would count as
+        // compared with APNs' list, and no comparison would follow soon.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try registry.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
@@ -237,8 +240,8 @@ extension ChannelKeeper {
             )
         }
         try convertRedisErrors { () throws(RedisError) in
-            // If a channel without an entry could not be deleted, keep the intents. Without an intent, the next
-            // comparison would take the channel for another program's, and keep it.
+            // If a channel without an entry could not be deleted, keep the intents. If the next comparison found no
+            // intent, it would record the channel as another program's, and never delete it.
             if orphanRefusal == nil {
                 try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }

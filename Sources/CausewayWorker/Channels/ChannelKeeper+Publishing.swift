@@ -12,15 +12,17 @@ import Redis
 /// topic and the audience's record may keep an old entry or channel. An old channel in the audience's record is
 /// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {
-    /// How often one call writes the topic or an audience's record, because the registry changes meanwhile (R4).
+    /// The maximum number of times that one call writes the topic or an audience's record (R4). The call writes again
+    /// if the registry has changed since its last write.
     static let writeAttemptsMax = 8
     /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops
     /// all work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work, which tries
     /// again.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
-    /// Publishes an entry of the registry to the topic, unless the topic has it, and announces the channel in the
-    /// audience's record. If only the publication fails, reports the error and does not throw it.
+    /// Publishes an entry of the registry to the topic, unless the topic already has the entry. In both cases,
+    /// announces the channel in the audience's record. If Kafka fails, reports the error and still announces the
+    /// channel.
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
@@ -45,8 +47,8 @@ extension ChannelKeeper {
         var writtenEntry = writtenEntry
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
-            // The registry is incomplete, or the entry cannot be read. Only the topic still has the channel, and a
-            // tombstone would remove it there.
+            // Return if the registry is incomplete or the entry cannot be read: then perhaps only the topic still names
+            // the channel, and a tombstone would remove it there.
             guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
             guard lookup.entry?.topicValue != writtenEntry?.topicValue else { return }
             if let presentEntry = lookup.entry {
@@ -121,7 +123,7 @@ extension ChannelKeeper {
         }
     }
 
-    /// Notes in the registry that the topic has an active entry.
+    /// Notes in the registry that the topic now has this entry. Does nothing for an entry that is being deleted.
     ///
     /// - Returns: false if the registry no longer has exactly this entry, or if the entry is being deleted.
     private func notePublished(_ entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
@@ -166,8 +168,9 @@ extension ChannelKeeper {
         )
     }
 
-    /// Publishes and announces an entry, unless another worker has changed it since the whole registry was read. That
-    /// may be long ago, because deletions at APNs come in between.
+    /// Publishes and announces an entry, unless another worker has changed it since the keeper read the whole registry.
+    /// The reading may be minutes old, because the keeper also deletes channels at APNs between the reading and this
+    /// call.
     func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelRefusal) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readPresentEntry(like: entry)

@@ -12,7 +12,8 @@ extension ChannelKeeper {
     /// registry that changes all the time does not occupy the keeper forever.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
-    /// requests that need it fail at once in this time and do not wait for Kafka's timeout.
+    /// every request that needs a restoration fails at once during this wait, so that it does not wait for Kafka's
+    /// timeout.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. If the registry has no entry and is incomplete, restores the registry and looks
@@ -105,8 +106,8 @@ extension ChannelKeeper {
     }
 
     /// Restores the incomplete registries. Leaves out an app and environment that do not use channels: the
-    /// configuration gives no audience a channel, and this process has never seen their registry complete. The
-    /// restoration cannot wait until an audience needs a new channel, because admission needs the existing ones.
+    /// configuration gives no audience a channel, and this process has never seen their registry complete. Does not
+    /// wait until an audience needs a new channel, because admission also needs the channels that exist.
     func restoreIncompleteRegistries() throws(ChannelRefusal) {
         try restore(
             managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }

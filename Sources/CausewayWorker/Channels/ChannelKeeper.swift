@@ -42,8 +42,8 @@ package actor ChannelKeeper {
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// While another process creates an audience's channel: the time between two checks whether it has finished.
     static let creationPollInterval = Duration.milliseconds(100)
-    /// How long the keeper repeats a refusal after a transient error, without asking APNs again. So the next commands
-    /// to the audience do not repeat the request. `lastingRefusalMilliseconds` applies after any other error.
+    /// How long the keeper refuses to create a channel after a transient error. During this time, the next commands to
+    /// the audience cause no request to APNs. `lastingRefusalMilliseconds` applies after any other error.
     static let transientRefusalMilliseconds: Int64 = 60_000
     private static let lastingRefusalMilliseconds: Int64 = 600_000
 
@@ -266,8 +266,9 @@ package actor ChannelKeeper {
         of intent: ChannelCreationIntent,
         at managedEnvironment: ManagedEnvironment
     ) async throws {
-        // Write the intent again: without the lease, a comparison (`reconcile`) may have taken the creation for ended,
-        // and removed the intent. If the deletion fails, a later comparison needs the intent to delete the channel.
+        // Write the intent again. When this process had no lease, a comparison (`reconcile`) may have removed the
+        // intent, as if the creation had ended. If the deletion fails, a later comparison needs the intent to delete
+        // the channel.
         try registry.write(intent, managedEnvironment.appEnvironment)
         try await managedEnvironment.management.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)

@@ -86,7 +86,8 @@ final class ChannelRegistry {
         )
     }
 
-    /// Looks up the audience of an entry that was read earlier.
+    /// Looks up what the registry now says about the entry's audience. Another process may have changed the entry since
+    /// it was read.
     func lookUp(like entry: ChannelEntry) throws(RedisError) -> Lookup {
         try lookUp(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
@@ -95,7 +96,7 @@ final class ChannelRegistry {
         try hashes.readField(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
-    /// Returns what the registry now has in the place of an entry that was read earlier.
+    /// Returns the present entry of the audience of `entry`; nil if there is none, or if it cannot be read.
     func readPresentEntry(like entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
         try readEntry(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
@@ -118,8 +119,9 @@ final class ChannelRegistry {
         return try hashes.addMissingFields(stored.key, [], if: condition) != nil
     }
 
-    /// Returns the stored bytes of an entry; nil if the registry does not have exactly this entry. Conditions compare
-    /// the stored bytes, because another release may encode the same entry differently.
+    /// Returns the stored bytes of an entry; nil if the registry does not have exactly this entry. A change compares
+    /// these bytes with Redis' present ones, and not `entry.json`, because another release may encode the same entry
+    /// differently.
     private func readStoredField(of entry: ChannelEntry) throws(RedisError) -> (
         key: [UInt8], field: [UInt8], value: [UInt8]
     )? {
@@ -198,8 +200,8 @@ final class ChannelRegistry {
         Self.isComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
-    /// Writes a token into the registry, which says that the registry is being restored. Call this before reading the
-    /// topic. If another process has already written a token, both use that token.
+    /// Marks the registry as being restored: writes a random text, the restoration's token, into the field `t:`. Call
+    /// this before reading the topic. If another process has already written a token, both use that token.
     ///
     /// - Returns: the token; nil if the registry is already complete, or if Redis has just lost the token again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
@@ -248,7 +250,8 @@ final class ChannelRegistry {
                 return false
             }
         }
-        // Admission must know the channels before the registry counts as complete.
+        // Write the channels into the audiences' records before the registry counts as complete. In the other order, if
+        // this process died in between, no restoration would write them.
         guard try announceActiveChannels(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         return try hashes.addMissingFields(
@@ -259,12 +262,12 @@ final class ChannelRegistry {
             != nil
     }
 
-    /// How often ``announceActiveChannels(_:)`` reads the registry, because it changes meanwhile (R4).
+    /// The maximum number of times that one call of ``announceActiveChannels(_:)`` reads the registry (R4).
     private static let registryReadsPerAnnouncementMax = 8
 
-    /// Writes all active channels of the registry into the audiences' records. Then reads the registry again, until
-    /// nothing has changed. Otherwise, if another process replaces or deletes a channel meanwhile, this call could
-    /// write the old channel over the new one.
+    /// Writes all active channels of the registry into the audiences' records. Then reads the registry again, and
+    /// writes what has changed, until nothing has changed. With one reading, this call could write an old channel over
+    /// the new one of another process.
     ///
     /// - Returns: false if the registry changes all the time.
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {

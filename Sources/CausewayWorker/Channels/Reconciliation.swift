@@ -1,7 +1,7 @@
 /// Compares APNs' list of channels with the registry, and says what to do. It does no I/O.
 ///
-/// The caller first requests the list and then reads the registry. In the other order, a channel that is created
-/// between the two steps would be listed without an entry or an intent.
+/// The caller first requests the list and then reads the registry. If the caller read the registry first, a channel
+/// that is created between the two steps would be in the list only. It would count as another program's.
 ///
 /// APNs does not say which program created a channel. Suppose that an attempt of ours created no channel, and left its
 /// intent. A channel that another program creates before the comparison then counts as ours, and is deleted. So the
@@ -23,9 +23,9 @@ package struct Reconciliation: Equatable, Sendable {
         /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
         /// have a channel.
         package var isComplete = false
-        /// When a worker requested APNs' list for the last complete comparison of the list with the registry, UNIX
-        /// milliseconds. A comparison is complete if it has decided about all channels and nothing has failed. Nil:
-        /// there was none, or Redis has lost the time.
+        /// The time of the last complete comparison of APNs' list with the registry, UNIX milliseconds: when the worker
+        /// requested the list. A comparison is complete if it has decided about all channels and nothing has failed.
+        /// Nil: there was none, or Redis has lost the time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
@@ -48,9 +48,9 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
-    /// Channels to delete: those that have no entry and are not recorded as foreign, if there are at most as many as
-    /// intents. Then Causeway's own attempts may have created all of them. With `deletesUnknown`, also the channels
-    /// that other programs created, or may have created.
+    /// Channels to delete: those that have no entry and are not recorded as foreign. If there are more of them than
+    /// intents, none is deleted, because Causeway's own attempts cannot have created all of them. `deletesUnknown`
+    /// ignores this limit, and also adds the channels that are recorded as foreign.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -73,12 +73,12 @@ package struct Reconciliation: Equatable, Sendable {
     /// later reconciliation then decides about the unknown channels.
     package var hasUnreadableChannel = false
 
-    /// How far apart the clocks of two workers may be. APNs may also take this long to carry out a request to create a
-    /// channel.
+    /// The longest time for two things: how far apart the clocks of two workers may be, and how long APNs may take to
+    /// carry out a request to create a channel.
     ///
-    /// A channel that APNs' list lacks counts as lost only if it was created more than this time before the list was
-    /// requested. Without this margin, a channel that is newer than the list could count as lost, if the clock of the
-    /// worker that created it is behind.
+    /// Because of the clocks, a channel that APNs' list lacks counts as lost only if it was created more than this time
+    /// before the list was requested. Otherwise a channel that is newer than the list could count as lost, if the clock
+    /// of the worker that created it is behind.
     static let clockSkewMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
@@ -123,8 +123,9 @@ package struct Reconciliation: Equatable, Sendable {
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
             channelsToDelete += unrecordedChannels
-            // If there are as many unrecorded channels as intents, each attempt has made its channel. Otherwise an
-            // intent that is younger than a minute stays, because APNs may still carry out its request.
+            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of them as
+            // intents, each intent counts as the cause of one channel. Otherwise an intent that is younger than a
+            // minute stays, because APNs may still carry out its request.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled

@@ -24,8 +24,9 @@ struct AssignmentTable {
         /// The end may be above the last record: with `read_committed`, transaction markers or an open
         /// transaction may follow it. So the high watermark alone cannot tell that no record is left.
         var reachedEndOffset: Int64 = -1
-        /// How often the lane has asked to read records again. The lane drops an inbox entry with a lower
-        /// count.
+        /// How often the lane has asked to read records again. Each inbox entry has the count at which its record was
+        /// dealt. The lane drops an entry with a lower count than its own, because the entry's record will be read
+        /// again.
         var rereadRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
@@ -137,11 +138,12 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading that ends at `endOffset`, or at the end of the partition's previous rereading if that is
-    /// higher. No offset below either end may be committed, because the commit would move the group's position back.
+    /// Begins a rereading up to `endOffset`. If the partition's previous rereading ends at a higher offset, the new one
+    /// ends there too. No offset below the rereading's end may be committed, because the commit would move the group's
+    /// position back.
     ///
-    /// If `endOffset` is 0, nothing is read again, and the rereading is complete at once. Offsets below the previous
-    /// end still may not be committed.
+    /// If `endOffset` is 0, nothing is read again, and the rereading is complete at once. The end of the previous
+    /// rereading still limits commits.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
@@ -154,9 +156,9 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes the end of a partition's log, which the lane needs to know its backlog: the high watermark. If reading has
-    /// reached the end, notes the position after the last dealt record instead. Up to the high watermark, there are
-    /// then only transaction markers or an open transaction.
+    /// Notes the end of a partition's log, from which the lane computes its backlog. The end is the high watermark
+    /// until reading has reached the end of the log. Then the offset after the last dealt record counts as the end,
+    /// because only transaction markers or an open transaction can follow that record.
     ///
     /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
     mutating func updateReportedEnd(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
@@ -189,7 +191,7 @@ struct AssignmentTable {
     }
 
     /// Returns how many records of a topic's assigned partitions are known to be in the log and were not dealt yet. A
-    /// partition counts only after its first dealt record.
+    /// partition counts only after its first dealt record, because its `nextOffset` is unknown before.
     func countRecordsBehind(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
@@ -199,8 +201,8 @@ struct AssignmentTable {
             }
     }
 
-    /// Returns the partitions of a topic that have undealt records in the log. Leaves out partitions without a dealt
-    /// record.
+    /// Returns the partitions of a topic whose log has records that were not dealt yet. A partition counts only after
+    /// its first dealt record, because its `nextOffset` is unknown before.
     func findPartitionsBehind(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.reportedEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
     }

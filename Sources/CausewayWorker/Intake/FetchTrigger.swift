@@ -13,7 +13,8 @@ struct FetchTrigger {
     /// nearly empty.
     static let queuedRecordsMax = 50_000
     /// The least time between two wake-ups. While a backlog is known, a timer of this length wakes the Kafka thread
-    /// again and again. With a timer of 100 ms, a backlog left the worker idle for two thirds of the time.
+    /// again and again. With a timer of 100 ms, the queue ran empty before the next fetch arrived, and the worker was
+    /// idle for two thirds of the time.
     static let intervalMilliseconds: Int64 = 10
 
     private var triggerDueMilliseconds: Int64 = 0

@@ -12,7 +12,7 @@ enum PartitionLag {
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - lowWatermark: the oldest offset in the log; negative if it is not known.
     ///   - highWatermark: the end of the log that the brokers last reported; negative if it is not known.
-    ///   - logEnd: the end of the log that reading has reached; nil if it has not, or if a record was dealt since.
+    ///   - logEnd: the end of the log, if reading has reached the end and no record was dealt afterwards; else nil.
     ///     Replaces the watermarks, because the offsets below the end may be only transaction markers.
     static func countRecords(
         firstUnsettledOffset: Int64,
@@ -22,7 +22,7 @@ enum PartitionLag {
         logEnd: LogEnd? = nil
     ) -> Int64? {
         if let logEnd {
-            // Between the last record and the log's end there is nothing that a reader gets now, for example only
+            // No reader gets a record between the last dealt one and the log's end. For example, there are only
             // transaction markers.
             let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == logEnd.nextOffset
             return isSettled ? 0 : max(0, logEnd.endOffset - firstUnsettledOffset)

@@ -66,8 +66,8 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
-        // Note the state a second time: the call also publishes the number of assigned partitions, and the loop has
-        // removed the revoked partitions.
+        // Call the method again, because it also publishes the number of assigned partitions. The `for` loop has
+        // changed that number.
         noteConsumerGroupState(.joining)
     }
 

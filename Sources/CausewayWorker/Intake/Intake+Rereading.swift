@@ -24,8 +24,8 @@ struct RereadingState {
     /// Kafka thread waits for each of them.
     static let requestIntervalMilliseconds: Int64 = 5_000
     static let requestTimeoutMilliseconds: Int32 = 500
-    /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`: several times between two of
-    /// its polls, so that each poll sees new offsets.
+    /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`: several times between two
+    /// polls of `StoreWatch`, so that each poll sees new offsets.
     static let publicationIntervalMilliseconds: Int64 = 200
 
     /// A partition that its lane is draining. All such partitions are read again together, each from its
@@ -64,8 +64,8 @@ struct RereadingState {
     /// `StoreWatch` must write the marks of a new partition before many of the partition's records are settled.
     mutating func makePublicationDue() { publicationDueMilliseconds = 0 }
 
-    /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. The number may have
-    /// grown, because the group also assigns partitions when a topic gets new ones.
+    /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
+    /// assignment: the cause of the assignment may be that the topic has new partitions.
     mutating func requestPartitionCount() { (needsPartitionCount, requestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
@@ -264,7 +264,8 @@ extension Intake {
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         for (index, partition) in draining.enumerated() {
             guard let entry = assignments[partition.request.topicPartition] else { continue }
-            // Read the settled offset before the seek, because the seek changes where reading began.
+            // Read the settled offset before the seek. It depends on the consumer's start position, which the seek
+            // overwrites.
             let settledEndOffset = settledEndOffset(of: partition.request.topicPartition, entry)
             if let error = consumer.seek(
                 partition.request.topicPartition,

@@ -43,8 +43,8 @@ extension Lane {
         observeLatency(.settle, from: view.responseAtMilliseconds, to: loop.wallMilliseconds)
     }
 
-    /// Observes a part of the latency, if both steps have happened. A response may come before its push was sent
-    /// completely.
+    /// Observes one part of a command's latency. Does nothing if the step at the beginning or the end of this part has
+    /// not happened. A response may come before its push was sent completely; the time between them then counts as 0.
     private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64?, to endMilliseconds: Int64?) {
         guard let startMilliseconds, let endMilliseconds else { return }
         metrics.observe(

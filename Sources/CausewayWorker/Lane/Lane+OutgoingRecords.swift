@@ -25,8 +25,8 @@ extension Lane {
                     delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
-                // A delivery report makes room in the producer. The lane tries again in its next turn, at the latest
-                // when it reports offsets.
+                // The lane tries again in its next turn. Usually a delivery report, which makes room in the producer,
+                // causes this turn; at the latest, the timer of `reportOffsets` does.
                 return
             case .failed(let error):
                 delivery.outgoingRecordTaken(outgoingRecord)

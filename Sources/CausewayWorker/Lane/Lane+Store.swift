@@ -48,8 +48,8 @@ extension Lane {
     func handleStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // One failed WAIT (Redis' command that waits for replicas) fails many calls. `handleRedisReplicas` logs and
-            // counts each failed WAIT once.
+            // Do not log or count here: one failed WAIT (Redis' command that waits for replicas) fails many calls.
+            // `handleRedisReplicas` logs and counts each failed WAIT once.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
         }

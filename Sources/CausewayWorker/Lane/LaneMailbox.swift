@@ -190,8 +190,8 @@ final class LaneMailbox: Sendable {
         if formerMilliseconds == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
-    /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences have
-    /// waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
+    /// When `StoreWatch` last found that audiences may continue: Redis has all their members, or the longest wait for
+    /// them is over. Monotonic milliseconds; `.min`: audiences must wait for members.
     var membersLastCompleteAtMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
 
     func offerSettings(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }

@@ -12,8 +12,9 @@ final class LaneTracer {
     private let ring: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// The seed of span ids. An id is computed from the seed, the parent span, the record's offset, and how many
-    /// results the record already has. So if this lane produces a result twice, both name the same span.
+    /// The seed of span ids. The id of a result's span is computed from the seed, the parent span, the record's offset,
+    /// and the number of the record's earlier results. If this lane produces the same result again, that number is the
+    /// same. So both copies name the same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 
@@ -52,7 +53,7 @@ final class LaneTracer {
         return FinishedTrace(trace, view, seed: seed, finishedAtMilliseconds: atMilliseconds)
     }
 
-    /// Returns the trace of a command to an audience that was fanned out; nil if the trace is not exported.
+    /// Returns the trace of a command to an audience after the command's fan-out; nil if the trace is not exported.
     func makeFannedOutTrace(
         _ trace: RecordTrace,
         _ view: RecordView,

@@ -3,9 +3,9 @@ import Delivery
 /// What one lane's pool last learned about its app's provider token, and when the lane must write this to
 /// `WorkerCondition`.
 ///
-/// All lanes share that object under one lock, so a lane writes a changed status at once and an unchanged one seldom.
-/// It does repeat an unchanged one: the last write decides for the whole worker, and the lane that wrote last may have
-/// no traffic any more.
+/// All lanes share one `WorkerCondition` under one lock. So a lane writes a changed status at once, and repeats an
+/// unchanged status only seldom. The last write decides for the whole worker. Without repetition, the last write could
+/// come from a lane that has no traffic any more.
 struct ProviderTokenStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionIntervalMilliseconds: Int64 = 10_000

@@ -28,7 +28,7 @@ actor LifetimeKeeper {
     /// because the worker does not claim activities of unknown apps.
     static let dueNamesPerReadMax = 1_024
     /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
-    /// activity that becomes due before that rank waits only a few seconds.
+    /// activity that enters the timetable before the `nextRanks` position waits only a few seconds.
     private static let pollsPerFrontRead = 8
     /// The maximum number of unknown apps that the worker logs.
     private static let unknownAppsMax = 64
@@ -121,8 +121,8 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // If this poll has read from the front of the timetable (``pollsPerFrontRead``), keep the rank at which the
-        // next poll continues.
+        // A poll that has read from the front (``pollsPerFrontRead``) does not change `nextRanks`, so that the next
+        // poll continues where the poll before the front read stopped.
         if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         guard !dueActivities.names.isEmpty else { return page.timetableNameCount }
@@ -185,9 +185,10 @@ actor LifetimeKeeper {
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
-    /// Replaces a damaged update by the kept start, because Redis refuses a new start that lacks the newest update
-    /// (`lifetime.lua`). So the activity starts again with the state of its former start, and does not stay away. If a
-    /// newer update has come meanwhile, Redis refuses this start, and the next one has that update.
+    /// Replaces a damaged newest update in Redis by the kept start. Redis refuses a new start that lacks the newest
+    /// update (`lifetime.lua`), and no start can include a damaged update. So the activity starts again with the state
+    /// of its former start. If a newer update comes first, Redis refuses the new start, and the next claim makes a
+    /// start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ keptCommands: (start: [UInt8]?, newestUpdate: [UInt8]?),
@@ -207,8 +208,8 @@ actor LifetimeKeeper {
         return ["app": "\(app)", "activity": "\(activity)"]
     }
 
-    /// Returns the kept start and update of each claimed activity that waits for a new start, by the
-    /// activity's name.
+    /// Returns the kept start and newest update of each claimed activity that waits for a new start. The dictionary's
+    /// keys are the names in the timetable (``LifetimeKey``), which identify the activities.
     private func readKeptCommands(
         for claims: [SharedHashes.Claim],
         in number: Int

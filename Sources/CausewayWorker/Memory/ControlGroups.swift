@@ -39,8 +39,9 @@ struct ControlGroups {
             .dropFirst(prefix.count + 1)
     }
 
-    /// Returns the file's text in the group at `path` and in each enclosing group. A path without the file is skipped:
-    /// a container may see its own group as the root, although its membership names the full path.
+    /// Returns the file's text in the group at `path` and in each enclosing group. Skips a group whose file is not
+    /// found: in a container, the membership may name the full path, although the root that the container sees is its
+    /// own group.
     private func readTexts(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []

@@ -105,8 +105,9 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer. So the bytes
-    /// limit the pages, not their number: with room for only 64 pages, small audiences got their states late.
+    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer, so
+    /// `pageBytesMax` is usually reached before `pagesMax`. With a larger size, `pagesMax` would be too low: with 64
+    /// pages, small audiences got their states late.
     private static let bytesPerPageMin: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
@@ -118,7 +119,8 @@ struct MemoryBudget: Equatable {
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytesPerLane / 2)) }
 
     /// Returns how many fan-out records a lane may have: their fixed-size parts get a quarter of the lane's audience
-    /// memory. Half of that memory is for pages, and the last quarter for the bodies and texts of the fan-out records.
+    /// memory. Half of the audience memory is for pages, and the last quarter for the bodies and texts of the fan-out
+    /// records.
     func fanoutRecordsMax(configured: Int) -> Int {
         max(64, min(configured, Int(audienceBytesPerLane / 4 / Self.bytesPerFanoutRecord)))
     }
@@ -161,8 +163,9 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// How many records a planned lane has room for. A backlog of this many activities is merged before it is sent.
-    /// With less room, more states are sent.
+    /// The number of records for which ``plannedMebibytes(lanes:connectionsMax:)`` gives each lane room. A lane can
+    /// read ahead in a backlog of this many activities, and send only the newest state of each. With less room, it also
+    /// sends older states.
     static let plannedRecordsPerLane = 65_536
     /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of
     /// two.

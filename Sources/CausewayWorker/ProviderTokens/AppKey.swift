@@ -14,7 +14,9 @@ struct AppKey: Hashable {
     var configuredIdentifier: String
     var file: String
 
-    /// - Throws: if the second file exists and cannot be read.
+    /// Returns the key's id: the text of the `.id` file, or the configured id if this file does not exist.
+    ///
+    /// - Throws: if the `.id` file exists and cannot be read.
     func readIdentifier() throws(SecretFileError) -> String {
         let path = file + Self.identifierFileSuffix
         guard access(path, F_OK) == 0 else { return configuredIdentifier }

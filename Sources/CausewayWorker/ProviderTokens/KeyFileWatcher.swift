@@ -22,9 +22,10 @@ struct KeyFileWatcher {
         var lastIdentifier: String?
         /// The key's id at the last poll; nil if no id could be read.
         var identifierAtLastPoll: String?
-        /// Whether the key file or its `.id` file is missing or cannot be used. A key that was read before may still be
-        /// on trial (`isOnTrial`).
+        /// Whether the key file or its `.id` file is missing or cannot be used. Even then, the source may still be
+        /// trying a key that was read before (`isOnTrial`).
         var areFilesUnusable = false
+        /// Whether the source is trying the last offered key: APNs has neither accepted nor refused this key yet.
         var isOnTrial = false
         /// Whether the newest key of the file cannot be used, so that the previous key stays in use.
         var isRejected = false
@@ -95,8 +96,8 @@ struct KeyFileWatcher {
         do {
             let identifier = try entry.key.readIdentifier()
             entry.lastIdentifier = identifier
-            // The file contains the key that is already in use. For example, the file was missing for a while, or had
-            // another key, which APNs refused.
+            // The file contains the key that is already in use. For example, the file is back after it was missing, or
+            // after it had another key, which APNs refused.
             guard !entry.source.isSettled(on: key, keyIdentifier: identifier) else {
                 entry.areFilesUnusable = false
                 entry.isOnTrial = false
@@ -111,9 +112,9 @@ struct KeyFileWatcher {
         }
     }
 
-    /// Offers the unchanged key again if only its id has changed: the `.id` file was wrong and is repaired, or it was
-    /// replaced later than the key file. Waits for two polls with the same id, because the key file may be replaced just
-    /// after the `.id` file: APNs would refuse the former key under the new id.
+    /// Offers the same key to its source again if only the key's id has changed: the `.id` file was wrong and is
+    /// repaired, or it was replaced later than the key file. Waits for two polls with the same id, because the key file
+    /// may be replaced just after the `.id` file. Without the wait, the source would try the old key under the new id.
     private func offerUnderNewIdentifier(_ identifier: String?, _ entry: inout WatchedKey) {
         guard identifier != entry.lastIdentifier, identifier == entry.identifierAtLastPoll else { return }
         do {
@@ -137,8 +138,8 @@ struct KeyFileWatcher {
     }
 
     private func reportLoadedKey(_ entry: inout WatchedKey) {
-        // APNs accepts the key, but its files may have become unusable since it was read. A restarted worker could not
-        // read a key from them, so the rejection stays published.
+        // APNs accepts the key, but its files may have become unusable since the key was read. A restarted worker could
+        // not read the key from them, so the apps stay in `appsWithRejectedKey`.
         entry.isRejected = entry.areFilesUnusable
         log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(entry.source.keyStatus.keyIdentifier)"])
     }

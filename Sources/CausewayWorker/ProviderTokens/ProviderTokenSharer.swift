@@ -62,7 +62,8 @@ actor ProviderTokenSharer {
         }
     }
 
-    /// Checks the token of every key once. Blocks for several round trips.
+    /// Does once for every key: takes a newer token from Redis, or signs a new token if this is due and this worker may
+    /// sign. Blocks for several round trips.
     func poll() {
         do {
             for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }

@@ -33,8 +33,8 @@ actor StoreWatch {
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Called after each poll to which Redis replied, once the number of partitions of registrations is known. The
-    /// argument is nil if audiences must wait for their members. Otherwise audiences may continue, because Redis has
-    /// all members or the longest wait is over; the argument is then the time at which the poll began.
+    /// argument is nil if audiences must wait for their members. Audiences may continue if Redis has all members, or if
+    /// the longest wait is over. The argument is then the time at which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     private var checkedAssignmentNumbers: Set<UInt32> = []
@@ -47,7 +47,7 @@ actor StoreWatch {
 
     /// - Parameters:
     ///   - topics: the names of the topics that have marks: the commands topic, then the registrations topic.
-    ///   - reportFault: called if Redis contradicts the configuration.
+    ///   - reportFault: called if the server belongs to a cluster, and `redis.mode` is not `cluster`.
     init(
         redis: RedisConfiguration,
         group: String,
@@ -130,8 +130,8 @@ actor StoreWatch {
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
-        // A mark that could not be written is still missing at the next poll. So the next poll counts as the
-        // first check of the assignment.
+        // A mark that could not be written is still missing at the next poll. Let that poll count as the first check of
+        // the assignment: after the first check, a missing first mark would mean that Redis has lost it.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         checkedAssignmentNumbers.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
@@ -143,7 +143,8 @@ actor StoreWatch {
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///
-    /// - Parameter count: the index in each primary's `texts` at which the marks of the registrations topic begin.
+    /// - Parameter count: the number of marks in each primary's `texts` that come before the marks of the registrations
+    ///   topic.
     private func evaluateMemberCompleteness(
         _ primaries: [PrimaryMarks.PrimaryReading],
         after count: Int,
@@ -247,8 +248,8 @@ actor StoreWatch {
         }
     }
 
-    /// - Returns: the assignments for which a first mark, or the mark of a new rereading, could not be written to at
-    ///   least one primary. A failed renewal of an existing mark is not returned: a later poll writes that mark again.
+    /// - Returns: the assignments for which at least one primary did not take a first mark, or the mark of a new
+    ///   rereading. A failed renewal of an existing mark is not returned: a later poll writes that mark again.
     private func performWrites(
         _ writes: [MarkWrite],
         _ markNames: [String],

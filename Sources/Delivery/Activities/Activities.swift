@@ -1,4 +1,4 @@
-/// Names an activity of the lane.
+/// Names an activity of the lane by the index of its slot in `Activities`.
 typealias ActivityIndex = SlabIndex<ActivitySlot>
 
 /// What a lane knows about one activity. The slot exists while a command of the activity waits or is under way, and
@@ -45,8 +45,8 @@ struct ActivitySlot: BitwiseCopyable {
         !waitingList.isEmpty && !isBeginDelayed(now: now)
     }
 
-    /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read first, or a
-    /// command that was deferred pauses. This quick test is nearly always false, so the exact tests run rarely.
+    /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read again first,
+    /// or a command that was read again pauses. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOtherWait }
 
@@ -54,9 +54,12 @@ struct ActivitySlot: BitwiseCopyable {
     /// reset it.
     @inline(__always) var hasOtherWait: Bool { deferralWait.isSet || startWait.isSet }
 
-    /// Returns the earliest end of the activity's waits, a monotonic time: the delay of its next command, the wait for
-    /// a rider's carrier, the wait for a deferred command, the pause of a deferred command. Nil: the activity has no
-    /// wait.
+    /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
+    /// are:
+    /// - the delay of its next command (`earliestBeginMilliseconds`)
+    /// - the wait for a newer command that carries a rider's alert (`riderAwaitingCarrier`)
+    /// - the wait until a deferred command is read again (`deferralWait`, `startWait`)
+    /// - the pause of a command that was read again (`deferralWait`).
     @inline(__always)
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isBeginDelayed(now: now) ? earliestBeginMilliseconds : .max
@@ -81,7 +84,7 @@ struct ActivitySlot: BitwiseCopyable {
         earliestBeginMilliseconds = max(earliestBeginMilliseconds, monotonicMilliseconds)
     }
 
-    /// Restores the earliest begin that was valid before the last push, because no stream took that push.
+    /// Sets `earliestBeginMilliseconds` back to its value before the last push, because no stream took that push.
     mutating func restoreEarliestBegin(_ monotonicMilliseconds: Int64) {
         earliestBeginMilliseconds = monotonicMilliseconds
     }
@@ -196,15 +199,16 @@ struct Activities: ~Copyable {
         if !next.mayHaveCurrentCommand { slot.pointee.currentCommand = .null }
     }
 
-    /// Takes the next activity out of the queue of those that begin a command, and makes it idle; nil if none waits.
+    /// Takes the next activity in the phase `queuedToBegin` and makes it `idle`, so that the caller can begin its next
+    /// command. Nil if there is none.
     mutating func popActivityQueuedToBegin() -> ActivityIndex? {
         guard let activity = activitiesQueuedToBegin.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }
 
-    /// Takes the next activity out of the queue of those that wait for the end of reading ahead, and makes it idle; nil
-    /// if none waits.
+    /// Takes the next activity in the phase `awaitingReadAhead` and makes it `idle`, so that the caller can begin its
+    /// next command. Nil if there is none.
     mutating func popActivityAwaitingReadAhead() -> ActivityIndex? {
         guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
@@ -219,7 +223,8 @@ struct Activities: ~Copyable {
     /// the timer.
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
-    /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks this, so only
-    /// 16 slots are searched. If they are empty, the lane wakes after 128 ms and asks again.
+    /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks for this time,
+    /// so only the timers of the next 128 ms are searched: 16 slots of the `TimerWheel`, 8 ms each. If there are none,
+    /// the lane wakes after 128 ms and asks again.
     var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(slotsSearchedMax: 16) }
 }

@@ -53,8 +53,11 @@ enum ActivityPhase: UInt8 {
     /// is no token.
     case takingStartToken
     /// Redis is deciding about the current command, or the audiences that the activity left are being notified first.
-    /// Next: `ready`; `holding` when the command has no token; `registeringToken` when Redis has a newer command that
-    /// is not settled, and the current command has an alert and brought a token.
+    /// Next:
+    /// - `ready` when Redis allows the push.
+    /// - `holding` when the command has no token.
+    /// - `registeringToken` when the current command has an alert and brought a token, and Redis has a newer command
+    ///   that is not settled.
     case admitting
     /// Redis has a newer command that is not settled. Redis still registers the token of the current command,
     /// because the newer command may be held for this token. Next: `idle`.
@@ -78,8 +81,10 @@ enum ActivityPhase: UInt8 {
     case backingOff
     /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
     /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this
-    /// phase again after each failed attempt. Next: `idle`, so that Redis admits the command again when its turn comes;
-    /// for a start `admitting` or `awaitingCredit`; `queuedToBegin` or `paused` when another command replaces this one.
+    /// phase again after each failed attempt. Next:
+    /// - `idle`, so that Redis admits the command again when its turn comes.
+    /// - For a start instead: `admitting`, or `awaitingCredit` when the pool has no free credit.
+    /// - `queuedToBegin` or `paused` when another command replaces this one.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command

@@ -8,9 +8,9 @@ extension Delivery {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
 
-    /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries
-    /// its current one. If the time for it has come, the core also makes paused store calls again, offers failed
-    /// outgoing records again, defers commands, ends reading ahead, and frees unused blocks.
+    /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
+    /// current one. Also does other work whose time has come: makes paused store calls again, offers failed outgoing
+    /// records again, defers commands, ends reading ahead, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPauseIfDue(now: now)
@@ -143,8 +143,8 @@ extension Delivery {
     }
 
     /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`). A long wait is
-    /// divided into several pauses: at the end of each, the commands that are overdue are deferred. Removes an activity
-    /// without a wait.
+    /// divided into several pauses: at the end of each, the commands that are overdue are deferred. If the activity has
+    /// no wait, it is removed.
     private mutating func pause(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pauseEndMilliseconds(of: activity, now: now) else {
             return activities.remove(activity)
@@ -166,8 +166,8 @@ extension Delivery {
     @inline(never)
     private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
-        // At the end of a pause, the commands that are overdue are deferred (`deferOverdueCommands`). So end this pause
-        // before a long wait is over. The activity then pauses again.
+        // Overdue commands are deferred only when a pause ends (`deferOverdueCommands`). So a long wait consists of
+        // several pauses: this one ends early, and the activity then pauses again.
         guard isWaitLong(activity, now: now) else { return endMilliseconds }
         return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }

@@ -16,7 +16,7 @@ import LiveActivity
 /// What must hold:
 /// - A Kafka record is settled only after the audiences that its replies named are notified, and after Redis has
 ///   recorded this or has permanently refused the call.
-/// - While its audiences are being notified, a change is one of the acknowledgements for which its Kafka record waits
+/// - Each change counts as one outstanding acknowledgement of its Kafka record, until its audiences are notified
 ///   (`RecordEnding`).
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
@@ -59,9 +59,11 @@ extension Delivery {
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member, but one change is enough: each reply of Redis names the audiences
-        // that the member left, until the lane confirms that they were notified. The reply to `throttle` begins no
-        // change, because the command is admitted again, and the reply to that admission names the audiences too.
+        // Two calls of a record may be about the same member. Until Redis knows that the audiences are notified, each
+        // reply names them. So only the first reply begins a change.
+        //
+        // The reply to `throttle` begins no change. The command is admitted again, and the reply to that admission
+        // names the audiences too.
         guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
         else {
             return
@@ -99,8 +101,8 @@ extension Delivery {
             && slot.pointee.registration.audiences.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
-        // A reply that names audiences brings no held command, even if there is one. So the registration must
-        // be made again to get it.
+        // If a reply names audiences that the member left, Redis leaves the held command out. To get this command, the
+        // lane repeats the call `registerToken` after the change.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
         if !membershipChanges.contains(member) {

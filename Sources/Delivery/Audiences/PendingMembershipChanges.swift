@@ -3,7 +3,7 @@ import LiveActivity
 /// The changes of members' audiences that have begun. A change stays here until its audiences are notified
 /// and, if the member left some, Redis has recorded this. (R27)
 struct PendingMembershipChanges: ~Copyable {
-    /// What the record does next when its change ends.
+    /// What the record does next when the change of its member's audiences ends.
     enum NextStep: UInt8 {
         /// The record waits until all its acknowledgements have come. The end of this change counts as one of them.
         case awaitAcknowledgements
@@ -11,8 +11,9 @@ struct PendingMembershipChanges: ~Copyable {
         case settleUnregistration
         /// The record is a registration that is stale, or for whose token no command is held. It settles.
         case settle
-        /// The record is a registration, and a command may be held for its token. The lane makes the
-        /// registration again: a reply that names audiences brings no held command, but the second reply brings it.
+        /// The record is a registration, and a command may be held for its token. The lane makes the call
+        /// `registerToken` again, and Redis returns the held command. Redis left it out of a reply that named
+        /// audiences.
         case register
         /// The record is its activity's current command: the lane asks Redis again to admit it.
         case admit
@@ -34,7 +35,7 @@ struct PendingMembershipChanges: ~Copyable {
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
     private var changes: [ChangingMember: Change] = [:]
-    /// Changes that the core of audiences has not taken yet.
+    /// The members whose changes the core of audiences must still take, oldest change first.
     private var untakenMembers: IndexQueue<ChangingMember>
 
     init(limit: Int) { untakenMembers = IndexQueue(limit: limit) }

@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// The contracts of one lane's apps, and the recent states that are known to fit them or not.
+/// The contracts of one lane's apps, and recent states that are known to fit them or not. A state fits its app's
+/// contract if the app's phones can decode the state.
 struct LaneContracts: ~Copyable {
-    /// The number of states that are remembered as fitting: 32 KiB of digests. A power of two, because bits
-    /// of the digest are the index.
+    /// The number of states that fit their app's contract and are remembered: 32 KiB of digests. A power of two,
+    /// because some bits of a digest are its index.
     static let fittingDigestsMax = 4_096
 
     private struct AppContract: BitwiseCopyable {
@@ -15,8 +16,8 @@ struct LaneContracts: ~Copyable {
         var salt: UInt64
     }
 
-    /// The number of states that are remembered as not fitting. A power of two, because bits of the digest
-    /// are the index.
+    /// The number of states that do not fit their app's contract and are remembered. A power of two, because the lowest
+    /// bits of a digest are its index.
     static let recentMismatchesMax = 64
 
     private struct RecentMismatch: BitwiseCopyable {
@@ -28,19 +29,21 @@ struct LaneContracts: ~Copyable {
     private let appContracts: [AppContract]
     /// Whether any app has a contract.
     let hasAnyContract: Bool
-    /// The digests of states that fit. Some bits of a digest select a pair of neighbouring entries, so the digests of
-    /// two states with the same bits can both be stored. A new digest goes into the first entry of its pair, and the
-    /// digest that was there moves to the second entry. 0: the entry is empty. The buffer is empty if no app has a
+    /// The digests of states that fit their app's contract; 0: no digest. The buffer has no elements if no app has a
     /// contract.
+    ///
+    /// Some bits of a digest select a pair of neighbouring elements. A new digest goes into the first element of its
+    /// pair, and the digest that was there moves to the second. So the last two digests with the same bits are kept.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
-    /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
-    /// producers repeat such states. Empty if no app has a contract.
+    /// Recent states that do not fit their app's contract. Producers repeat such states, and a remembered one is not
+    /// compared again. The lowest bits of a state's digest are its index. Has no elements if no app has a contract.
     private let recentMismatches: UnsafeMutableBufferPointer<RecentMismatch>
     /// The last states that were found to fit their app's contract, with the positions of their values. If a new state
     /// differs from one of them only in values, the decoder checks only the values that differ.
     var templates: RecentStateTemplates
     private(set) var comparedStateCount: UInt64 = 0
-    /// The number that `ApsCache` gave to the last `aps` dictionary that fits (0: none), and the app of its command.
+    /// The last `aps` dictionary that fits its app's contract: the number that `ApsCache` gave to it (0: none), and the
+    /// app of its command.
     private var lastFittingDictionaryNumber: UInt64 = 0
     private var lastFittingAppIndex: UInt16 = 0
 
@@ -112,8 +115,9 @@ struct LaneContracts: ~Copyable {
         return nil
     }
 
-    /// Returns why a state that was compared before does not fit; nil: the state must be compared. A start's mismatch
-    /// is not used again: it may be in the attributes, whose position differs from record to record.
+    /// Returns why a state does not fit its app's contract, if `recentMismatches` has the state; nil: the state must be
+    /// compared with the contract. A start's mismatch is not used again: it may be in the attributes, whose position
+    /// differs from record to record.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,

@@ -5,9 +5,9 @@ struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the pool could take this push from its queue since the last check by `reviewPoolQueues`. False if the
-    /// lane was then reading ahead after an outage of the pool, because no push leaves the queue meanwhile. A ready
-    /// push may be deferred because of its pool only if this is true.
+    /// Whether the push has been in its pool's queue since the last check by `reviewPoolQueues`, and the pool could
+    /// take it. False if the lane read ahead at that check, after an outage of the pool: until reading ahead ends, no
+    /// push leaves the queue. A ready push may be deferred because of its pool only if this is true.
     var wasOfferedToPool = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
@@ -27,15 +27,16 @@ struct DeferralState: BitwiseCopyable {
 /// What an activity waits for: a deferred command that this lane expects to read again, or the end of the
 /// pause of a command that was read again.
 struct DeferralWait: BitwiseCopyable {
-    /// How late a deferred command may be read again. Later, the activity no longer waits for it.
+    /// How long the activity waits for a deferred command after `deferredDelayMilliseconds` has passed.
     static let latenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: there is no wait.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
-    /// Whether the activity waits because a command that was read again pauses. When a newer command has replaced the
-    /// paused one, this wait is over: the `deferral` of the newer command says whether that command pauses.
+    /// Whether the activity waits because a command that was read again must not be sent yet
+    /// (`DeferralState.pauseEndWallMilliseconds`). If a newer command replaces that command, the newer one need not
+    /// wait, unless its own `deferral` has a pause.
     private(set) var isPause = false
 
     init() {}
@@ -46,8 +47,9 @@ struct DeferralWait: BitwiseCopyable {
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
-    /// Ends the wait for a deferred command that was read again. If this command pauses, the activity then waits for
-    /// the end of that pause. If the activity already waits for the pause of an earlier command, that wait stays.
+    /// Called when a deferred command has been read again, so that the activity no longer waits for it. If the command
+    /// must pause, the activity waits for the end of this pause. If the activity already waits for the end of another
+    /// pause, it waits for the later end.
     mutating func end(pausingFor milliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
         guard milliseconds > 0 else { return }
@@ -61,9 +63,9 @@ struct DeferralWait: BitwiseCopyable {
     }
 }
 
-/// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for it. Otherwise
-/// Redis could refuse them as `ended`, if an earlier life has ended. Or it could hold one of them, and then drop it
-/// when the end of the earlier life comes.
+/// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for this start.
+/// Otherwise they could be lost. If the activity's earlier life has ended, Redis would reply `ended`. If that life has
+/// not ended yet, Redis could hold an update or end, which the end of that life would later remove.
 struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min

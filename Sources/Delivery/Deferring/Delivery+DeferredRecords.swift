@@ -49,8 +49,8 @@ extension Delivery {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)
-        // A start after a lifetime is not in the waiting list yet: Redis first checks the lifetime. So newer commands
-        // still wait for this start, until it is admitted. If the check ends it, they wait until
+        // A restart after a lifetime is not in the waiting list yet, because Redis first checks the lifetime. So newer
+        // commands wait until this start is admitted. If the check finishes the start, they wait until
         // `StartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].startWait.end(records[record].version)

@@ -45,8 +45,8 @@ import LiveActivity
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
-    /// is more than half full.
+    /// Replaces a longer `deferAfterMilliseconds` in two cases: the command was deferred before, or the lane is more
+    /// than half full.
     private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting list, or
@@ -65,9 +65,12 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
-    /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
-    /// (`mustNextCommandWait`). Does nothing if the lane has more activities than its limit of records, because each
-    /// wait keeps the slot of an activity. Then only Redis decides which state is the newest.
+    /// Notes that the activity expects a deferred command. Newer states then wait for that command, if
+    /// `mustNextCommandWait` says so.
+    ///
+    /// A wait keeps the activity's slot, even if the lane has no other record of the activity. So if the lane has more
+    /// activities than the maximum number of records, this function does nothing. Then only Redis decides which state
+    /// is the newest.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
@@ -100,9 +103,10 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Defers the overdue starts at the front of the waiting list, and the overdue commands behind a start, which would
-    /// wait for it (`StartWait`). Called after the activity's current command was deferred. That command may be read
-    /// and deferred again and again. Its successors would stay in the lane all that time, because they come after it.
+    /// Called after the activity's current command was deferred. Defers the overdue starts at the front of the waiting
+    /// list, and the overdue commands behind a deferred start, which wait for that start (`StartWait`). The current
+    /// command may be deferred many times. If the waiting commands were not deferred, they would stay in the lane all
+    /// that time.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -149,8 +153,9 @@ extension Delivery {
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Queues a command for its activity again after the deferred topic did not accept it, if its pool sends again and
-    /// the command need not pause. The deferred topic may be missing, and then nothing else would send the command.
+    /// Called when Kafka did not accept a command's deferred record. Queues the command for its activity again, if its
+    /// pool is not blocked any more and the command's own pause is over. If the deferred topic is missing, nothing else
+    /// would send the command.
     ///
     /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
     /// reading of its deferred record draws again.
@@ -177,8 +182,10 @@ extension Delivery {
 
     // MARK: - Activities that may not send yet
 
-    /// Defers the overdue commands of an activity that must wait long: it may not begin a command yet, or its next
-    /// command pauses. If this command is a start, the overdue commands behind it are deferred too.
+    /// Defers overdue commands of an activity if they must wait longer than `deferredDelayMilliseconds`:
+    /// - If the activity's delay (`earliestBeginMilliseconds`) is so long: all overdue commands.
+    /// - If the pause of the first waiting command is so long: this command. If it is a start, also the overdue
+    ///   commands behind it.
     mutating func deferOverdueCommands(_ activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginMilliseconds - now.monotonicMilliseconds
@@ -322,8 +329,8 @@ extension Delivery {
                 continue
             }
             removeStaleCommands(activity, now: now)
-            // If the activity's environment is unknown, another pool may be assumed for it by now. Then the activity
-            // moves to that pool.
+            // If the activity's environment is unknown, `PoolTable.poolKey` chooses the pool for its credit. If this is
+            // another pool than when the activity began to wait, the activity moves to that pool.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {

@@ -3,21 +3,20 @@ import LiveActivity
 /// What the deferred topic stores beside a command, so that its next reading continues where this reading
 /// stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
-    /// The record from which the command was first read; for a command that Redis held, the record whose token released
-    /// it. The command's results name this record as their source.
+    /// The source record: the one from which the command was first read. For a command that Redis held, the source
+    /// record is the one whose token released the command. The command's results name the source record.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// Kafka's timestamp of the record at `offset`, UNIX milliseconds; -1: none.
+    /// Kafka's timestamp of the source record (``topic``, ``partition``, ``offset``), UNIX milliseconds; -1: none.
     public var recordTimestampMilliseconds: Int64
-    /// When a lane received the record at `offset`, UNIX milliseconds; -1: not known.
+    /// When a lane received the source record, UNIX milliseconds; -1: not known.
     public var receivedAtMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attempts: UInt8
-    /// The number of results that the record at `offset` has had already. A record that brings a token may have
-    /// several.
+    /// The number of results that the source record has had already. A record that brings a token may have several.
     public var earlierResultCount: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
@@ -25,8 +24,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
     public var registeredAtMilliseconds: Int64
     /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record makes a new
-    /// claim, and also names this older claim. Redis lets the new claim replace the older one, but only once. Without
-    /// this, Redis would not admit the start again after an earlier admission, and the start would be lost (simulation
+    /// claim, and also names this older claim to Redis. Redis lets one new claim replace the older one. If Redis
+    /// accepted only the older claim, a start that was admitted before its deferral would be lost (simulation
     /// `deferrals`, seed 981). (R16)
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.

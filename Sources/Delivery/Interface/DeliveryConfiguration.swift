@@ -25,7 +25,7 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    /// The maximum number of policies.
+    /// The maximum number of policies, including those that a reload has removed: they stay in the table.
     public static let policiesMax = 64
 
     public var apps: [App]
@@ -62,9 +62,9 @@ public struct DeliveryConfiguration: Sendable {
     /// carries the alert if it can. The newer state may be deferred, so ``setDeferredDelay(milliseconds:)`` makes this
     /// time longer than the delay of deferred commands.
     public var riderWaitMilliseconds: Int64 = 10_000
-    /// How long a command may be in the lane before it is deferred. The default is longer than a short interruption.
-    /// The limit is at most a second in a lane that is more than half full, and for a command that was deferred before.
-    /// A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`.
+    /// How long a command may be in the lane before it is deferred. For a command that was deferred before, and in a
+    /// lane that is more than half full, this time is at most one second. With the default, a short outage of APNs
+    /// defers no command. A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. The
     /// defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that offsets are
@@ -103,7 +103,7 @@ public struct DeliveryConfiguration: Sendable {
         )
     }
 
-    /// Returns the configured name of a topic.
+    /// Returns the name that a topic has in Kafka, as UTF-8.
     public func name(of topic: RecordTopic) -> [UInt8] {
         switch topic {
         case .commands: commandsTopic
@@ -176,9 +176,9 @@ public struct DeliveryConfiguration: Sendable {
 public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// The command gets a result of its own, except in a backlog. A backlog begins when the lane is known to be behind
-    /// by more than `readAheadLagRecords`, and ends when the lane is behind by less and has ended reading ahead. In a
-    /// backlog, the command is only counted, as with `counted`.
+    /// The command gets a result of its own, except in a backlog. In a backlog, the command is treated as with
+    /// `counted`. A backlog begins when the lane is known to be behind by more than `readAheadLagRecords`. It ends when
+    /// the lane has ended reading ahead and is not so far behind any more.
     case countedWhenBehind
     /// The command gets no result of its own. It is counted in the result of the command that superseded it.
     case counted

@@ -2,8 +2,9 @@ import LiveActivity
 
 /// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
-    /// The command has an outcome. It gets a result, unless it is read again and the outcome says nothing new. Never
-    /// `invalid`, because a faulty record is rejected when it is read.
+    /// The command has an outcome. It gets a result, except if it is read again and its first result stays valid
+    /// (`Outcome.needsNoResultIfReread`). The outcome is never `invalid`, because a faulty record is rejected when it
+    /// is read.
     case outcome(Outcome)
     /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes
     /// the command's result when the last of them is done.

@@ -1,5 +1,5 @@
-/// A record that the shell must produce, or the end of a trace. The shell passes the record's delivery report to
-/// `outgoingRecordEnded`.
+/// A record that the shell must produce. The shell calls `outgoingRecordEnded` when it has Kafka's delivery report. If
+/// there is nothing to produce (`Kind.endWithoutResult`), it makes this call at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
@@ -29,8 +29,8 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
 /// What became of an outgoing record.
 public enum ProduceReport: Sendable {
     case acknowledged
-    /// Kafka did not take the record. The core produces it again. Only a deferred command may return to its activity
-    /// instead, if its pool sends again.
+    /// Kafka did not take the record, so the core produces it again. For a `deferral`, the core may instead return the
+    /// command to its activity, if the activity's pool sends again.
     case failed
     /// The broker or the Kafka client refuses the record because of its size.
     case tooLarge

@@ -53,9 +53,11 @@ public struct PushResult {
     public var connection: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
-    /// Whether a refusal can be blamed on the push's token. True if the pool's circuit breaker is closed, and if APNs
-    /// has accepted a push of the pool to a device since the pool's previous response BadDeviceToken or
-    /// DeviceTokenNotForTopic. If false, the configuration of the app may be wrong, not the token.
+    /// Whether a refusal can be blamed on the push's token. If false, the configuration of the app may be wrong, not
+    /// the token. True under two conditions:
+    /// - The pool's circuit breaker is closed.
+    /// - APNs has accepted a push of the pool to a device since it last responded BadDeviceToken or
+    ///   DeviceTokenNotForTopic. The response that comes with this value does not count.
     public var isTokenRefusalTrusted: Bool
 
     public init(

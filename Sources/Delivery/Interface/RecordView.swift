@@ -48,8 +48,8 @@ public struct RecordView {
     public var registeredAtMilliseconds: Int64 { slot.token.registeredAtMilliseconds }
     /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
     public var invalidAtMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtMilliseconds }
-    // The times of the record, UNIX milliseconds; nil: the step has not happened. Kafka's timestamp and the receipt: -1
-    // if they are not known.
+    // The times of the record, UNIX milliseconds. Kafka's timestamp and the time of the receipt are -1 if they are not
+    // known. The other times are nil until the step has happened.
     public var recordTimestampMilliseconds: Int64 { slot.times.recordTimestampMilliseconds }
     public var receivedAtMilliseconds: Int64 { slot.times.receivedAtMilliseconds }
     public var admittedAtMilliseconds: Int64? { slot.times.admittedAtMilliseconds }

@@ -44,8 +44,9 @@ extension Delivery {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // An end that was not admitted is a duplicate of another record in the lane, which makes the report. Without an
-        // admission, Redis has not said whether this end ends the newest life.
+        // An end that was not admitted is a duplicate of another record in the lane, and that record reports the end to
+        // the timetable. This record must not report it: without an admission, Redis has not said whether the end
+        // belongs to the newest life.
         case .duplicate: event != .end || slot.pointee.times.admittedAtMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start
@@ -90,9 +91,12 @@ extension Delivery {
     }
 
     /// Whether the timetable may have the command's activity, so that the outcome must be reported. For an update, the
-    /// command's policy or the app's default policy must limit the lifetime. Always true for a start or an end, because
-    /// an earlier command may have named another policy. If the command's own policy does not limit the lifetime, the
-    /// report removes the activity from the timetable (`aliveEvent`).
+    /// command's policy or the app's default policy must limit the lifetime. So updates make no call if no policy
+    /// limits lifetimes.
+    ///
+    /// Always true for a start or an end, because an earlier command may have named another policy, which limits the
+    /// lifetime. If the command's own policy does not limit the lifetime, the report removes the activity from the
+    /// timetable (`aliveEvent`).
     private func mayBeInTimetable(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policyIndex) > 0
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
@@ -142,8 +146,8 @@ extension Delivery {
         switch slot.pointee.ending.outcome {
         case .ended: return .endedByAnother(beganAtMilliseconds: beganAtMilliseconds)
         case .accepted, .duplicate, .unregistered:
-            // The timetable keeps no states that came through an audience. So if a member of an audience was started
-            // again, it would show an older state.
+            // An activity that was a member of audiences is not started again. The timetable keeps no states that came
+            // through an audience, so the new life would show an older state.
             guard !slot.pointee.lifetime.hasLeftAudiences else { break }
             // Redis supersedes a start that is not newer than the end, and the timestamp of a version is in seconds. So
             // the restart is at least one second after the end.
@@ -173,9 +177,9 @@ extension Delivery {
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
-            // If the timetable keeps a newer state than the one that this start shows, Redis refuses the start, and
-            // the keeper makes another. A start whose push was attempted names no state, so that Redis does not refuse
-            // it: the attempt may have begun an activity, and another start could begin a second one.
+            // If a restart names an older state than the timetable keeps, Redis refuses the restart, and the keeper
+            // makes another. But if the push of this restart was attempted, the activity may have begun, and another
+            // restart could begin a second activity. So the restart then names no state, and Redis does not refuse it.
             stateVersion: slot.pointee.push.attempts == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: leaseMilliseconds
         )
@@ -218,9 +222,10 @@ extension Delivery {
     /// policy limits the lifetime, also reports to the timetable that the activity was alive, because Redis may have
     /// lost this.
     ///
-    /// The version keeps the end of an earlier life, if it is read again too, from ending this life. Redis does not
-    /// learn the version of two kinds of starts: of a start that is too old, because Redis should call its updates
-    /// `expired`; and of a restart after a lifetime, because any end that the producer sent ends that life too (R13).
+    /// The end of an earlier life may be read again too. Redis needs the start's version so that this end does not end
+    /// the newer life. Redis does not learn the version of two kinds of starts: of a start that is too old, because
+    /// Redis should call its updates `expired`; and of a restart after a lifetime, because any end that the producer
+    /// sent ends that life too (R13).
     mutating func settleRereadStart(
         _ record: RecordIndex,
         _ command: Command,
@@ -308,7 +313,8 @@ extension Delivery {
     /// no state, so it replaces no state, and it is always the last in the list.
     /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
     /// - An update that is not newer than the end is put before the end, even if the lane reads the update later.
-    /// - A newer update stays before the end if it waited already. If it is read after the end, its outcome is `ended`.
+    /// - An update with a higher version than the end stays before the end if it was in the list first. If the lane
+    ///   reads the update after the end, the update's outcome is `ended`.
     /// - Of two ends of lifetimes, the older one stays.
     ///
     /// - Returns: false if a waiting command superseded the record, and the record's slot is freed.
@@ -321,8 +327,9 @@ extension Delivery {
         -> Bool
     {
         guard records[tail].lifetime.isEnd else {
-            // A start or an end of the producer replaces this end of a lifetime. It may have come while this end was on
-            // its way to the deferred topic, which then refused the end.
+            // The producer's own start or end supersedes this end of a lifetime. Usually `handleLifetimeCheck` does
+            // this. But such a command may come while this end is being deferred. If Kafka then does not accept the
+            // deferral, this end comes back here.
             if hasProducerStartOrEnd(activity) {
                 finish(record, .superseded)
             } else {

@@ -31,9 +31,9 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// Settled offsets that the commit's metadata must not name, as the caller of `settle` said; nil until there is
-    /// one. If the commands of a backlog bring tokens, nearly all settled offsets are among them, because replaced
-    /// commands pass their tokens to newer ones.
+    /// One bit for each settled offset that the commit's metadata must not name (`isNamedInMetadata` of `settle` was
+    /// false); nil until there is one. In a backlog whose commands bring tokens, these are nearly all settled offsets:
+    /// each replaced command passes its token to a newer one. Bits take the same memory for any number of offsets.
     private var leftOutBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
@@ -50,8 +50,8 @@ package struct PartitionLedger: ~Copyable {
         leftOutBits?.deallocate()
     }
 
-    /// The number of offsets from the first unsettled one to the last received one. Before the first record it is 0, or
-    /// negative if settled offsets were restored.
+    /// The number of offsets from the committable one to the last received one. Before the first record, `nextOffset`
+    /// is 0, so the number is 0, or negative after a call of `restoreSettledOffsets`.
     package var offsetCountAboveCommittable: Int64 { nextOffset - committableOffset }
 
     /// Whether the window of bits has room for `offset` now.

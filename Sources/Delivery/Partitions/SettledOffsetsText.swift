@@ -15,12 +15,12 @@
 ///
 /// The text is empty if there is no settled offset to name.
 package enum SettledOffsetsText {
-    /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. So many bytes have room
-    /// for some 24,000 settled offsets in the worst case.
+    /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. In this many bytes, the
+    /// form `b` says of about 24,000 offsets whether they are settled.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// Runs (the form `r`) have room for at most `rangesMax` ranges, and bits (the form `b`) for offsets up
-    /// to `bitsMax` above the committable one. What is beyond both limits fits neither form.
+    /// A text of the form `r` names at most `rangesMax` ranges of settled offsets. A text of the form `b` names only
+    /// offsets up to `bitsMax` above the committable one. An offset beyond both limits cannot be named.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
     /// The largest offset that is accepted in a text. No log reaches it, and sums of offsets do not overflow.

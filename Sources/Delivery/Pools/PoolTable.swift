@@ -211,14 +211,14 @@ final class PoolTable {
 
     func outageWatch(of poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { outageWatches + poolKey.tableIndex }
 
-    // MARK: - Progress
+    // MARK: - Blocked pools
 
     /// Whether the pool is too slow to send its waiting pushes soon (`PoolThroughput`).
     func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
     func evaluateThroughput(_ poolKey: PoolKey, measuredMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
-        // The activities of the kind `unknownEnvironment` wait for Redis and not for APNs: an admission tells their
-        // environment. So this kind sends no pushes, and there is no rate to measure.
+        // The key `unknownEnvironment` has only credits, with which activities ask Redis for their environment. Their
+        // pushes are then sent by the pool of that environment. So this key has no rate of responses to measure.
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushes = waitingPushCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
@@ -232,17 +232,18 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Unblocks a pool for which nothing waits any longer, if responses came during this span of measurement or the one
-    /// before. The check by `reviewPoolQueues` may have finished the last waiting pushes. That check does nothing while
-    /// nothing waits for any pool, so without this call the pool would stay blocked.
+    /// Unblocks a pool for which nothing waits any longer, if responses came lately
+    /// (`PoolThroughput.unblockIfAnyResponse`). Called by `reviewPoolQueues`, which may have finished the pool's last
+    /// waiting pushes. If nothing waits for any pool, `reviewPoolQueues` checks no pool, so this pool would stay
+    /// blocked.
     func unblockIfIdle(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Begins a new span of measurement because Redis is unavailable. The commands with this pool's credits
-    /// wait for Redis, so the rate of responses says nothing about the pool.
+    /// Measures the pool's rate of responses from now on, because Redis is unavailable. The commands with this pool's
+    /// credits wait for Redis, so the rate of responses says nothing about the pool.
     func restartMeasurement(_ poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].throughput.restartMeasurement(now: now)
     }

@@ -1,22 +1,22 @@
 /// Decides from a pool's recent rate of responses whether the pushes that wait for it can be sent soon.
 ///
-/// Does no I/O; time is an argument. The rate is measured over a span that lasts at least `measuredMillisecondsMin`.
-/// The span begins while pushes wait, because a pool without work gets no responses although it is not slow. A pool is
-/// blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when
-/// responses come fast enough again. It also ends when no push waits any longer and responses came during the span, or
-/// during the one before.
+/// Does no I/O; time is an argument. One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins
+/// while pushes wait, because a pool without work gets no responses although it is not slow. A pool is blocked if it
+/// would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when responses come
+/// fast enough again. It also ends when no push waits any longer and responses came during this measurement or the
+/// previous one.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
-    /// When the span of measurement began; `.max`: no span has begun.
+    /// When the present measurement of the rate began; `.max`: the rate is not being measured.
     private var measurementBeganAtMilliseconds: Int64 = .max
-    /// The number of responses since the span began. A response counts if `PoolTable.noteDecisiveResponse` is called
-    /// with `isProgress`.
+    /// The number of responses during the present measurement. A response counts if `PoolTable.noteDecisiveResponse` is
+    /// called with `isProgress`.
     private var responseCount: Int64 = 0
-    /// The number of responses in the span before this one.
+    /// The number of responses during the previous measurement.
     private var formerResponseCount: Int64 = 0
 
-    /// Begins to measure when a push or an activity begins to wait for the pool, unless a span of measurement has
-    /// begun.
+    /// Begins to measure the rate when a push or an activity begins to wait for the pool, unless the rate is already
+    /// being measured.
     mutating func beginMeasurementIfNeeded(now: Moment) {
         guard measurementBeganAtMilliseconds == .max else { return }
         beginMeasurement(now: now)
@@ -51,17 +51,17 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { measurementBeganAtMilliseconds = .max }
     }
 
-    /// Unblocks the pool and ends the measurement if responses came during this span or the one before. Called when no
-    /// push waits. This span alone may be too short for a response: `evaluateThroughput` may have begun it just before
-    /// the last push left.
+    /// Unblocks the pool and ends the measurement, if responses came during this measurement or the previous one.
+    /// Called when no push waits. The previous measurement counts too, because `evaluateThroughput` may have begun this
+    /// one just before the last push left. Then no response could come during this one.
     mutating func unblockIfAnyResponse() {
         guard responseCount > 0 || formerResponseCount > 0 else { return }
         isBlocked = false
         measurementBeganAtMilliseconds = .max
     }
 
-    /// Begins a new span and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait for Redis
-    /// and not for the pool, so the old span says nothing about the pool.
+    /// Begins a new measurement and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait
+    /// for Redis and not for the pool, so the present measurement says nothing about the pool.
     mutating func restartMeasurement(now: Moment) {
         if measurementBeganAtMilliseconds != .max { beginMeasurement(now: now) }
     }

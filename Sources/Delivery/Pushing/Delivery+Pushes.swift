@@ -77,8 +77,8 @@ extension Delivery {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecisive {
-            // A refused token shows no progress of the pool if APNs has accepted no other token. The configuration may
-            // be wrong, so the push waits.
+            // A refused token does not count in the pool's rate of responses if the configuration may be wrong instead
+            // of the token. The push then waits and is sent again.
             let isProgress = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let delayMilliseconds = configuration.deferredDelayMilliseconds
             pools.noteDecisiveResponse(

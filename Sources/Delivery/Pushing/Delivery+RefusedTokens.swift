@@ -20,9 +20,9 @@ extension Delivery {
         activities[activity].resetServiceFaultCount()
         produce(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // An earlier attempt of this end may have ended the activity, although its response was lost. If so, settle
-            // the end in Redis as shown. After a crash, the next owner reads the end again. Redis then replies that the
-            // end was shown (`wasNotShown` is false), so the life leaves the timetable.
+            // If an earlier attempt of this end ended the activity and its response was lost, settle the end as
+            // `accepted`. The next owner may read the end again after a crash. Redis then replies that the phone has
+            // shown the end, so the life leaves the timetable. With `notShown`, the life would stay there.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -31,10 +31,10 @@ extension Delivery {
         queueStoreCall(.retireToken, record)
     }
 
-    /// Holds the command for the activity's next token. Called only when Redis has handled the call that retires the
-    /// dead token and Kafka has acknowledged the invalidation, because both steps read the dead token from the record's
-    /// slot. Afterwards the slot may get another token: if Redis replies `retry` to `hold`, the next admission writes
-    /// it.
+    /// Holds the command for the activity's next token. Called only when Redis has replied to the call `retireToken`,
+    /// or refused it, and Kafka has acknowledged the invalidation. Both steps read the dead token from the record's
+    /// slot. From now on, the slot may get another token: if Redis replies `retry` to the call `hold`, the command is
+    /// admitted again, with a token that has registered meanwhile.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activity(ofCurrent: record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

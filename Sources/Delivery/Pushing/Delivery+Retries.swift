@@ -5,9 +5,9 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
 /// minutes.
 extension Delivery {
-    /// Up to this number of an activity's faults in a row, a push with the result `retryNow` is retried after a short
-    /// back-off, if the pool permits the retry. The command is not deferred, even if it is overdue: APNs did not
-    /// process the push, or asks only for another connection or provider token.
+    /// A push with the result `retryNow` is retried after a short back-off if the pool permits the retry, and if its
+    /// activity had at most this many faults in a row. The command is then not deferred, even if it is overdue: APNs
+    /// did not process the push, or asks only for another connection or provider token.
     private static var immediateRetryFaultsMax: UInt8 { 2 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
@@ -48,8 +48,8 @@ extension Delivery {
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
-    /// commands of the pool can begin. If a newer state arrives, it replaces the command and waits only until it may
-    /// begin.
+    /// commands of the pool can begin. If a newer state arrives, it replaces the command. It does not wait for this
+    /// retry, but only for `earliestBeginMilliseconds`.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
@@ -96,8 +96,8 @@ extension Delivery {
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
-    /// Replaces the current command, which waits for a retry, by a command that arrived. That command begins as soon as
-    /// it may.
+    /// Replaces the current command, which waits for a retry, by a command that arrived. The new command does not wait
+    /// for the retry, but only for `earliestBeginMilliseconds`.
     mutating func replaceRetry(of activity: ActivityIndex, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit

@@ -4,9 +4,9 @@ import LiveActivity
 extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: token.environment) }
 
-    /// Whether an admitted push expired while it waited for a stream or for a retry. If the command has no expiration
-    /// of its own, `expirationSeconds` computes one, here from the time of the command's receipt. The expiration that
-    /// APNs gets (`setSentExpiration`) counts from the time of sending instead.
+    /// Whether an admitted push expired while it waited for a stream or for a retry. If the command names no
+    /// expiration, this test computes one from the time of its receipt. `setSentExpiration` computes the one for APNs
+    /// from the time of sending.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard ownExpirationSeconds < 0 else { return ownExpirationSeconds < now.wallSeconds }
@@ -62,8 +62,8 @@ extension RecordSlot {
     }
 
     /// Notes that Redis must retire the token, because APNs calls it dead or does not know it. (R17)
-    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead: APNs may not
-    ///   know the registration yet.
+    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead. Then the token
+    ///   is not retired, because it is possible that APNs does not know the registration yet.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         guard result.invalidAtMilliseconds >= 0 else {
             push.tokenRetirementRule = .unconditional(handledAtMilliseconds: now.wallMilliseconds)

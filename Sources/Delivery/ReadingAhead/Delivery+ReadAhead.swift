@@ -45,8 +45,8 @@ extension Delivery {
         return false
     }
 
-    /// Reading ahead after an outage may end only because time has passed, and then no event wakes the lane. So the
-    /// lane checks again after this time.
+    /// How often the lane checks whether reading ahead after an outage is done. A limit of time can end it, and no
+    /// event wakes the lane then.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {

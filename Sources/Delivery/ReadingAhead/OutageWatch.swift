@@ -2,9 +2,9 @@
 /// The lane then holds them back until it has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace
 /// older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
-    /// The service counts as unavailable when calls or pushes have waited this long without a response that shows that
-    /// it works (`noteResponse`). After the lane has read ahead, the time counts from the end of reading ahead, so that
-    /// the same wait does not at once count as another outage.
+    /// The service counts as unavailable when calls or pushes have waited this long, and no response has shown that the
+    /// service works (`noteResponse`). After reading ahead, the time counts from the end of reading ahead. Otherwise
+    /// calls and pushes that have waited since before would at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
@@ -26,9 +26,9 @@ struct OutageWatch: BitwiseCopyable {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// Notes a response that shows that the service, Redis or a pool of APNs, works. If other calls or pushes still
-    /// wait, their time without a response counts from now. The caller does not call this for a response about a fault
-    /// of the service.
+    /// Notes a response which shows that the service works. If other calls or pushes still wait, their time without a
+    /// response counts from now. A response about a fault of the service must not be noted here, because it would hide
+    /// an outage.
     /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max

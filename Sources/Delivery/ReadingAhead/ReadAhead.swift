@@ -26,12 +26,13 @@ struct ReadAhead {
         /// Records of the partition that the lane has not received.
         fileprivate var recordsBehind: Int64 = 0
         /// The part of `recordsBehind` that is known: all of them, or 0 if `recordsBehind` is a guess. A guess makes
-        /// the lane read ahead, but does not make a backlog known (`isBacklogKnown`).
+        /// the lane read ahead, but does not set `isBacklogKnown`.
         fileprivate var recordsKnownBehind: Int64 = 0
     }
 
     /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of offsets:
-    /// the fullest of them counts. There are two bounds, so that the phase does not change with each record.
+    /// the fullest of them counts. `Phase.reading` ends above three quarters, and `Phase.emptying` at half. With a
+    /// single bound, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -53,9 +54,9 @@ struct ReadAhead {
     static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last `off`. A
-    /// guessed lag of a new partition does not count: if it did, superseded commands might be counted instead of
-    /// getting results, although there is no backlog (`SupersededCounting`).
+    /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last `off`. The
+    /// guessed lag of a new partition does not set this. Otherwise superseded commands might get no results although
+    /// there is no backlog (`SupersededCounting`).
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMillisecondsMax: Int64 = 0

@@ -96,8 +96,9 @@ extension Delivery {
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
             records[index].appIndex = appIndex
-            // The worker that first read a deferred command knew its policy, so a missing policy does not make the
-            // command invalid. A lifetime command is useless without its policy.
+            // The worker that first read a deferred command knew its policy. So if this policy is missing now, the
+            // app's default policy replaces it. A lifetime command has no replacement and is `invalid`, because it only
+            // carries out its own policy.
             let isAccepted = deferral != nil && !command.isLifetimeCommand(in: value)
             let replacementPolicy = isAccepted ? defaultPolicyIndex(of: appIndex) : nil
             guard let policyIndex = policyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {

@@ -22,8 +22,9 @@ extension Delivery {
 }
 
 extension Outcome {
-    /// Whether this outcome of a record that is read again says nothing new: the record did nothing, so its
-    /// first result stays valid. Such an outcome is published again only if the result counts superseded commands.
+    /// Whether a record that is read again needs no second result if it has this outcome. The record was neither sent
+    /// nor held this time, so its first result stays valid. If the result counts superseded commands, it is written in
+    /// any case.
     var needsNoResultIfReread: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

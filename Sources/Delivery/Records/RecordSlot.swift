@@ -29,10 +29,10 @@ public struct RecordSlot: BitwiseCopyable {
     /// is the command's own priority or the default. It may change when the command takes over or loses an alert.
     var priority: UInt8 = 0
     /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command. If
-    /// the producer names no priority, it is 5 for an update. Such a push does not use the activity's budget, which
-    /// then stays for alerts and ends.
+    /// the producer names no priority, it is 5 for an update: pushes of priority 5 do not use the activity's budget, so
+    /// that the budget stays for alerts and ends.
     var priorityWithoutAlert: UInt8 = 0
-    /// The policy of a command.
+    /// The policy of a command, as its position in the configuration. In any other record, the value has no meaning.
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
     /// The index of the record's app in the configuration; `.max`: not known, or the record names no configured app.
@@ -44,8 +44,8 @@ public struct RecordSlot: BitwiseCopyable {
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
     let place: RecordPlace
-    /// The version of a command. If the record registers its token again after the command has ended, it keeps this
-    /// version (`registerToken`).
+    /// The version of a command. The slot keeps the version if the record becomes a registration after its command has
+    /// ended (`registerToken`).
     var version = Version(timestamp: 0, sequence: 0)
     /// The expiration that the command names, UNIX seconds; -1: it names none, as in `Command`. For a start, the
     /// policy's `startSeconds` limit the expiration, so it is never -1.
@@ -57,8 +57,8 @@ public struct RecordSlot: BitwiseCopyable {
     var layout = Body.Layout.none
     var texts = RecordTexts()
 
-    // Most results need the parts from here to `push`. The order of the others keeps the slot small: a part of texts,
-    // which needs little alignment, follows a part that ends with single bytes.
+    // Most results need the parts from here to `push`. The order of the parts after `push` keeps the slot small,
+    // because few bytes of padding are between them.
     let source: RecordSource
     var times: RecordTimes
     var push = RecordPush()
@@ -68,8 +68,9 @@ public struct RecordSlot: BitwiseCopyable {
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStart()
     var registration = RecordRegistration()
-    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none, as in `Command`. `expirationSeconds` uses a date
-    /// in the future for an update that brings no expiration. -1 is in the past, so it needs no other test.
+    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none, as in `Command`. An update without an expiration
+    /// expires at its stale date if that date is in the future. -1 is never in the future, so `expirationSeconds` does
+    /// not test for it.
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body; nil until the body is complete, because a carried alert may still be written
     /// into it.
@@ -118,14 +119,15 @@ extension RecordSlot {
     var isLifetimeCommand: Bool { lifetime.isEnd || lifetime.isRestart }
     var isEndFromProducer: Bool { event == .end && !lifetime.isEnd }
 
-    /// The audiences that the member is in after a registration; nil: the registration does not change them. A command
-    /// that a registration released may register a token too, if a replaced command gave it one. It names no audiences.
+    /// The audiences that the member is in after a registration; nil: the record does not change them. A held command
+    /// that a registration released is excluded by its `kind`: its source is the registrations topic too, and it may
+    /// register a token, but it names no audiences.
     var namedAudiences: UnsafeRawBufferPointer? {
         kind == .registration && source.topic == .registrations && !registration.needsNoMembershipChange
             ? bytes(registration.audiences) : nil
     }
 }
 
-/// What a record is. `invalid` until its content is copied into the slot. So it stays `invalid` if it is rejected, or
-/// if it is read again and needs no action.
+/// What a record is. Each record is `invalid` until its content is copied into the slot. Some are never copied and stay
+/// `invalid`: a rejected record, and a record that is read again and needs no action.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }

@@ -50,7 +50,8 @@ enum RecordStage: UInt8 {
     case riding
     /// Redis has a newer command that is not settled, and this command's alert waits until this lane reads the newer
     /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, when
-    /// the wait is over, or when a newer alert begins to wait instead.
+    /// the wait is over, or when another command with a newer alert begins to wait: only one command of an activity
+    /// waits for a carrier.
     case awaitingCarrier
     /// The calls that register its token are not finished, or the audiences that it changes are not notified. Next:
     /// `settled` when no command was held. If the token released a held command, the record continues as this command:
@@ -59,9 +60,9 @@ enum RecordStage: UInt8 {
     case registering
     /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
-    /// Its outcome is known, or it needs none. Not all of its calls and produced records are acknowledged, such as its
-    /// settlement in Redis and its result. Next, after the last acknowledgement: `settlingHeldStart` or
-    /// `registering` if `followUps` say so, otherwise `settled`.
+    /// Its outcome is known, or it needs none. Acknowledgements are still outstanding, for example of its settlement in
+    /// Redis or its result. Next, after the last acknowledgement: `settlingHeldStart` or `registering` if `followUps`
+    /// say so, otherwise `settled`.
     case finished
     /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next:
     /// `registering` if `followUps` say so, otherwise `settled`.

@@ -233,7 +233,8 @@ struct Records: ~Copyable {
         if slots[record].digest != nil { slots[record].setDigest() }
     }
 
-    /// Sets the timestamp in a record's body. Most bodies already have this timestamp and stay shared.
+    /// Sets the timestamp in a record's body. Most bodies already have this timestamp, so they are not changed, and
+    /// records with the same body continue to share it.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: RecordIndex) {
         let layout = slots[record].layout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }

@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// Some superseded commands get no result of their own (`kafka.supersededResults`). The newer command that replaces
-/// such a command counts it. If the newer command is itself counted, its number passes to the command that replaces it.
-/// The result of the last command reports the number.
+/// such a command counts it. If the newer command is later counted too, its count passes to the command that replaces
+/// it. The result of the last command reports the count.
 ///
 /// The older command's offset may be settled at once, because its record is not needed any more. The newer command has
 /// been received and is not settled, so the commit of its own partition cannot pass it. If this process dies, the next
@@ -12,14 +12,14 @@ import LiveActivity
 /// - It is dropped with its partition. Then the next owner reads it.
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
-/// The rule for alerts is similar. A command with an alert is counted only if the command that replaces it has an alert
-/// of its own, or has a rider with one. A newer alert of the activity's current command is not enough: in two seeds, a
-/// superseded command with an alert then had no result (simulation `pace`, seeds 12038 and 73417).
+/// A superseded command with an alert is counted only if the command that replaces it has an alert of its own, or has a
+/// rider with one. Otherwise the superseded command gets a result, even if the activity's current command has a newer
+/// alert (simulation `pace`, seeds 12038 and 73417).
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
-    /// Ends a command that a newer one replaces without carrying its alert. The older command gets a result,
-    /// or the newer one counts it.
+    /// Ends a replaced command that does not become a rider of the newer one. The older command gets a result, or the
+    /// newer one counts it.
     /// - Returns: false if the older command's slot is freed.
     mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),

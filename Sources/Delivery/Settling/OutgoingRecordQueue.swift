@@ -36,8 +36,8 @@ package struct OutgoingRecordQueue<Item: BitwiseCopyable>: ~Copyable {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
     }
 
-    /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record waits for its
-    /// end. When the pause is over, the time stays the same until ``endPauseIfDue(now:)`` is called.
+    /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record in the queue.
+    /// After its end, the pause keeps its time here until ``endPauseIfDue(now:)`` is called.
     package var dueMilliseconds: Int64? {
         outgoingRecords.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

@@ -31,8 +31,9 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that it gets no result of its own. Only a command
-    /// about whose admission Redis has not replied is counted. These are not counted:
+    /// Whether the command that replaces this one may count it, so that it gets no result of its own. These are not
+    /// counted:
+    /// - a command to whose admission Redis has replied
     /// - a start, a held command, and a command whose result has a reason
     /// - a command that is read again, because it had its result before
     /// - a command that still has its own token, because its record must register this token

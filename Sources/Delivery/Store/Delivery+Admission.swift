@@ -104,14 +104,15 @@ extension Delivery {
             records[record].lifetime.wasNotShown = reply.wasNotShown
             finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
-            // A start that was attempted had been admitted before. Since then the activity has ended, or its token
-            // shows that it is alive without another attempt. Settle the start, so that other records of the start end
-            // as `duplicate`.
+            // If the push of this start was attempted, Redis had admitted the start before. Since then the activity has
+            // ended, or a token of the activity has registered. Such a token shows that an attempt has begun the
+            // activity, so no other attempt is needed. Settle the start, so that other records of the start end as
+            // `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
-            // Redis admitted another record of this start, and the start was never settled. Settle it with this record,
-            // so that other records of the start end as `duplicate`.
+            // Redis admitted another record of this start, and nothing says whether the start was sent. Settle the
+            // start as `unknown`, so that its other records end as `duplicate`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered,

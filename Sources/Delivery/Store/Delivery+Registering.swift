@@ -26,7 +26,8 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
         switch outcome {
-        // A start's token belongs to its device, and Redis may hold starts of other activities for it.
+        // A start's token belongs to its device. Redis may hold starts of other activities for this token, and returns
+        // them only when the token is registered again.
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.ending.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.ending.followUps.insert(.registerToken)
@@ -47,8 +48,8 @@ extension Delivery {
         queueStoreCall(.registerToken, record)
     }
 
-    /// Handles the reply to a registration. If a command was held for the token, it continues in the
-    /// registration's record and is settled with it.
+    /// Handles the reply to a registration. If the reply has a command that was held for the token, the registration's
+    /// slot becomes this command's. The registration is settled when the command is settled.
     mutating func handleRegistrationReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return continueOvertakenCommand(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
@@ -77,14 +78,15 @@ extension Delivery {
             if command.alertVersion.timestamp > 0 { records[record].alert.sourceVersion = command.alertVersion }
             copyAlert(of: slot, to: record, now: now)
             if command.event == .start {
-                // Mark the start: when it is finished, its record registers the token again, to release the
-                // device's other held starts.
+                // Note that Redis holds this start. When the start is finished, its record registers the token again,
+                // to release the device's other held starts.
                 records[record].start.isHeld = true
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // From now on, the record is the held command. Clear what belongs only to the registration. If the record
-            // registers its token again later, `registerToken` sets these fields again.
+            // From now on, the slot contains the held command and no registration. Clear the fields that only a
+            // registration has. When the command has ended, `registerToken` may make the slot a registration again, and
+            // then sets them.
             records[record].registration.audiences = BlockRange()
             records[record].registration.followsHeldStart = false
             // The token is registered in Redis, and the reply to the admission names it. So the command
@@ -99,12 +101,12 @@ extension Delivery {
         }
     }
 
-    /// Continues a command with an alert after Redis has registered its token, or has refused the call. Redis has a
-    /// newer command of the activity that is not settled.
+    /// Continues the activity's current command, which has an alert, after Redis has registered its token or has
+    /// refused the call. Redis has a newer command of the activity, and that one is not settled.
     ///
-    /// If Redis holds the newer command, this command ends as `superseded`. Then its record registers the token again,
-    /// continues as the held command, and copies the alert into that command's body (`copyAlert`). Otherwise the alert
-    /// waits until this lane reads the newer command.
+    /// If Redis holds the newer command, the current command ends as `superseded`, and its record registers the token
+    /// again. The reply then brings the newer command, and `copyAlert` copies the older alert into the newer body.
+    /// Otherwise the current command waits until this lane reads the newer command (`awaitCarrier`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registeringToken)
         if isNewerCommandHeld {
@@ -132,9 +134,9 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration. Its
-    /// token is the one that the command brought. If the command was a held one, its token is the one that released the
-    /// command.
+    /// Makes the new slot of a record whose command has ended and that must register a token. In the new slot, the
+    /// record is a registration. It registers the token that the command brought or, for a held command, the token that
+    /// released it.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,

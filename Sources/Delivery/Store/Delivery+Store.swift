@@ -18,8 +18,8 @@ extension Delivery {
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
     }
 
-    /// How long a command waits if its Redis server is unavailable, or refuses the call for a temporary reason. Other
-    /// servers may work.
+    /// How long a command waits without a credit if its Redis server is unavailable, or refuses the call for a
+    /// temporary reason. Meanwhile commands of other servers can use the credit.
     private static var redisServerPauseMilliseconds: Int64 { 1_000 }
 
     /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
@@ -58,9 +58,9 @@ extension Delivery {
         endCurrentCommand(activity, now: now)
     }
 
-    /// Whether the command of a call may return its credit and wait. A start that asks for its admission may
-    /// not, because Redis may have admitted it: if its partition is revoked while it waits, the next owner
-    /// reports it as `unknown`.
+    /// Whether the command of a call can return its credit and wait. False for a start that asks for its admission,
+    /// because an earlier call may have admitted the start for this lane's claim. If the start waited and its partition
+    /// were revoked, this lane would drop the start unsent, and the next owner would report it as `unknown`.
     private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .takeStartToken: true
@@ -142,7 +142,8 @@ extension Delivery {
 
     /// Handles a call that would be refused again. If the call asked for a token, an admission or a hold, the command
     /// fails with `reason`. If the call was `checkLifetime`, the command ends as `superseded`. Any other record
-    /// continues without what Redis should have recorded or replied.
+    /// continues, but Redis lacks what the call should have written: for example, an outcome, a token or a longer
+    /// spacing.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
@@ -164,7 +165,8 @@ extension Delivery {
         }
     }
 
-    /// Handles a reply. `acknowledge` comes before the purpose's handler, because the handler may free the record.
+    /// Handles a reply. Acknowledges the call before the record continues, because continuing may free the record's
+    /// slot.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = ticket(tag)
         let record = ticket.record

@@ -95,8 +95,8 @@ extension Delivery {
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleStart:
-            // A held start that was not admitted has no settlement. Settle it anyway, because Redis keeps a held start
-            // until it is settled.
+            // A held start that was not admitted has no settlement of its own. It is settled as `notShown`, because
+            // Redis keeps a held start until this call.
             let settlement = slot.pointee.ending.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retireToken:

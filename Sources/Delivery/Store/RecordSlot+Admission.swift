@@ -20,7 +20,8 @@ extension RecordSlot {
 
     /// Marks the draw of a start as refunded if the start was not sent: for example, it was not admitted, expired, or
     /// was replaced while it waited for a stream. The phone then did not count a start. A start that was passed to a
-    /// stream keeps its draw, whatever its outcome is (a deferral refunds it: `refundDrawForDeferral`).
+    /// stream keeps its draw, whatever its outcome is. Only if such a start is deferred, `refundDrawForDeferral`
+    /// refunds the draw.
     /// - Returns: false if there is nothing to refund.
     mutating func refundUnsentDraw() -> Bool {
         guard case .drawn(let draw) = start.draw, push.attempts == 0 else { return false }

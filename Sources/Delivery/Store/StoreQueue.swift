@@ -10,8 +10,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that are set aside. When the pause of the first one ends, all of them are made again, so the queue needs
-    /// only one time.
+    /// Calls that wait while the queue's other calls are made (`setAside`). When the first of them has waited long
+    /// enough, all of them are made again. So one end of the wait is enough: `setAsideUntilMilliseconds`.
     private var setAsideTickets: IndexQueue<Ticket>
     private var setAsideUntilMilliseconds: Int64 = .max
 

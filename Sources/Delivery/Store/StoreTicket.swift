@@ -42,10 +42,12 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// timetable still has the life that the command names.
         case checkLifetime
 
-        /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
-        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record a
-        /// start that is read again or an outcome, refund a draw or confirm departures are left out too. So is
-        /// `reportLifetimeEvent`: most records report their event only when they have their outcome.
+        /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. These
+        /// calls are not counted:
+        /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
+        /// - Calls that record a start that is read again or an outcome, refund a draw or confirm departures. No
+        ///   command waits for their replies.
+        /// - `reportLifetimeEvent`, because most records make this call after they have their outcome.
         var isAwaited: Bool {
             switch self {
             case .takeStartToken, .admit, .recordHeldStart, .hold, .registerToken, .throttle, .retireToken,

@@ -18,8 +18,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // The body may have another alert than the rider's. That alert is older than the rider's, because a state
-            // takes over only an alert that is newer than its own. So the alert in the body is too old as well.
+            // If the body has an alert of its own, it is older than the rider's alert: a state carries a rider only if
+            // the rider's alert is newer. So the alert in the body is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

@@ -18,9 +18,10 @@ import LiveActivity
 ///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
 ///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `mayCarryAlert` and the room allow it,
-    /// `newer` carries the alert that `older` has or carries. Then the command that brought this alert is finished
-    /// together with `newer`. Any other replaced command is finished or counted now.
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `newer` can carry the alert of `older`
+    /// or of its rider (`mayCarryAlert`, `checkRoom`), the command that brought this alert becomes the rider of
+    /// `newer`, and is finished together with `newer`. A replaced command that does not become a rider is finished or
+    /// counted now.
     /// - Returns: whether the older command's slot is still in use. A caller that does not use the older command
     ///   afterwards may ignore this.
     @discardableResult
@@ -62,10 +63,11 @@ extension Delivery {
         return alertOfNewer < alert
     }
 
-    /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it. Also false if
-    /// no record in this lane brought that newer alert (`hasAlertFromRedisOnly`). If the current command is then
-    /// dropped, the lane has lost the newer alert, and `alert` may still be needed (simulation `repeats`, seeds 21365
-    /// and 30787).
+    /// Whether the activity's current command has a newer alert, so that `alert` must not ring after the newer one.
+    ///
+    /// False if the newer alert came from Redis, and no record in this lane brought it (`hasAlertFromRedisOnly`). If
+    /// the current command were dropped, the newer alert would leave this lane, and `alert` would still be needed
+    /// (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: RecordIndex) -> Bool {
         let current = activities[records[source].activity].currentCommand
         // While the current command is being replaced, its slot may already be free.
@@ -75,18 +77,18 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Lets a waiting end carry an alert of the life that it ends. Until now, a newer command behind the end may carry
-    /// this alert. Only the first command there that has a rider is examined. If its rider is older than the end, the
-    /// end becomes the carrier of the rider.
+    /// Moves an alert to a waiting end, if the alert belongs to the life that ends. Before this call, a newer command
+    /// behind the end in the waiting list may carry this alert. The first command behind the end that has a rider is
+    /// examined. If this rider is older than the end, the rider moves from that command to the end.
     mutating func moveOlderAlert(to end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.successor(of: end, in: records)
         while let candidate = waiting {
             let source = records.alertSource(of: candidate)
             guard source == candidate else {
-                // Leave the alert with `candidate` in two cases. If the candidate has a digest, its body is complete
-                // and already has the alert. If the candidate is not newer than the end, it may be a second record of
-                // the same end (simulation `repeats`, seed 138).
+                // Move the rider only if `candidate` has no digest, and is newer than the end. With a digest, the alert
+                // is already written into the candidate's body (`completeBody`). A candidate that is not newer may be a
+                // second record of the same end (simulation `repeats`, seed 138).
                 guard records[candidate].digest == nil, records.isNewer(candidate, than: end),
                     mayCarryAlert(source, on: end, now: now)
                 else { return }
@@ -112,8 +114,9 @@ extension Delivery {
             else { return }
             guard records.isNewer(current, than: head) else {
                 // The waiting state is newer than the current command, so it is sent. Its rider ends here, and the
-                // state does not get the rider's alert. But if the state's body is complete, it already has the alert.
-                // Then the next admission removes the alert (`removeAcceptedAlert`).
+                // state does not get the rider's alert. But if the state has a digest, the alert is already written
+                // into its body (`completeBody`). Then `removeAcceptedAlert` removes the alert after the state's next
+                // admission.
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
@@ -147,8 +150,8 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, command.priority != 0 ? command.priority : 10)
             countCarriedAlert()
         } catch {
-            // The held command is not valid. Causeway writes only valid commands, so another program wrote
-            // it. The state is admitted without its alert.
+            // The held command is not valid. Causeway writes only valid commands, so another program wrote it. The
+            // current command is admitted without an alert from the held command.
         }
     }
 
@@ -212,9 +215,9 @@ extension Delivery {
         endCurrentCommand(activity, now: now)
     }
 
-    /// If a rider waits for a carrier, and the command that was just read is newer, this command carries the rider's
-    /// alert. A command that was read late may already be a rider itself. Then its carrier keeps the newer of the two
-    /// alerts.
+    /// Called when the lane has read the command `record`. If an older command waits for a carrier, `record` carries
+    /// its alert. If `record` is already a rider itself, its carrier gets the newer alert: that of `record` or that of
+    /// the older command.
     mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .null, !records[record].stage.awaitsAcknowledgements,

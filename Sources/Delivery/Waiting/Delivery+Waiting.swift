@@ -76,10 +76,10 @@ extension Delivery {
         return true
     }
 
-    /// Merges two records of the same command. If only one of them has an alert, that record stays: a record
-    /// from the deferred topic may carry an older command's alert. Of two records of a start, the one that was deferred
-    /// more often stays: the deferred topic may have two records of one deferral, and only the later deferral has the
-    /// claim that Redis knows. Otherwise the waiting record stays.
+    /// Merges two records of the same command. If only one of them has an alert, that record stays: a record from the
+    /// deferred topic may carry an older command's alert. Of two records of a start, the one that was deferred more
+    /// often stays, because only its claim is known to Redis. The lane may have both because the deferred topic can
+    /// contain several records of a start. Otherwise the waiting record stays.
     private mutating func mergeSameVersion(_ record: RecordIndex, with waiting: RecordIndex, of activity: ActivityIndex)
     {
         let replacesWaiting =
@@ -144,8 +144,8 @@ extension Delivery {
     }
 
     /// Returns the first waiting command that does not come before `record` in the list; nil: all come before it, or
-    /// none waits. A command comes before `record` if its version is lower. If `record` is an end, a start or an update
-    /// of the same version comes before it too. The end of a lifetime comes before no command.
+    /// none waits. A command comes before `record` if its version is lower. A start or an update of the same version
+    /// also comes before `record`, if `record` is an end. The end of a lifetime comes before no command.
     private func firstWaiting(notOlderThan record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
@@ -178,8 +178,9 @@ extension Delivery {
     }
 
     /// Replaces waiting commands before `next` by a newer command. If `next` is nil, this means all waiting commands.
-    /// An end replaces them from the first one on, any other command from the last one backwards. The replacing stops
-    /// at a command that the newer one does not replace (`isSuperseded`).
+    /// An end begins with the oldest of them, because it replaces all older commands. Any other command begins with the
+    /// newest of them, and stops at one that it does not replace (`isSuperseded`): for example, an update stops at a
+    /// start.
     private mutating func replaceOlder(
         than record: RecordIndex,
         before next: RecordIndex?,
@@ -203,8 +204,8 @@ extension Delivery {
         return list.tail
     }
 
-    /// Queues a rider again whose carrier was dropped or has expired, or replaces the rider by the next waiting
-    /// command.
+    /// Called when the carrier of `rider` was dropped or has expired. Queues the rider again, so that it waits for its
+    /// own turn. But if the next waiting command supersedes the rider, that command replaces it.
     mutating func requeue(rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
         let next = firstWaiting(notOlderThan: rider, of: activity)
@@ -225,10 +226,10 @@ extension Delivery {
         records[record].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Called when this record ends, because another waiting record brought the same command. If a registration
-    /// released the command for this record, the commit's metadata must not name this record, so that the next owner
-    /// reads the registration again. The other registration alone might not be enough: Redis could call it stale and
-    /// return no held command (simulation `longLives`, seed 108).
+    /// Called when `record` ends because another record in the lane has the same command. If `record` is a registration
+    /// that released this command from Redis, the commit's metadata must not name it. After a crash, the next owner
+    /// then reads this registration again. It needs this if the other record is a registration too: Redis could call
+    /// that one stale and return no held command for it (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: RecordIndex) {
         if records[record].source.topic == .registrations { records[record].ending.isLeftOutOfMetadata = true }
     }

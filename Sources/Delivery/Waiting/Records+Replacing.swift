@@ -26,8 +26,10 @@ extension Records {
     }
 
     /// Whether the command `newer` replaces the command `older`. Either index may be `.null`, which means no command.
-    /// The versions of lifetime commands do not come from the producer. So any end or start replaces the end of a
-    /// lifetime, and any end of the producer replaces the start after a lifetime, whatever the versions are.
+    /// The versions of lifetime commands do not come from the producer. So these commands are replaced whatever the
+    /// versions are:
+    /// - Any start or end replaces the end of a lifetime.
+    /// - Any end that the producer sent replaces a start after a lifetime.
     @inline(__always)
     func isSuperseded(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard older != .null, newer != .null else { return false }

@@ -73,8 +73,9 @@ extension RecordSlot {
 
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when
 /// this lane reads a newer command of the activity, which carries the alert if it can. It also ends at
-/// `untilMilliseconds`, or when a newer alert begins to wait instead. If nothing carries the alert, it is lost, and the
-/// waiting command ends as `superseded`. If the command's partition is revoked, the command is dropped.
+/// `untilMilliseconds`, or when another command with a newer alert begins to wait, because only one command of an
+/// activity waits. If nothing carries the alert, it is lost, and the waiting command ends as `superseded`. If the
+/// command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.null`: none.
     private(set) var record = RecordIndex.null

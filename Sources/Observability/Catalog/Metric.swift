@@ -112,10 +112,11 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether ``MetricTotals`` has the values of the metric, as numbers in an array (its cells) or, for a metric by
-    /// partition, as ``PartitionReading``s. The lanes and the Kafka thread publish these values. Only for channels,
-    /// traces and lifetimes, ``MetricRegistry`` writes the cells. The values of all other metrics are read at each
-    /// request of `/metrics`.
+    /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
+    ///
+    /// The lanes and the Kafka thread publish these values: a metric by partition as ``PartitionReading``s, any other
+    /// as numbers in an array (cells; see ``MetricLayout``). The metrics of channels, traces and lifetimes are an
+    /// exception: ``MetricRegistry`` writes their cells.
     var isPublishedByThreads: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -146,9 +147,9 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the value of a metric comes from, and how the lanes' values are combined. The metrics of channels, traces
-    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own. It also adds the number
-    /// of log lines that logs outside the lanes and the Kafka thread suppress (``RecentEvents``).
+    /// Where the value of a metric comes from, and how the lanes' values are combined. There are two exceptions.
+    /// ``MetricRegistry`` reads the metrics of channels, traces and lifetimes from objects of their own. To the
+    /// suppressed log lines of the lanes and the Kafka thread, it adds those of all other logs (``RecentEvents``).
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -210,8 +211,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// How an audience's members changed: `joined`; `left`; or `moved`, if a member registered again, usually with a new
-    /// token, and was already in all audiences that it names.
+    /// How an audience's members changed: `joined`; `left`; or `moved`, if a member registered again, usually with a
+    /// new token, and was already in all audiences that it names.
     case membershipChange
     /// An app in an environment.
     case pool
@@ -299,12 +300,12 @@ public enum RedisLoss: UInt8, CaseIterable, Sendable {
 public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// A reply of Redis, or a connection to Redis.
     case redis
-    /// The time at which the record may be sent (pace, budgets, back-off), or an older command of its activity. Also
-    /// any wait that is none of the other four.
+    /// The time at which the record may be sent (pace, budgets, back-off), or the end of an older command of its
+    /// activity. Also everything that no other case of this type names.
     case pace
     /// A free stream on an APNs connection, for the push of the record.
     case stream
-    /// APNs' response. Pushes of audiences do not count: a member is not a record.
+    /// APNs' response to the record's push. A push to an audience's member belongs to no record, and is not counted.
     case apns
     /// The acknowledgements that settle the record: Kafka's of its result, and Redis' of its outcome.
     case result

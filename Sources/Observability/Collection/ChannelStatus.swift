@@ -31,8 +31,8 @@ package final class ChannelStatus: Sendable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time of
-        /// the first deletion.
+        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time
+        /// of the first deletion.
         package var plannedDeletions = 0
         package var nextDeletionAtMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.
@@ -64,7 +64,8 @@ package final class ChannelStatus: Sendable {
         lockedStatuses.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
     }
 
-    /// Changes the status of each pool in which the configuration gives channels to audiences.
+    /// Changes the status of each pool for whose app and environment the configuration gives a channel to some
+    /// audiences.
     package func changeConfiguredPools(_ body: (inout PoolStatus) -> Void) {
         lockedStatuses.withLock { poolStatuses in
             for pool in poolStatuses.indices where poolStatuses[pool].isConfigured { body(&poolStatuses[pool]) }

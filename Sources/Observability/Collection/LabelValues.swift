@@ -148,8 +148,8 @@ package struct ResponseTable: Sendable {
         self.reasons = reasons
     }
 
-    /// Returns the index of a response in ``labels``. Does not allocate. `reason` may be an index beyond the
-    /// reasons of this table.
+    /// Returns the index of a response in ``labels``. Does not allocate. A `reason` that is not an index of this table
+    /// counts as an unknown reason.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)

@@ -8,14 +8,14 @@ struct MetricLayout: Sendable {
     /// these cells.
     static let cellsMax = 1 << 20
 
-    /// The cells of one metric.
+    /// Where one metric's cells (numbers) are in a thread's array.
     struct CellRange: BitwiseCopyable, Sendable {
         /// The index of the metric's first cell in the array; -1 if the metric has no cells.
         var firstCellIndex: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstDimensionCount: Int32 = 1
         var secondDimensionCount: Int32 = 1
-        /// The number of cells of one series.
+        /// How many numbers of the array one series has: 1; for a histogram, its buckets and two more.
         var cellsPerSeries: Int32 = 1
 
         var seriesCount: Int { Int(firstDimensionCount) * Int(secondDimensionCount) }
@@ -26,7 +26,7 @@ struct MetricLayout: Sendable {
         }
     }
 
-    /// The cells of each metric. The index is ``Metric``'s raw value.
+    /// For each metric, where its numbers are in a thread's array. The index is ``Metric``'s raw value.
     private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 

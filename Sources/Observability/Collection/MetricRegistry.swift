@@ -95,8 +95,8 @@ struct MetricTotals: Sendable {
     var laneCells: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// For each thread, by its name: the time since its last turn, or since the end of an announced pause if the pause
-    /// ended later. 0 during the pause, and nil before the thread's first turn.
+    /// For each thread, by its name: the result of ``PublishedMetrics/turnAgeMilliseconds(nowMilliseconds:)``, the time
+    /// since its last turn.
     var turnAges: [(thread: String, milliseconds: Int64?)]
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
@@ -135,7 +135,7 @@ struct MetricTotals: Sendable {
     }
 }
 
-/// One series of a histogram.
+/// The counts and the sum of a histogram's observations, for one combination of label values.
 struct HistogramReading: Sendable, Equatable {
     var bounds: [Int64]
     /// The count of each bucket. The last count is for values above the last bound.

@@ -5,14 +5,14 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// The index of the topic in ``LabelValues/topics``.
     public var topicIndex: Int32
     public var partition: Int32
-    /// Set by a lane: the age of the oldest unsettled record, or 0 if there is none. The Kafka thread sets
-    /// -1.
+    /// In a lane's reading: the age of the oldest unsettled record, or 0 if there is none. In the Kafka thread's
+    /// reading: always -1.
     public var oldestUnsettledAgeMilliseconds: Int64
-    /// Set by a lane: the offset below which all records are settled; -1 if unknown. The Kafka thread sets
-    /// -1.
+    /// In a lane's reading: the offset below which all records are settled; -1 if unknown. In the Kafka thread's
+    /// reading: always -1.
     public var settledWatermark: Int64
-    /// Set by the Kafka thread: the number of records from the first unsettled one to the partition's end, without
-    /// deferred records that are not due; -1 if unknown. A lane sets -1.
+    /// In the Kafka thread's reading: the number of records from the first unsettled one to the partition's end,
+    /// without deferred records that are not due; -1 if unknown. In a lane's reading: always -1.
     public var lag: Int64
 
     public init(
@@ -91,8 +91,8 @@ public final class PublishedMetrics: Sendable {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last turn, or since the end of an announced pause if the pause ended later.
-    /// Returns 0 during the pause, and nil before the thread's first turn.
+    /// Returns the time since the thread's last turn; nil before its first turn. While the thread may be in a blocking
+    /// call that it has announced, returns 0. If the announced end is later than the last turn, counts from this end.
     func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastMilliseconds = lastTurnAtMilliseconds.load(ordering: .relaxed)
         guard lastMilliseconds >= 0 else { return nil }

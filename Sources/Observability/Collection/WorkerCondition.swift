@@ -56,7 +56,7 @@ extension WorkerCondition {
     }
 }
 
-/// Shares the condition between its writers and readers.
+/// The worker's condition behind a lock, so that all threads can read and change it.
 package final class SharedWorkerCondition: Sendable {
     private let condition = Mutex(WorkerCondition())
 

@@ -42,17 +42,17 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// The failures of which subjects were forgotten (``subjectsMax``), each with the number of lines left out that had
-    /// these subjects. A failure stays here until a line reports its end, because that line is always written for a
-    /// remembered failure.
+    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out. A
+    /// failure stays here until a line reports its end: for a remembered failure, that line is always written.
     private var failuresWithForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise how many lines with its subject were left out since the last
-    ///   written one. For a subject that is not remembered: how many lines with forgotten subjects of its failure.
+    /// - Returns: nil if the line is left out. Otherwise the number of lines that were left out since the last written
+    ///   line with the same subject. If the line's subject is not remembered, the number is that of its failure in
+    ///   `failuresWithForgottenSubjects`.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {
@@ -100,7 +100,7 @@ struct LogRepetitionLimiter {
         return suppressedCounts.reduce(0, &+)
     }
 
-    /// Returns how many lines with forgotten subjects of a failure were left out, and resets the number. The failure is
+    /// Returns the failure's number in `failuresWithForgottenSubjects`, and sets that number to 0. The failure is
     /// remembered until a line reports its end.
     private mutating func takeSuppressedCount(ofReplaced failure: Failure) -> UInt64 {
         guard let suppressedCount = failuresWithForgottenSubjects[failure] else { return 0 }

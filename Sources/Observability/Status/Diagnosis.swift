@@ -9,9 +9,9 @@ struct Diagnosis {
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
-    /// If a pool has at least this many responses in the window, more than 5 % of refusals is reported. With fewer
-    /// responses, more than half of them must be refusals. Findings about dead tokens, freshness and demotions need
-    /// this many samples.
+    /// If a pool has at least this many responses in the window, a finding reports that more than 5 % of them are
+    /// refusals. With fewer responses, it reports only that more than half of them are refusals. Findings about dead
+    /// tokens, freshness and demotions need this many samples.
     static let samplesMin: Int64 = 100
     /// The share of held commands is reported only if the window has more held commands than this. A few are normal,
     /// because a command may arrive before its activity's registration.
@@ -187,8 +187,9 @@ struct Diagnosis {
     }
 
     /// The codes of `causeway_redis_errors_total` that are reported, because usually only an operator can remove their
-    /// cause. `replicasMissing` has a finding of its own. `noAuthentication`, `wrongPassword` and `noPermission` end
-    /// the connection, and a lane without a connection to Redis is reported too.
+    /// cause. Codes that other findings cover are left out: `replicasMissing` has a finding of its own.
+    /// `noAuthentication`, `wrongPassword` and `noPermission` end the connection, and a finding reports lanes without a
+    /// connection to Redis.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]

@@ -27,8 +27,8 @@ extension HealthReport {
     /// `/livez` fails if a thread has not run its first turn when this time has passed since the endpoint's start.
     static let firstTurnMillisecondsMax: Int64 = 30_000
 
-    /// If no broker has responded when this time has passed since the endpoint's start, Kafka counts as down. The
-    /// worker is then ready without partitions, so that a rollout does not wait for Kafka.
+    /// If no broker has responded when this time has passed since the endpoint's start, Kafka counts as down. While
+    /// Kafka is down, a worker without partitions counts as ready, so that a rollout does not wait for Kafka.
     static let firstBrokerContactMillisecondsMax: Int64 = 30_000
 
     /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart

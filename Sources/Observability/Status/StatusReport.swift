@@ -98,7 +98,7 @@ struct Finding: Sendable, Equatable {
         case note
         /// An operator should look at this during working hours.
         case attention
-        /// Pushes do not arrive as they should.
+        /// A fault that an operator should correct now: some pushes wait or fail, or will do so.
         case broken
 
         static func < (left: Severity, right: Severity) -> Bool { left.rawValue < right.rawValue }
@@ -114,8 +114,8 @@ struct Finding: Sendable, Equatable {
     var action: String
     /// The kinds of log lines that say more about the finding. `/statusz` shows the last line of each.
     var logKinds: [LogKind] = []
-    /// For each kind of `logKinds` that was logged: its identifier, the age of its last line, and the metadata of its
-    /// last written line. The kind with the latest line comes first.
+    /// For each kind of `logKinds` that was logged: its identifier, the age of its last line (written or suppressed),
+    /// and the metadata of the last line that was written. The kind with the latest line comes first.
     var logLines: [String] = []
 }
 

@@ -28,12 +28,12 @@ struct MetricWindow: Sendable {
     var current: MetricTotals
     var earlier: MetricTotals?
 
-    /// The length of the window; 0 if there are no older totals.
+    /// The time from `earlier` to `current`; 0 if `earlier` is nil.
     var durationMilliseconds: Int64 {
         earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0
     }
 
-    /// Returns how much was counted in the window; nil if the window has no length.
+    /// Returns how much was counted from `earlier` to `current`; nil if ``durationMilliseconds`` is 0.
     func count(_ metric: Metric) -> Int64? {
         durationMilliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
     }

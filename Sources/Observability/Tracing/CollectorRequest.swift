@@ -60,7 +60,7 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case late
     /// The response is 429, 502, 503 or 504, so a retry may succeed.
     case overloaded
-    /// The response has another status that is not 2xx, or the traces could not be encoded.
+    /// The response has a status that is neither 2xx nor one of `overloaded`, or the traces could not be encoded.
     case refused
     /// The file with the headers could not be read, or has an invalid header.
     case headers

@@ -71,7 +71,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 
-    /// Makes the report of a command to an audience that was fanned out.
+    /// Makes the report of a command to an audience after the command's fan-out.
     ///
     /// - Parameter admittedAtMilliseconds: UNIX milliseconds.
     public init(

@@ -47,7 +47,7 @@ struct TraceRequest: Encodable {
     }
 
     struct Attribute: Encodable {
-        /// A value. Exactly one of the two properties is set.
+        /// The value of an attribute: a text or an integer. Exactly one of the two properties is set.
         struct Value: Encodable {
             var stringValue: String?
             var intValue: String?

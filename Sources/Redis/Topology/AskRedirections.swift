@@ -9,7 +9,7 @@ struct AskRedirections: ~Copyable {
     static let capacity = 2_048
 
     private struct Entry {
-        /// 0 if the entry is empty.
+        /// A hash of the key whose next call goes to `node` (``KeySlot/fingerprint``); 0: the entry is empty.
         var fingerprint: UInt64
         var node: Int
     }

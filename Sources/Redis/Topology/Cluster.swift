@@ -295,7 +295,8 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
-            // ASK starts no look-up, and the server may never get slots. So this call sets when its connection closes.
+            // Set now when the connection to this server closes: ASK starts no look-up, and the server may never get
+            // slots.
             retireNodesWithoutSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {
@@ -347,7 +348,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 }
 
 extension RedisError {
-    /// Whether the error says that the server does not have the key's slot or may not write it.
+    /// Whether the error says that the server does not have the key's slot, or that it refuses to write.
     fileprivate var concernsSlots: Bool {
         switch code {
         case .clusterDown, .readOnly, .masterDown, .moved, .ask: true

@@ -4,8 +4,8 @@
 /// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
 /// its keys.
 struct MarkHashTags {
-    /// One of this many neighbouring slots has a hash tag. A primary that serves few slots may serve none with a hash
-    /// tag. Then no mark shows that this primary has lost its data.
+    /// One slot in each block of this many neighbouring slots has a hash tag, and so keys of marks. A primary that
+    /// serves few slots may have none of these keys. Then no mark shows the worker that this primary has lost its data.
     static let slotsPerHashTag = 128
     static let hashTagCount = KeySlot.slotCount / slotsPerHashTag
 

@@ -27,7 +27,7 @@ final class PrimaryConnections {
     /// The primary that the Sentinels named; nil if the next call must ask them.
     private var sentinelPrimary: RedisURL.Location?
 
-    /// Creates the object. The first call connects.
+    /// Opens no connection yet. The first method that needs Redis does.
     init(
         configuration: RedisConfiguration,
         isCancelled: @escaping () -> Bool = { Task.isCancelled }
@@ -149,8 +149,9 @@ final class PrimaryConnections {
         if !redirection.isAsk { slotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Close the connection to the server that ASK named, unless it is a primary of the map. Perhaps no later search
-        // for the primaries closes it, because the map stays. After MOVED, the next search closes such connections.
+        // Close the connection to the server that ASK named, unless `slotMap` has the server. Nothing else may close
+        // it: only a search for the primaries closes connections, and after ASK no search follows. After MOVED, a
+        // search follows.
         if redirection.isAsk, let slotMap { closeConnections(except: slotMap.primaries) }
         return redirectedReply ?? reply
     }

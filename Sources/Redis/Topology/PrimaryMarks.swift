@@ -13,7 +13,8 @@ public final class PrimaryMarks {
     public struct PrimaryReading: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
-        /// The texts under the requested names, in the order of the names; nil for a name without a text.
+        /// The texts of the marks, in the order in which ``readMarks(_:)`` got their names; nil for a mark that the
+        /// primary lacks.
         public let texts: [String?]
         /// The hash tags whose slots the primary serves, as indices of ``MarkHashTags/tags``. Not empty.
         let hashTagIndices: [Int]
@@ -42,7 +43,7 @@ public final class PrimaryMarks {
     /// even if no error shows the change. In a cluster every call searches.
     private static let readsPerSearch = 10
 
-    /// Creates the object. The first call connects.
+    /// Opens no connection yet. The first method that needs Redis does.
     ///
     /// - Parameter group: the workers' consumer group. Each group has its own marks.
     public init(configuration: RedisConfiguration, group: String) throws(RedisError) {

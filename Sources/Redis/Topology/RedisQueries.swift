@@ -23,7 +23,7 @@ public final class RedisQueries {
     private let connections: PrimaryConnections
     private let isCancelled: () -> Bool
 
-    /// Creates the object. The first call connects.
+    /// Opens no connection yet. The first method that needs Redis does.
     ///
     /// - Parameter isCancelled: asked while a call waits. If it returns true, the call ends with an error.
     public init(

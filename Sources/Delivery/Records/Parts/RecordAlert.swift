@@ -6,14 +6,16 @@ struct RecordAlert: BitwiseCopyable {
     /// The version of the command whose alert is in the body, if the alert came from another record: from an older
     /// command, or from a command that Redis held. Nil: the body has no alert, or its own.
     var sourceVersion: Version?
-    /// What the lane did about the alert of a command that Redis holds; `notReported` until the reply to the admission.
+    /// What the lane did about the alert of an older command, if Redis holds such a command; `notReported` until Redis
+    /// has replied to the admission.
     var heldStatus = HeldAlertStatus.notReported
     /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
     /// have carried.
     var isExpired = false
 }
 
-/// What a lane did about the alert of an older command that Redis holds and that this command replaces.
+/// What a lane did about a held alert. A command may replace an older command that Redis holds; the held alert is the
+/// alert of that older command.
 enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
     case notReported

@@ -6,7 +6,7 @@ struct RecordEnding: BitwiseCopyable {
     /// The number of superseded commands that this command's result must count.
     var supersededCount = SupersededCount()
     private(set) var acknowledgementsOutstanding: UInt16 = 0
-    /// It has a meaning from the stage `finished` on.
+    /// The command's outcome. The value has no meaning before the stage `finished`.
     var outcome: Outcome = .failed
     /// How Redis must settle the command; nil: Redis settles nothing, usually because it did not admit the
     /// command.
@@ -23,7 +23,8 @@ struct RecordEnding: BitwiseCopyable {
     /// Counts one more call, produced record or change of audiences that must be confirmed.
     mutating func expectAcknowledgement() { acknowledgementsOutstanding += 1 }
 
-    /// Notes that one of the counted steps is confirmed. The slot may be freed after the last one. (R8)
+    /// Notes that a call, a produced record or a change of audiences is confirmed. After the last confirmation, the
+    /// slot may be freed. (R8)
     mutating func acknowledge() {
         precondition(acknowledgementsOutstanding > 0)
         acknowledgementsOutstanding -= 1

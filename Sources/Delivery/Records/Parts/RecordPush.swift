@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// The push of a command to an activity, and APNs' response. Each field says from when on it has a meaning.
+/// The push of a command to an activity, and APNs' response. The comment of a field says if the field has no meaning at
+/// first.
 struct RecordPush: BitwiseCopyable {
     /// What Redis has allowed; nil until the admission.
     var allowance: PushAllowance?
@@ -11,12 +12,12 @@ struct RecordPush: BitwiseCopyable {
     /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No connection has
     /// the number 0, so the pool compares the number without another test.
     var avoidedConnection: UInt32 = 0
-    /// The `aps.timestamp` that Redis chose. It has a meaning from the moment at which Redis has allowed the push.
+    /// The `aps.timestamp` that Redis chose; no meaning before Redis has allowed the push.
     var timestamp: Int64 = 0
-    /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. It has a
-    /// meaning from the moment at which this lane sends the push.
+    /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. The number has
+    /// no meaning before this lane sends the push.
     var expirationSeconds: Int64 = 0
-    /// It has a meaning from the moment at which Redis has allowed the push.
+    /// The UUID for the push's header `apns-id`; no meaning before Redis has allowed the push.
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// How Redis must retire the token; `none` until APNs refuses the token.
     var tokenRetirementRule = TokenRetirementRule.none

@@ -1,7 +1,8 @@
 import LiveActivity
 
 /// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
-/// If a command that was held for the token continues in the record, `audiences` and `followsHeldStart` are cleared.
+/// If the token releases a held command, the slot becomes this command's, and `audiences` and `followsHeldStart` are
+/// cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
     var audiences = BlockRange()
@@ -11,8 +12,8 @@ struct RecordRegistration: BitwiseCopyable {
     var allowsFrequentUpdates: Bool?
     /// Whether the device's activities may begin on a broadcast channel.
     var supportsChannels = false
-    /// Whether this registration notifies no audience: all have been notified, or the record registers a token again
-    /// only to get a held command.
+    /// Whether this registration notifies no audience. True when all audiences have been notified, and when the record
+    /// registers its token only to get a held command: such a registration names no audiences.
     var needsNoMembershipChange = false
     /// Whether the record was a held start before, which is now finished. The record then registers the token again, so
     /// that Redis releases the device's next held start.

@@ -5,7 +5,7 @@ struct RecordSource: BitwiseCopyable {
     let offset: Int64
     /// The number of the partition in `topic`.
     let partition: Int32
-    /// `deferred` only if the topic before the deferral is not known.
+    /// The topic of the first reading; `deferred` if the headers of a deferred record do not name an earlier topic.
     let topic: RecordTopic
 }
 

@@ -1,11 +1,11 @@
-/// When the steps of a record happened, UNIX milliseconds. All records have the first two times from their receipt on;
-/// a deferred command has those of its first reading. The other times are nil until the step has happened, and only
-/// commands have them.
+/// When the steps of a record happened, UNIX milliseconds. Each record has the time of its receipt and Kafka's
+/// timestamp; in a deferred command, both are from its first reading. Only commands have the other times; nil: the step
+/// has not happened yet.
 struct RecordTimes: BitwiseCopyable {
     /// When a lane received the record. -1 for a deferred command whose deferred record does not say this time.
     let receivedAtMilliseconds: Int64
-    /// Kafka's timestamp of the record; -1, as in Kafka: none. Results, deferred records and the core of audiences get
-    /// it as it is.
+    /// Kafka's timestamp of the record; -1, as in Kafka: none. Results, deferred records and the core of audiences also
+    /// get the number -1.
     let recordTimestampMilliseconds: Int64
     /// When Redis replied to the admission, or when the core of audiences admitted the command.
     var admittedAtMilliseconds: Int64?

@@ -1,8 +1,12 @@
 import LiveActivity
 
-/// The token of a record. A registration has it, and a command if it brought a token or if Redis has named one; for a
-/// tombstone, only the time has a meaning. A command's token is freed when the command has its outcome, unless a later
-/// step needs it: retiring a dead token, registering the token again, or reporting to the timetable.
+/// The token of a record:
+/// - A registration has the token that it registers.
+/// - A command has the token that it brought, or the one that Redis named.
+/// - A tombstone has no token, and only the time has a meaning.
+///
+/// A command's token is freed when the command has its outcome, unless a later step needs it: retiring a dead token,
+/// registering the token again, or reporting to the timetable.
 struct RecordToken: BitwiseCopyable {
     /// The token's digits; none until the token is known.
     var block = Arena.Block.none
