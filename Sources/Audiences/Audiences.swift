@@ -151,8 +151,8 @@ public struct Audiences: ~Copyable {
         parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.fanoutRecordsMax)
-        // Abandoned channels keep their slots until their pushes have their responses, and idle channels keep theirs
-        // for some time, unless a new channel needs the slot. So there can be more channels than records.
+        // An idle channel has no fan-out record, but keeps its slot for some time, unless a new channel needs the slot.
+        // So there can be more channels than fan-out records.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
         // Room for the members that the shell has not fetched yet, and for those of all changes under way.
@@ -187,9 +187,9 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// When the shell last found that audiences need not wait for members (monotonic milliseconds): the store has all
-    /// members, or some have been missing for ``membersWaitMillisecondsMax``. `.min`: audiences must wait. `.max`, the
-    /// initial value: audiences need not wait.
+    /// When the shell last found one of two things: the store has all members, or some have been missing for
+    /// ``membersWaitMillisecondsMax``. Monotonic milliseconds. `.min`: the shell has found neither, so rounds wait for
+    /// members. `.max`, the initial value: rounds need not wait.
     ///
     /// A round whose data the store has lost waits until this time is later than the loss, at most
     /// ``membersWaitMillisecondsMax``.
@@ -231,8 +231,10 @@ public struct Audiences: ~Copyable {
         }
     }
 
-    /// Applies reloaded settings. A command that already waits keeps the end of its wait. The lane's core for single
-    /// activities must have the same policies, because it names a command's policy by its position.
+    /// Applies reloaded settings. A command that already waits keeps the end of its wait.
+    ///
+    /// The lane's core `Delivery` must get the same list of policies: a command that `Delivery` hands over names its
+    /// policy by the position in this list.
     public mutating func apply(_ settings: ReloadableSettings) {
         configuration.apply(settings)
         policies = PolicyTable(configuration.policies)

@@ -25,8 +25,9 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // Ignore the result. The call wakes the threads when it queues their requests, and a timeout of 0 normally ends
-        // it before their replies. After another error, an idle thread still notices the room within a second.
+        // Ignore the result. The call wakes the brokers' threads when it queues its requests to the brokers. With a
+        // timeout of 0 it normally ends, with an error, before the brokers respond. After any other error, the threads
+        // still notice within a second that the queue has room.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -45,9 +46,9 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records again from `offset` on, so
-    /// the caller need not keep them during the pause, nor the batches that they pin. Does nothing if the partition is
-    /// not assigned.
+    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records again from `offset` on. So
+    /// the caller can free these records during the pause, and with them the fetched batches whose memory they use.
+    /// Does nothing if the partition is not assigned.
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -72,8 +73,8 @@ extension Consumer {
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = readPositions(of: CollectionOfOne(partition))
-            // If no record was polled since reading began or since the last seek, the position is unknown.
-            // librdkafka then wakes the thread itself, so no seek is needed.
+            // The position is unknown if no record was polled since reading began or since the last seek. No seek is
+            // needed then, because librdkafka's own resume wakes the broker's thread.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
             // Ignore the error: the seek runs in the background, so an error at this point could only name a wrong
             // argument.
@@ -130,9 +131,9 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards. Without this,
-    /// librdkafka would not fetch the paused partitions, and would not treat them as paused either. Then a later
-    /// `resume` could not start them.
+    /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards. Otherwise they
+    /// would stay stopped, but librdkafka would no longer regard them as paused, so a later `resume` could not start
+    /// them.
     private func reassignAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.

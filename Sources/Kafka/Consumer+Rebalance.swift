@@ -100,7 +100,7 @@ extension Consumer {
         let partitionsWithMetadata =
             committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }
             .map(\.key)
-        // A consumer that is closing reads no more records, so it does not need the ends.
+        // A consumer that is closing reads no more records, so it needs no settled offsets and no log ends.
         guard !partitionsWithMetadata.isEmpty, closingDeadline == nil else { return }
         do throws(KafkaError) {
             let ends = try fetchLogEndOffsets(

@@ -55,9 +55,9 @@ public final class Consumer {
     /// The time limit of calls that wait for a broker, unless the call has a limit of its own. Meanwhile the polling
     /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
-    /// The longest time that an assignment waits for the ends of the logs. No partition is read before, so the time is
-    /// short. Without the ends, the commit's metadata is not used, so settled records above the committed offset are
-    /// read again.
+    /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read before, so
+    /// the time is short. Settled offsets in a commit's metadata are used only if they are below the log's end. If the
+    /// end is not known, the settled records above the committed offset are read again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has
@@ -73,9 +73,9 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins, where it is known. It is not known if the
-    /// coordinator did not respond or refused the partition, or if `auto.offset.reset` is not `error`. `seek` makes it
-    /// known.
+    /// The position at which reading of each assigned partition begins. Until `seek`, a partition is missing in two
+    /// cases: the coordinator did not respond or refused the partition; or librdkafka itself chooses the position,
+    /// because `auto.offset.reset` is not `error`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.

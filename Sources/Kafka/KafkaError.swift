@@ -14,7 +14,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether `description` is only the reason, because librdkafka's name of the code would say nothing more.
+    /// Whether `description` is only the reason, because the reason says everything that librdkafka's name of the code
+    /// says.
     public var describesReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.

@@ -8,10 +8,11 @@ public enum KafkaProperties {
     /// several times as much memory. `queued.min.messages` limits the number of these records in the same way. For a
     /// worker with little memory, `MemoryBudget` lowers both limits.
     public static let consumerQueueKilobytesMax = 32 * 1024
-    /// The maximum number of records without a polled delivery report. Above it, `produce` returns `.queueFull`.
-    /// Limits the memory of small records, whose overhead the limit in kilobytes does not count.
+    /// The maximum number of records in a producer: each record counts from `produce` until its delivery report is
+    /// polled. Above the maximum, `produce` returns `.queueFull`. Limits the memory of small records, whose overhead
+    /// the limit in kilobytes does not count.
     public static let producerQueueMessagesMax = 200_000
-    /// The maximum kilobytes of records without a polled delivery report. Above it, `produce` returns `.queueFull`.
+    /// The maximum kilobytes of the records in a producer. Above it, `produce` returns `.queueFull`.
     public static let producerQueueKilobytesMax = 128 * 1024
 
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.

@@ -20,7 +20,7 @@ public struct KafkaPropertyFile {
         path = property.value
     }
 
-    /// Why the file cannot be opened; nil if it can. The path may be a directory.
+    /// Why the file cannot be opened; nil if it can. A directory is no fault, because `ssl.ca.location` may name one.
     var fault: String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor < 0 else {

@@ -103,8 +103,8 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether the next commit may succeed although the last acknowledgement refused offsets. That is so if the reason
-    /// was a rebalance or metadata that is too long.
+    /// Whether the last acknowledgement refused offsets that the next commit should send again. True if the reason was
+    /// a rebalance, or metadata that is too long, which the next commit leaves out.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the acknowledgement of a commit, which may refuse offsets. The next commit sends refused offsets again.

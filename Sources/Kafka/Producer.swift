@@ -188,8 +188,8 @@ public final class Producer: @unchecked Sendable {
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, once when the queue of reports becomes
-    /// non-empty. So the reader first drains the descriptor and then polls; otherwise it could miss a wake-up. If
-    /// `pollReports` stops at `eventsPerPollMax`, it writes to the descriptor again.
+    /// non-empty. So the reader first drains the descriptor and then polls; otherwise it could miss a wake-up.
+    /// `pollReports` itself writes to the descriptor if it stops at `eventsPerPollMax`, so that the reader polls again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor
@@ -273,13 +273,14 @@ extension Producer {
     private static let flushWaitMillisecondsMax: Int32 = 5
 
     private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {
-        // An unknown status counts as `.possiblyPersisted`, because this promises nothing.
+        // An unknown status counts as `.possiblyPersisted`. The other two values would say for certain whether the
+        // topic has the record.
         Persistence(rawValue: Int32(rd_kafka_message_status(message).rawValue)) ?? .possiblyPersisted
     }
 }
 
-/// Returns the start of a buffer, never nil: librdkafka takes nil for "no value", and an empty buffer may
-/// have no start.
+/// Returns the base address of a buffer, never nil: librdkafka takes nil for "no value", and the base address of an
+/// empty buffer may be nil.
 private func start(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
     bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
 }

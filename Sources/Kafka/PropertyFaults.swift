@@ -14,10 +14,10 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Returns the faults of the properties. `init` would throw only the first one.
+    /// Returns all faults of the properties; `init` throws only the first one.
     ///
-    /// Some faults show only when a client is made. So this method leaves out the properties whose files cannot be
-    /// opened. If the others have no fault, it makes a client with them, but without servers, so nothing connects.
+    /// librdkafka finds some faults only when it makes a client. So if the properties whose files can be opened have no
+    /// fault, this method makes a client with these properties, but without servers, so nothing connects.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -31,10 +31,10 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Returns the faults of the properties. `init` would throw only the first one.
+    /// Returns all faults of the properties; `init` throws only the first one.
     ///
-    /// Some faults show only when a client is made. So this method leaves out the properties whose files cannot be
-    /// opened. If the others have no fault, it makes a client with them, but without servers, so nothing connects.
+    /// librdkafka finds some faults only when it makes a client. So if the properties whose files can be opened have no
+    /// fault, this method makes a client with these properties, but without servers, so nothing connects.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
@@ -47,9 +47,10 @@ extension Producer {
     }
 }
 
-/// Sets the properties one by one, and then leaves out those whose files cannot be opened. If the others are accepted,
-/// makes a client with them, but without servers. This finds faults that librdkafka reports only when a client is made:
-/// in certificates and keys, and of properties that exclude each other.
+/// Finds the faults of properties in two steps:
+/// 1. Sets the properties one by one.
+/// 2. If librdkafka accepts all properties whose files can be opened, makes a client with these, but without servers.
+///    librdkafka reports some faults only then: wrong certificates or keys, and properties that exclude each other.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -107,8 +108,8 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns a replacement for `security.protocol` without SASL, if the SASL mechanism would ask a server;
-    /// otherwise nothing.
+    /// Returns the properties that keep the client of the check from asking a server for a ticket or token: for a
+    /// mechanism in `mechanismsThatContactServer`, a `security.protocol` without SASL. Empty for other mechanisms.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }

@@ -8,7 +8,7 @@ import Glibc
 /// A dictionary ends at its closing brace, and no byte outside changes its meaning. So bytes that begin with
 /// the remembered dictionary have the same meaning, whichever bytes follow.
 public struct ApsCache: ~Copyable {
-    /// Nil if this value never remembers a dictionary (``disabled``).
+    /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryBytes: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// The number of the dictionary in the last record that was decoded without a fault. If two such records have the
@@ -54,9 +54,9 @@ public struct ApsCache: ~Copyable {
         return start &+ dictionaryByteCount
     }
 
-    /// Forgets the last dictionary and changes the number. The core calls this after it has dropped fields from a
-    /// record (R33). The record's body then differs from the dictionary, so a later record with the same
-    /// dictionary must not share this body.
+    /// Forgets the last dictionary and increases ``apsDictionaryNumber``. The core calls this after it has dropped
+    /// fields from a record (R33). The record's body then differs from the dictionary. Records with the same number
+    /// share a body, so no later record may get this record's number.
     public mutating func forget() {
         apsDictionaryNumber &+= 1
         dictionaryByteCount = 0
@@ -67,8 +67,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered, but it has increased the number. So the previous dictionary
-        // is forgotten: a record that repeats it would get the number of the long dictionary.
+        // A dictionary that is too long is not remembered, but it has increased `apsDictionaryNumber`. So forget the
+        // previous dictionary: a record that repeats the previous dictionary would get the number of the long one.
         guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

@@ -26,8 +26,8 @@ extension Command {
         return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: true)
     }
 
-    /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
-    /// too large (``fitsBodyLimit``).
+    /// Decodes a record, even if the command's body is too large (``fitsBodyLimit``). If the `aps` dictionary has the
+    /// same bytes as that of the previous record, it is not parsed again.
     /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of them only in
     ///   values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeAnySize(

@@ -14,8 +14,9 @@ public struct CommandRecord {
     /// Whether a command to an audience asks for a broadcast channel.
     public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
-    /// Apple's dictionary, including its braces. If ``address`` is set: without the key that the address writes, and
-    /// without the closing brace (``StartedActivityAddress/copyWithoutAddress(_:into:)``).
+    /// Apple's dictionary, including its braces. If ``address`` is set: without the closing brace and without
+    /// `input-push-token`, because ``write(to:)`` adds the address and the brace
+    /// (``StartedActivityAddress/copyWithoutAddress(_:into:)``).
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?

@@ -24,8 +24,9 @@ struct Digest {
             add(word(bytes, position), word(bytes, position &+ 8))
             position &+= 16
         }
-        // Adds the last 16 bytes, or all bytes of a shorter part, as one word pair. The pair may include bytes that
-        // were added before. The number of bytes is added too, so two different inputs never add the same words.
+        // Adds the last 16 bytes, or all bytes of a shorter part, as one word pair. The pair may repeat bytes of the
+        // pair before. The number of bytes, which is added last, says how many. So two different inputs never add the
+        // same words.
         if count >= 16 {
             add(word(bytes, count &- 16), word(bytes, count &- 8))
         } else if count >= 8 {

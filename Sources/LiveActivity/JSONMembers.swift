@@ -42,9 +42,9 @@ struct JSONMembers {
 
     /// Reads the next key.
     /// - Parameter knownField: returns the field for the bytes of a key.
-    /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused: the field that
-    ///   `init` got for the object, such as `payload`. At the end of the object: nil, and ``position`` is after the
-    ///   closing brace.
+    /// - Returns: the field whose value is at ``position``. If the key is unknown, and the rule for unknown keys
+    ///   permits it: the field of the whole object, such as `payload`. At the end of the object: nil, and ``position``
+    ///   is after the closing brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,

@@ -80,7 +80,8 @@ extension JSONText {
         return position
     }
 
-    /// Reads the rest of a string whose bytes before `plainEnd` are plain.
+    /// Reads the rest of a string. The bytes before `plainEnd` have been read: all are printable ASCII without quotes
+    /// and backslashes.
     @inline(never)
     private func readLongString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
         var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)

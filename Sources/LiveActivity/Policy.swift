@@ -7,9 +7,9 @@
 /// can configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A budget, kept as a token bucket: it starts full and is refilled at a constant rate. Each version that is pushed
-    /// at priority 10, and each start, draws one push from it. All pushes of one command of priority 10 to an audience
-    /// or channel together draw at most one push from each of its two buckets: ``Policy/budget`` and
-    /// ``Policy/frequentBudget``.
+    /// at priority 10, and each start, draws one push from it. An audience or channel has two buckets,
+    /// ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority 10 draws at most one push from each,
+    /// however many members get it.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int

@@ -1,8 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// Ends of broadcasts. Kafka gets the broadcast's result, the store adds the broadcast to its command's counts (unless
-/// the producer manages the channel), and its record settles.
+/// Ends of broadcasts. When a broadcast ends, Kafka gets its result, and the store adds the broadcast to its command's
+/// counts. Then the broadcast's fan-out record settles. For a channel that its producer manages, the store has no
+/// counts.
 ///
 /// A version of a round ends in similar steps (`Audiences+Finishing`). The code is separate, because a
 /// broadcast has no members and no round.
@@ -86,10 +87,11 @@ extension Audiences {
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
-    /// Settles the record of `broadcast` without writing a result, because `other` has the same version.
+    /// Settles the record of `broadcast` without a result, because `other` has the same version and writes the result.
     ///
-    /// If the assignment of the other record has ended, `broadcast` is freed, and `other` gets its offset. This offset
-    /// settles when `other` ends. If `other` is dropped, this lane reads the record at this offset again.
+    /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
+    /// `other` takes over the partition and offset of `broadcast`, and `broadcast` is freed. The offset settles when
+    /// `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
     mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
         guard isOfEndedAssignment(broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
         broadcasts[other].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
@@ -162,8 +164,9 @@ extension Audiences {
     /// keeps the search short.
     private static var evictionSampleMax: Int { 16 }
 
-    /// Frees the slot of an idle channel for a new channel: the one that has been idle longest, among the next few
-    /// that the search finds. Without this, one app with many channels could block the broadcasts of all apps. (R30)
+    /// Frees the slot of an idle channel for a new channel. The search continues where the last one ended. Of the first
+    /// `evictionSampleMax` idle channels that it finds, the one that has been idle longest is freed. Without this, one
+    /// app with many channels could block the broadcasts of all apps. (R30)
     ///
     /// A channel keeps its slot until its spacing has passed, because only the slot knows when the next push
     /// may be sent. (R31)
@@ -216,9 +219,10 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released, while a push may be under way. Lets this lane read again at
-    /// once the pushed broadcast's record, and the record whose alert it carries, if these records are of other
-    /// partitions.
+    /// Called when the channel's partition is released, while a push may be under way. The records of the pushed
+    /// broadcast, and of the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such
+    /// records count as dropped at once, before APNs responds: this lane must read them again before it takes newer
+    /// records of their partitions.
     private mutating func dropBroadcastsOfOtherPartitionsEarly(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

@@ -27,8 +27,8 @@ extension Audiences {
         let rule = configuration.channelRules[appIndex]
         let getsChannel = rule.map { slot.requestsChannel || $0.includes(audience) } ?? false
         if slot.event == .end {
-            // Report the end even without a channel: an earlier command may have asked for one that is still
-            // being created.
+            // Tell the keeper about the end even if the audience has no channel: the keeper may still be creating the
+            // channel that an earlier command requested.
             guard channels.count > 0 || getsChannel else { return }
             appendChannelNeed(
                 .ended(storedUntilWallMilliseconds: storedUntilWallMilliseconds(slot, channels, now: now)),

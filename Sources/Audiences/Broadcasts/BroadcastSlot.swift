@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Names a broadcast.
+/// Names a broadcast by the index of its slot in `Audiences.broadcasts`.
 typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 
 /// A fan-out record for a channel: one version of an audience in one environment, or of a channel that its producer
@@ -56,7 +56,7 @@ struct ChannelKey: Hashable {
     var environment: APNsEnvironment
 }
 
-/// Names a channel.
+/// Names a channel by the index of its slot in `Audiences.channels`.
 typealias ChannelIndex = SlabIndex<ChannelSlot>
 
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
@@ -98,8 +98,9 @@ struct ChannelSlot: BitwiseCopyable {
     /// The highest timestamp that a version got for its push so far: its own, or a raised one (R11). Each later version
     /// gets a higher one. 0: there was none.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far. With the timestamp `.min`: there was none. After an end, the highest possible
-    /// version: an update is then superseded, unless its sent timestamp is higher than the end's.
+    /// The highest version so far. With the timestamp `.min`: there was none. After an end, the highest version that
+    /// can exist, so that no later version counts as newer. An update then replaces the end only if the timestamp that
+    /// Redis chose for the update is above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
     /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A version that
     /// was admitted later has a higher timestamp. If not, Redis has lost the record of the audience or channel, and the

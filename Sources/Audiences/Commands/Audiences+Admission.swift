@@ -118,8 +118,8 @@ extension Audiences {
         )
     }
 
-    /// - Parameter defaultSeconds: the policy's default. It applies if neither the command's expiration nor its stale
-    ///   date decides.
+    /// - Parameter defaultSeconds: how long after `seconds` the push expires, if the command has no expiration of its
+    ///   own, and is an end or has no stale date after `seconds`.
     package static func sentExpirationSeconds(
         event: Event,
         ownExpirationSeconds: Int64,

@@ -5,11 +5,12 @@ import LiveActivity
 /// is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps the newest state.
 /// If that is an update, it also keeps an older end.
 extension Audiences {
-    /// Whether the core has room for one more command, also later in the queue of returned commands
-    /// (``nextReturnedCommand()``).
+    /// Whether the core has room for one more command: a slot now and, when the command goes back to `Delivery`, a
+    /// place in the queue of ``nextReturnedCommand()``.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
-    /// Takes a command. It is returned through ``nextReturnedCommand``, exactly once.
+    /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was withdrawn,
+    /// ``nextReturnedCommand()`` returns it, exactly once.
     public mutating func receiveCommand(_ incoming: IncomingCommand) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
@@ -71,8 +72,8 @@ extension Audiences {
     /// carrier's partition does not know the alert.
     ///
     /// - Parameter isPartitionBeingRevoked: whether a record's partition is being revoked. Must be false for a record
-    ///   of an earlier assignment of its partition. This lane has read that record again since, and may have settled
-    ///   the second reading as a duplicate of the first. If the first were withdrawn, the command would be lost.
+    ///   that was read in an earlier assignment of its partition. This lane has read such a record a second time, and
+    ///   may have settled it then as a duplicate. If the first reading were withdrawn, the command would be lost.
     public mutating func withdrawWaitingCommands(where isPartitionBeingRevoked: (_ record: RecordIndex) -> Bool) {
         for rawCommand in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawCommand)
@@ -125,9 +126,9 @@ extension Audiences {
         return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBytes))
     }
 
-    /// Makes the current command wait again, because the store replied `wait`. It waits before the audience's other
-    /// commands, or is merged with the first of them if both are updates or ends. So it stays before the starts that
-    /// wait. Otherwise the store would admit a start first, and an end would then close the new life. (R13)
+    /// Makes the current command wait again, because the store replied `wait`. The command becomes the first of the
+    /// audience's waiting commands, or is merged with the first of them if both are updates or ends. No waiting start
+    /// may be admitted before the command: if the command is an end, it would then close the new life. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null
@@ -216,9 +217,9 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Ends a command: queues its ending for the core for single activities (``nextReturnedCommand()``), and frees it.
-    /// If the command carries a rider's alert, the rider ends first: as withdrawn if the command is withdrawn,
-    /// otherwise as superseded. The command must not be in the audience's list any more.
+    /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``nextReturnedCommand()``), and frees its
+    /// slot. If the command carries a rider's alert, the rider ends first. The rider is superseded, or withdrawn
+    /// together with the command. The command must not be in the audience's list any more.
     mutating func finishCommand(_ command: CommandIndex, _ ending: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .null {

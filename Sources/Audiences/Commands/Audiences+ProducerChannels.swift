@@ -35,8 +35,8 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax
     }
 
-    /// Returns whether APNs' refusal shows that the channel stores no messages. If so, the core remembers this
-    /// policy for the channel.
+    /// Returns whether APNs' refusal shows that the channel stores no messages. If so, notes the storage policy `none`
+    /// for the channel.
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise responds with
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.

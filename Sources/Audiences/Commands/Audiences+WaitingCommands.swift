@@ -28,8 +28,7 @@ extension Audiences {
     /// of the newer one. Exceptions:
     /// - If the versions are equal, `command` ends as a duplicate.
     /// - An older end and a newer update are both kept (`keepEndAndNewerUpdate`).
-    /// - If `command` is older than `waiting`, and also older than an end directly before `waiting`, that end
-    ///   supersedes it.
+    /// - If an end waits directly before `waiting`, and `command` is older than both, that end supersedes `command`.
     mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
@@ -38,7 +37,8 @@ extension Audiences {
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
-            // The alert of an update that is older than the end belongs to the life that the end ends.
+            // If `older` has an alert, `end` carries the alert, because both belong to the same life. The update in
+            // `waiting` may belong to a later life.
             supersedeCommand(older, by: end)
         } else {
             if older == waiting { put(newer, inPlaceOf: older, of: audience) }
@@ -47,9 +47,9 @@ extension Audiences {
         }
     }
 
-    /// Keeps both an end and a newer update. One of them is in the audience's list: `waiting`. The other one is added,
-    /// so that the end comes directly before the update. If another update or end already waits at this place, the
-    /// added command is merged with it.
+    /// Keeps both an end and a newer update, the end directly before the update. `waiting` is the command of the two
+    /// that is already in the audience's list. The other command is put into its place, or is merged with an update or
+    /// end that already waits there.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Names a command.
+/// Names a command by the index of its slot in `Audiences.commands`.
 typealias CommandIndex = SlabIndex<CommandSlot>
 
 /// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
@@ -91,7 +91,7 @@ struct CommandSlot: BitwiseCopyable {
     }
 }
 
-/// Names an audience that has commands.
+/// Names an audience that has commands, by the index of its slot in `Audiences.audiences`.
 typealias AudienceIndex = SlabIndex<AudienceSlot>
 
 /// An audience, or a channel that commands name instead of an audience, as long as the core has commands to it.

@@ -27,15 +27,15 @@ public struct AudiencesConfiguration: Sendable {
     /// The limit for the number of parked members and pushes in flight together, because each push in flight may end
     /// with a parked member. Must exceed a lane's pushes in flight, and be at least 64.
     public var parkedMembersMax = 16_384
-    /// The maximum number of members whose refused push or dead token is being recorded. At this number, the push to a
-    /// further such member is sent again later, because its refusal cannot be recorded now.
+    /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
+    /// sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences have
     /// acknowledged it. If the member joined, it may stay longer: until the push with the audience's state has
     /// succeeded, or the core has given this push up. At least 1.
     public var membershipChangesMax = 4_096
-    /// The maximum number of starts of devices that Kafka has not acknowledged yet: the queue of records for Kafka has
-    /// room for this many. At least 1.
+    /// From a start to an audience, the core makes a start command for each device. This is the maximum number of such
+    /// commands that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
     /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a

@@ -3,8 +3,8 @@ public import LiveActivity
 /// A request to the worker's `ChannelKeeper`.
 public struct ChannelNeed: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// A command to the audience was admitted, and the audience needs a channel: it lacks one, or a start came and
-        /// its channels must not be deleted any more.
+        /// A command to the audience was admitted, so the audience needs its channels: the keeper creates missing
+        /// channels, and cancels a planned deletion of existing ones.
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of its channels. They must exist until
         /// this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs stores no message.

@@ -92,7 +92,8 @@ public struct IncomingCommand {
     }
 }
 
-/// A command to an audience or a channel that is returned to the core for single activities.
+/// A command to an audience or a channel that goes back to `Delivery`, the core that has read its record and settles
+/// it.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: RecordIndex
     public var ending: HandoverResult

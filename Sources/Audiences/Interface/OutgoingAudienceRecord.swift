@@ -26,8 +26,9 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     public let kind: Kind
     /// For a fan-out record: the index of its range, or ``broadcastRangeBase`` plus the channel's environment.
     public let range: UInt16
-    /// A channel's fan-out record has this number plus its environment's raw value as ``range``. The number is above
-    /// every range's index (at most 255), and is the highest of the eleven bits that a tag has for ``range``.
+    /// The ``range`` of a channel's fan-out record is this number plus the raw value of the channel's environment. The
+    /// index of a range is at most 255, so the two differ. The sum fits into the eleven bits that a ``tag`` has for
+    /// ``range``.
     static let broadcastRangeBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
@@ -59,7 +60,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         Self(.commandResultAfterBroadcast, broadcast.rawValue)
     }
 
-    // Each of these is valid only for the kinds whose records are about such a slot.
+    // The index of the slot that the record is about. `kind` says which of these properties is valid.
     var command: CommandIndex { CommandIndex(rawValue: rawIndex) }
     var rangeVersion: RangeVersionIndex { RangeVersionIndex(rawValue: rawIndex) }
     var refusedMember: RefusedMemberIndex { RefusedMemberIndex(rawValue: rawIndex) }

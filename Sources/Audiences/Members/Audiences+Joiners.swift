@@ -20,8 +20,9 @@ extension Audiences {
     /// could get an old state if the push has waited long for its pool (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
-    /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
-    /// if the member has joined no audience, is a device, has no token, or belongs to an environment without a pool.
+    /// Begins to show an activity the newest state of the audience that it has joined; of several audiences, the newest
+    /// of their states. Ends the membership change at once if the member has joined no audience, is a device, has no
+    /// token, or belongs to an environment without a pool.
     mutating func showNewestStates(_ change: MembershipChangeIndex, now: Moment) {
         let slot = membershipChanges[change]
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
@@ -72,8 +73,8 @@ extension Audiences {
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
-        // Free or repeat the request first. When its members are handled below, they may ask for the newest state of
-        // this audience again.
+        // First repeat the request if changes have come after it was queued, otherwise free it. Only then handle the
+        // changes that waited for this reply, because they may request the same audience's state again.
         newestStateRequests[request].firstChange = slot.firstLaterChange
         newestStateRequests[request].firstLaterChange = .null
         if slot.firstLaterChange == .null {
@@ -287,9 +288,9 @@ extension Audiences {
         let slot = membershipChanges[change]
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
-        // APNs names the time since when a token is dead. A token that was registered later may be valid, so
-        // the core tries it again. If the table of refused members is full, the core tries a dead token again
-        // too, and APNs refuses it again.
+        // Send the push again later in two cases. If the token was registered after the time from which APNs calls it
+        // dead, it may be valid. If the table of refused members is full, the refusal cannot be recorded now, and APNs
+        // refuses the push again.
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
@@ -297,7 +298,7 @@ extension Audiences {
         endMembershipChange(change)
     }
 
-    // MARK: - Time
+    // MARK: - Timers
 
     private mutating func startMembershipChangeTimer(_ change: MembershipChangeIndex) {
         let dueMilliseconds = membershipChanges[change].dueMilliseconds

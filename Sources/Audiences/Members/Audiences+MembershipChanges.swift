@@ -9,10 +9,11 @@ extension Audiences {
         !membershipChanges.isFull && membersWithEndedChange.count < configuration.membershipChangesMax
     }
 
-    /// Number of changes that are not finished.
+    /// The number of changes in memory, including those whose member still waits to be shown the newest state.
     public var membershipChangesInProgress: Int { membershipChanges.count }
 
-    /// Takes a change of a member's audiences. ``takeMemberWithEndedChange()`` returns the member, exactly once.
+    /// Takes a change of a member's audiences. Once the registration that caused the change may be settled,
+    /// ``takeMemberWithEndedChange()`` returns the member, exactly once.
     public mutating func receive(membershipChange incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)

@@ -1,11 +1,12 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose push APNs refused permanently. Kafka gets a result for each of them, unless the push belongs to no
-/// command because the member has just joined. A member whose token is dead leaves its audience.
+/// Members whose push APNs refused permanently. Kafka gets a result for each refused push of a command. A push to a
+/// member that has just joined belongs to no command, so it has no result. A member whose token is dead leaves its
+/// audience.
 ///
 /// A member gets its outcome only when Kafka and the stores have acknowledged all records and calls about it, or have
-/// refused them for good. So a crash loses none of them.
+/// permanently refused them. So a crash loses none of them.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
@@ -160,8 +161,8 @@ extension Audiences {
 
     // MARK: - The activity's own record
 
-    /// Passes the next call to the activity store to `body`; nil if there is none now. The call retires a
-    /// dead token in the activity's own record, which single commands use.
+    /// Calls `body` with the next call for the activity store, and returns its result; nil if there is no call now. The
+    /// call retires a dead token in the activity's own record, which single commands use.
     public mutating func withNextActivityStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Names a change of a member's audiences.
+/// Names a change of a member's audiences by the index of its slot in `Audiences.membershipChanges`.
 typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
@@ -59,7 +59,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// When the store last replied with a state for the member (monotonic milliseconds); `.min`: not yet.
     var stateRepliedAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
-    /// Whether the member was returned to the core for single activities.
+    /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, so that `Delivery` settles the
+    /// member's registration. Each change queues its member once.
     var isMemberReturned = false
     var hasLaterChange = false
     /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
@@ -80,8 +81,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // If the member leaves and joins the same audience, the audience keeps the later of the two entries. So it
-        // needs the entry about the leave only if the member left later than it registered.
+        // If the member leaves and joins the same audience, the audience keeps the entry with the later time. So the
+        // entry about leaving is needed there only if the member left after it had registered.
         let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
         }
@@ -157,16 +158,16 @@ struct MemberKey: Hashable {
     }
 }
 
-/// Names a request for an audience's newest state.
+/// Names a request for an audience's newest state by the index of its slot in `Audiences.newestStateRequests`.
 typealias NewestStateRequestIndex = SlabIndex<NewestStateRequest>
 
 /// A request for an audience's newest state, on behalf of members that have joined the audience.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
-    /// The first in the list of changes that the reply is for.
+    /// The first of the linked changes that wait for the store's reply to this request.
     var firstChange: MembershipChangeIndex
-    /// The first in the list of changes that came after the request was queued; `.null`: none. The reply may be older
-    /// than their members' entries in the audience, so the request is repeated for them.
+    /// The first of the linked changes that came after the request was queued; `.null`: none. The reply may be older
+    /// than the entries of these changes' members in the audience. So the request is made once more for these changes.
     var firstLaterChange = MembershipChangeIndex.null
 
     init(_ key: AudienceKey, for change: MembershipChangeIndex) {
@@ -175,7 +176,7 @@ struct NewestStateRequest: BitwiseCopyable {
     }
 }
 
-/// Names a newest state of an audience.
+/// Names the newest state of one audience by the index of its slot in `Audiences.newestStates`.
 typealias NewestStateIndex = SlabIndex<NewestStateSlot>
 
 /// The newest state of an audience, shared by the members that will be shown it.

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Names a refused member.
+/// Names a refused member by the index of its slot in `Audiences.refusedMembers`.
 typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
 /// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the member's

@@ -51,8 +51,8 @@ extension Audiences {
     /// - Returns: false if no page is free now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // If no page is free, give up the round's own pages, because their members may have to wait for this parked
-        // member.
+        // If no page is free, drop the members that the round has read ahead, so that their pages are free. Those
+        // members may have to wait for this parked member: a round gets at most one lap ahead of its parked members.
         if !hasFreePage(of: round) { discardPrefetchedMembers(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].appIndex)) }

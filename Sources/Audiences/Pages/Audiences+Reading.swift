@@ -212,8 +212,8 @@ extension Audiences {
 
     // MARK: - Retirement
 
-    /// Frees the first pages of a round, as long as each of their members has its outcome or is parked. The
-    /// outcomes are added to the counts of the round's versions. Then the round reads further pages.
+    /// Frees the pages of a round in order, up to the first page that is not done (`isDone`). The outcomes of their
+    /// members are added to the counts of the round's versions. Then the round reads further pages.
     mutating func freeDonePages(of round: RoundIndex, now: Moment) {
         while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
@@ -225,8 +225,8 @@ extension Audiences {
             rounds[round].progress.watermark = max(rounds[round].progress.watermark, min(slot.endPosition, end))
             rounds[round].progress.sendPosition = rounds[round].progress.turnPosition
             rounds[round].checkpoints.revision += 1
-            // Members of the page beyond the round's end got no push and belong to no version yet. They are
-            // read again.
+            // The page may have members at or above `end`, which no version reaches yet. They got no push. A later
+            // version reads them again, from the watermark on.
             let continues = slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
             if slot.endPosition >= end { rounds[round].progress.readPosition = rounds[round].progress.watermark }
             detachFirstPage(of: round)
@@ -306,8 +306,8 @@ extension Audiences {
         offerFreePages(Int(rounds[round].appIndex))
     }
 
-    /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. Offered here, a
-    /// page could go to this round while ``dropUnsentMembers(of:)`` still changes its list.
+    /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. A call in this
+    /// method could give a page to this round while ``dropUnsentMembers(of:)`` still changes the round's list.
     private mutating func releasePages(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null

@@ -9,13 +9,15 @@ struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
     /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// If the pages in use are at most this many times the collected requests, the requests leave at once.
+    /// The requests leave at once if at least one in this many of the pages in use waits for them.
     private static var pagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When ``mustSend(pagesInUse:now:)`` was last called, and when the oldest request has waited long enough.
-    /// Monotonic milliseconds. The wait of a new first request counts from the first of these times.
+    /// When ``mustSend(pagesInUse:now:)`` was last called (monotonic milliseconds). The wait of a batch's first request
+    /// counts from this time, because ``append(_:)`` gets no time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
+    /// When the batch's first request has waited long enough (monotonic milliseconds). Has a meaning only while there
+    /// are requests.
     private var dueMilliseconds: Int64 = .max
 
     init(limit: Int) { tickets = IndexQueue(limit: limit) }

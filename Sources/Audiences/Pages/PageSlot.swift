@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Names a page.
+/// Names a page by the index of its slot in `Audiences.pages`.
 typealias PageIndex = SlabIndex<PageSlot>
 
 /// A page of a round, from its reading to the last outcome of its members.
@@ -23,8 +23,8 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round; `.null`: this is the last one.
     var nextPage = PageIndex.null
     var phase: Phase
-    /// Whether the page is read because the last owner had parked members at its first position. The round
-    /// then needs only these members.
+    /// Whether the page is read only for the members at ``startPosition``: the last owner of the partition had parked
+    /// them, and the round parks them again.
     var needsOnlyParkedMembers = false
     /// The parked member for which the page is read, to learn whether the member has left the audience or has another
     /// token. `.null`: the page is read for its round.
@@ -134,8 +134,8 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { block.free() }
 }
 
-/// The progress of a member of a page, in one byte: one of these cases or, if the member has its outcome, the sum of
-/// the raw values of `done` and of the outcome.
+/// The progress of a member of a page, in one byte. Without an outcome: the raw value of a case below `done`. With an
+/// outcome: the raw value of `done` plus that of the ``MemberOutcome``.
 enum MemberProgress: UInt8 {
     case unsent
     case inFlight

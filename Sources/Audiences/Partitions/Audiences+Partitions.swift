@@ -74,8 +74,7 @@ extension Audiences {
         stopChannels(ofPartition: index, as: .draining, now: now)
     }
 
-    /// Whether none of the partition's records is in memory and unsettled, so that the shell may release the
-    /// partition.
+    /// Whether all of the partition's records in memory are settled, so that the shell may release the partition.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
     /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor

@@ -28,11 +28,13 @@ extension Audiences {
         let appIndex = Int(key.appIndex)
         let lowestOffset = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
         guard let round = roundsByKey[key] else { return offset <= lowestOffset && mayBeginRound(appIndex) }
-        // While the round's own partition is being revoked, the round takes no version. If it was stopped before it
-        // knew the last owner's checkpoint, a new version would make it replace this checkpoint in the store.
+        // While the round's own partition is being revoked, the round takes no version. If the store has not replied to
+        // the claim yet, the round does not know the last owner's checkpoint. A new version would then make the round
+        // replace this checkpoint in the store.
         guard isPartitionAssigned(of: round) else { return false }
-        // A newer version replaces the older ones of its range. It must wait for older records of its range that were
-        // passed over or dropped. The round knows them only if they are of its own partition.
+        // There is no room while an earlier record of the range is passed over, because the newer version would replace
+        // the earlier record's version. The round knows the first such offset of its own partition. In another
+        // partition, all passed-over records of the app count.
         return offset <= (rounds[round].partition == index ? rounds[round].versions.passedOverOffset : lowestOffset)
             && mayAddVersionOrBroadcast(appIndex)
     }
@@ -48,8 +50,9 @@ extension Audiences {
     /// If all slots for channels are in use, a new channel gets the slot of an idle one. If none is idle, there is no
     /// room.
     ///
-    /// There is no room either while the channel's partition is being revoked. The channel then sends nothing more, and
-    /// has dropped the record that waited. It would settle this record as a repetition, so the record would be lost.
+    /// There is no room either while the channel's partition is being revoked. The channel has then dropped the
+    /// broadcast that waited, and the broadcast's record may be read again from another partition. The channel would
+    /// take that record for a repetition and settle it, so its state would be lost.
     mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
@@ -66,8 +69,8 @@ extension Audiences {
     }
 
     /// Whether an app may add broadcasts, or versions to ranges under way: only while its records use less than three
-    /// times the room that is free. A new round needs more free room (`mayBeginRound`), because it replaces no older
-    /// record.
+    /// times the free room. So one app alone can use at most three quarters of the room. With new rounds it can use
+    /// only half (`mayBeginRound`), because a new round replaces no older record.
     private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether the partition may be read again for an app's records that were passed over: the app's records must use
@@ -91,8 +94,8 @@ extension Audiences {
         partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Offsets of different partitions cannot be compared. Also, the round may continue after another partition is
-        // revoked.
+        // Note only offsets of the round's own partition, because offsets of two partitions cannot be compared. Also,
+        // after the other partition is revoked, this lane never reads the record again, so the noted offset would stay.
         if rounds[round].partition == record.partition {
             rounds[round].versions.passedOverOffset = min(rounds[round].versions.passedOverOffset, offset)
         }
@@ -130,28 +133,28 @@ extension Audiences {
         return 0
     }
 
-    /// Stops waiting for a version that was passed over, because this version may need the room that the
-    /// round's own records occupy.
+    /// Stops waiting for the versions that the last owner had under way, because a record of the round was passed over.
+    /// That record may be of such a version, and may get room only when the round's other records have settled.
     ///
-    /// The older versions then end at the position that the last owner had reached. So they settle and make
-    /// room.
+    /// The versions whose records have arrived end at the position that the last owner had reached. So they settle and
+    /// make room.
     mutating func stopAwaitingPassedOver(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersionsEarly(of: round)
-        // If the versions whose records arrived have reached all their members, they only settle. The version
-        // that was passed over then continues at the last owner's position.
+        // If the versions whose records have arrived need no more pushes, keep the last owner's checkpoint. When the
+        // passed-over version's record is read again, the version continues where the last owner stopped.
         //
-        // Otherwise the version that was passed over begins again and passes through the whole range. Members
-        // that got it before the crash get it once more. Known issue: a parked member may then get the older
-        // state after the newer one; the phone ignores the older state because of its timestamp (simulation
+        // Otherwise forget the checkpoint. The passed-over version then begins again and passes through the whole
+        // range. Members that got it before the crash get it once more. Known issue: a parked member may then get the
+        // older state after the newer one; the phone ignores the older state because of its timestamp (simulation
         // `channels`, seed 1182; `ranges`, seed 742).
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
 
-    /// Whether the round has nothing left to send of the versions whose records have arrived. The caller has closed
-    /// these versions early. True if the watermark has reached the end of the newest of them, and no parked member of
-    /// the last owner's checkpoint is below this end.
+    /// Whether the versions whose records have arrived need no more pushes, after the caller has closed them early.
+    /// True if the watermark and all parked positions of the last owner's checkpoint are at the end of the newest of
+    /// these versions or above it.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
         return end <= rounds[round].progress.watermark

@@ -25,8 +25,9 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
         passedOverRecords = PassedOverRecords(windowOffsets: windowOffsets)
     }
 
-    /// Whether the record at `offset` was passed over and waits to be read again. An offset outside the ledger's window
-    /// has the same bit as one inside (``PassedOverRecords``), so the window is checked first.
+    /// Whether the record at `offset` was passed over and waits to be read again. ``PassedOverRecords`` has bits only
+    /// for the offsets in the ledger's window. For an offset outside the window, it would return the bit of another
+    /// offset. So the window is checked first.
     func hasPassedOver(_ offset: Int64) -> Bool {
         ledger.committableOffset <= offset && offset < ledger.nextOffset && passedOverRecords.contains(offset)
     }

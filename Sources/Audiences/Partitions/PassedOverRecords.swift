@@ -1,5 +1,5 @@
-/// Records of a partition that were read when the core had no room for them. Their offsets are not settled,
-/// and the partition is read again from them. (R30)
+/// Records of a partition that were read when the core had no room for them. Their offsets stay unsettled. When an app
+/// has room, the partition is read again from the first passed-over record of the app. (R30)
 ///
 /// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated
 /// with the first record that is passed over.
@@ -15,10 +15,11 @@ struct PassedOverRecords: ~Copyable {
     private let windowOffsets: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// For each app: the first record that was passed over and is not being read again.
+    /// For each app: its first record that was passed over. Left out are records that the reading under way will reach
+    /// (``beginReading(from:)``).
     ///
-    /// The records of an app keep their order: after this record, the core takes only the app's records for
-    /// ranges that are under way.
+    /// Behind this record, the core takes the app's records only for ranges that are under way. So the app's other
+    /// records stay in order behind this one.
     private(set) var lowestRecords: [LowestRecord] = []
     /// The first record whose offset was too far ahead for the partition's ledger. Its partition stops: no
     /// record from there on is received before the partition is read again.
@@ -31,7 +32,8 @@ struct PassedOverRecords: ~Copyable {
 
     deinit { bits?.deallocate() }
 
-    /// - Parameter offset: must be in the ledger's window: ``FanoutPartition/hasPassedOver(_:)``.
+    /// - Parameter offset: must be in the ledger's window, which ``FanoutPartition/hasPassedOver(_:)`` checks.
+    ///   Otherwise the bit of another offset is read.
     func contains(_ offset: Int64) -> Bool {
         guard count > 0, let bits else { return false }
         let position = Int(offset) & (windowOffsets - 1)
@@ -45,9 +47,8 @@ struct PassedOverRecords: ~Copyable {
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
     /// is none.
     ///
-    /// While the partition is being read again, only records below the reading's present offset are considered. The
-    /// reading itself gets to all later ones. If it began again at one of them, it would leave out the records in
-    /// between.
+    /// While the partition is being read again, only records below ``expectedOffset`` are considered. The reading
+    /// reaches the later records by itself. A jump to a later record would leave out the records in between.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowestRecords.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
@@ -70,10 +71,11 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it. No later record of the app becomes
-    /// the app's ``LowestRecord``: the partition is being read again, and this reading gets to the later records next.
+    /// Removes a record, because the core has taken it or the log no longer has it. If the record was the app's
+    /// ``LowestRecord``, the app has none afterwards: the partition is being read again, and the reading reaches the
+    /// app's later records next.
     ///
-    /// - Parameter offset: must be in the ledger's window: ``FanoutPartition/hasPassedOver(_:)``.
+    /// - Parameter offset: must be in the ledger's window. Otherwise another record is removed.
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
         lowestRecords.removeAll { $0.offset == offset }

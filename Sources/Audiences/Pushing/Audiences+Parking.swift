@@ -4,9 +4,12 @@ import Numbers
 
 /// Parked members: members that get a push later, outside their turn.
 ///
-/// A member is parked if its pool is unavailable in its turn, or if the last owner had parked it. A member whose push
-/// failed for a temporary reason is parked in two cases: the newest version will not reach it in its turn any more, or
-/// it waits for an alert that the newest version carries. In all other cases it gets the newest version in its turn.
+/// A member is parked for one of four reasons:
+/// - Its pool is unavailable when its turn comes.
+/// - The last owner had parked the member.
+/// - Its push failed for a temporary reason, and the newest version will not reach the member in a later turn.
+/// - Its push failed for a temporary reason, and the member must get an alert before its later turn
+///   (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -145,9 +148,9 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version at once, although the version reaches it later, in its turn. True
-    /// if the version carries an older version's alert for this position, and the alert is not too old: in its turn,
-    /// the member would get no alert. False if APNs responded to the member's last attempt with 429.
+    /// Whether a member must get the newest version before its next turn. True if the version carries an older
+    /// version's alert for this position, and the alert is not too old. At its next turn the member has a higher
+    /// position, for which the version carries no alert. False if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.newest
         return newest != .null && !wasThrottled && rangeVersions[newest].carriesAlert(to: position)

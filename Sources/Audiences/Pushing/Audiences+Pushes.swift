@@ -109,7 +109,8 @@ extension Audiences {
             }
             guard requestPageOfParkedMember(member) else { return .blocked }
         }
-        // If a parked member is still due here, it needs the other pool, or this pool permits no retries now.
+        // Whether a parked member is due but gets no push now: it needs the other pool, or this pool permits no retries
+        // now. The round then stays in its queue, even if its pages offer nothing.
         let hasDueParkedMember =
             rounds[round].members.parkedDueMilliseconds[0] <= now.monotonicMilliseconds
             || rounds[round].members.parkedDueMilliseconds[1] <= now.monotonicMilliseconds

@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of a response belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
-    /// The maximum number of retries of a push to a member that follow without a pause, as for single commands. The
-    /// response (`retryNow`) and the pool must permit such a retry. Every other retry comes after a pause. (R21)
+    /// How many retries of a push to a member may follow without a pause. The response (`retryNow`) and the pool must
+    /// permit such a retry. Every other retry comes after a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has responded to a push, or when no response will come.

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Names a parked member.
+/// Names a parked member by the index of its slot in `Audiences.parkedMembers`.
 typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
 /// A member that gets its push later: an earlier push must be repeated, the member's pool was unavailable when its turn
@@ -26,8 +26,8 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs responded to the last attempt with 429. Then the member waits for its turn, even if the newest
-    /// version could bring it an older version's alert at once.
+    /// Whether APNs responded to the last attempt with 429. Such a member gets no push before its next turn only to
+    /// bring it an alert (`needsCarriedAlert`).
     var wasThrottled = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var rangeVersion = RangeVersionIndex.null
@@ -79,7 +79,8 @@ struct ParkedMember: BitwiseCopyable {
         }
     }
 
-    /// Updates the copy from an entry that was read again, because the member may have another token.
+    /// Replaces the copy of the member's entry by the entry that was read again, because the member may have another
+    /// token.
     mutating func update(from content: PageMember, readAtMilliseconds: Int64) {
         self.readAtMilliseconds = readAtMilliseconds
         environment = content.environment

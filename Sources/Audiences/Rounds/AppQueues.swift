@@ -30,7 +30,8 @@ struct AppQueues: BitwiseCopyable {
     /// How many members got each outcome, by `MemberOutcome.rawValue`. A member counts again each time that a round
     /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
-    /// How many changes of members their audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
+    /// How many changes of memberships the store has acknowledged, by `MembershipChangeKind.rawValue`. A change in
+    /// several audiences counts once for each. Only grows.
     var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 

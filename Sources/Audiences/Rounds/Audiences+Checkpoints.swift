@@ -72,9 +72,9 @@ extension Audiences {
                 times: versionSlot.times
             )
             let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
-            // A version that was closed early reaches no more members, so its entry ends at the watermark or below it.
-            // The next owner sends newer versions to the members above the watermark, and counts the members for these
-            // versions.
+            // A version that was closed early gets no more members. The next owner reads the members above the
+            // watermark again, and sends them a newer version, which counts them. So the entry of the closed version
+            // must not reach above the watermark, or it would count them too.
             if isClosedEarly {
                 entry.positionCount =
                     max(entry.startPosition, min(versionSlot.endPosition, slot.progress.watermark))

@@ -23,8 +23,9 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do: all members of its window (the
-    /// positions that it must pass) have their outcomes, or its window is empty and none of its pushes is under way.
+    /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do, for one of two reasons:
+    /// - All members at the positions that it must pass (its window) have their outcomes.
+    /// - Its window is empty, and no parked member is getting a push of the version.
     mutating func markCompleteVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (
@@ -162,11 +163,12 @@ extension Audiences {
     /// Settles a record without writing a result, because its range has settled the same version or a newer one before.
     mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
 
-    /// Settles the record of `version` without writing a result, because the round has the same version from another
-    /// record (`known`).
+    /// Settles the record of `rangeVersion` without a result, because the round has the same version from another
+    /// record (`known`), and `known` writes the result.
     ///
-    /// If the assignment of the other record has ended, `version` is freed, and `known` gets its offset. This offset
-    /// settles when `known` ends. If `known` is dropped, this lane reads the record at this offset again.
+    /// If the partition of `known`'s record has been released, that record's offset cannot be settled any more. Then
+    /// `known` takes over the partition and offset of `rangeVersion`, and `rangeVersion` is freed. The offset settles
+    /// when `known` ends. If `known` is dropped instead, this lane reads the record at this offset again.
     mutating func settleRepeated(_ rangeVersion: RangeVersionIndex, of known: RangeVersionIndex) {
         guard isOfEndedAssignment(rangeVersions[known].record) else { return settle(rangeVersion) }
         rangeVersions[known].record.takePartitionAndOffset(of: rangeVersions[rangeVersion].record)

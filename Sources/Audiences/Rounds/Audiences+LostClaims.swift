@@ -33,8 +33,9 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// If a claim was kept for longer than this, its loss counts as the first one again. This is twice the longest
-    /// pause: while two workers take the round from each other, none keeps it for so long.
+    /// If a claim was kept for longer than this, `lossCount` begins at 0 again. The time is twice the longest pause.
+    /// While two workers take the round from each other, each claims it again after at most the longest pause, so
+    /// neither keeps it for so long.
     private static var keptClaimMillisecondsMin: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
     /// Called when the store does not have this worker's newest claim for the round's range. It has no claim, another
@@ -59,9 +60,11 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Whether the store may lack the members of a round that begins. If the store has a checkpoint of the
-    /// round's range, it has not lost the audience. If the store does not know that a version was admitted,
-    /// it has lost its data after the admission.
+    /// Whether the store may lack the members of a round that begins:
+    /// - False if the store has a checkpoint of the round's range, because then it has not lost the audience.
+    /// - True if ``mayLackMembers`` is true.
+    /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
+    ///   data since the admission. This is checked only before the first wait, and not for starts.
     ///
     /// This method returns true only a limited number of times for a round. Each failed attempt to connect to a
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
@@ -106,9 +109,9 @@ extension Audiences {
         guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claim.nextClaimAtMilliseconds)
         }
-        // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. The round then waits only
-        // while `membersLastCompleteAtMilliseconds` is `.min` too, because then all audiences must wait for members.
-        // That wait counts from `nextClaimAtMilliseconds`.
+        // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. Such a round waits only while
+        // `membersLastCompleteAtMilliseconds` is `.min` too: the shell has not found yet that rounds need not wait.
+        // This wait counts from `nextClaimAtMilliseconds`.
         let waitBeganAtMilliseconds = max(slot.claim.membersLostSinceMilliseconds, slot.claim.nextClaimAtMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganAtMilliseconds >= Self.membersWaitMillisecondsMax
         guard slot.claim.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds || isWaitOver else {
@@ -128,8 +131,9 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Lets this lane read the records of other partitions again at once, although pushes of an abandoned round are
-    /// still in flight. Members to which such a push is in flight get the state twice.
+    /// Called for an abandoned round whose pushes may still be in flight. Its records may be of other partitions, which
+    /// this lane keeps. Such records count as dropped at once, before APNs responds: this lane must read them again
+    /// before it takes newer records of their partitions. Members to which a push is in flight get the state twice.
     mutating func dropVersionsOfOtherPartitionsEarly(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {

@@ -48,9 +48,9 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // The round waits for versions and has none, so the records of all entries are missing. An entry may be older
-        // than `newestSettledVersion`: a version that was replaced before it reached any member settles before older
-        // versions that still have members to reach.
+        // The round waits for versions and has none, so the records of all entries are missing. Keep also entries that
+        // are older than `newestSettledVersion`. They exist because a version that was replaced before it reached any
+        // member settles early, while older versions still have members to reach.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
@@ -86,7 +86,8 @@ extension Audiences {
             && rounds[round].versions.passedOverOffset == .max
     }
 
-    /// Does everything that the round can do now, and sets the round's timer.
+    /// Takes the steps that the round's phase permits now, for example reads pages, sends, records a checkpoint or
+    /// claims again. Sets the round's timer. Frees the round if it has nothing left to do.
     mutating func advance(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
@@ -115,9 +116,9 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// If the record of a newer admitted version does not arrive within `newerVersionWaitMilliseconds`, closes the
-    /// round's versions and ends its parked members as superseded. This range gets no such record if the newer version
-    /// has another number of ranges.
+    /// Stops waiting for the record of a newer admitted version after `newerVersionWaitMilliseconds`. If that version
+    /// has another number of ranges, this range never gets a record of it. Closes the round's versions early, and ends
+    /// its parked members as superseded.
     private mutating func closeOlderVersionsIfNewerIsOverdue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].versions.newestAdmittedMissingSinceMilliseconds
@@ -133,8 +134,8 @@ extension Audiences {
         }
     }
 
-    /// Stops waiting for the versions that the last owner had under way, if the partition has brought no record for
-    /// `newerVersionWaitMilliseconds`. The time counts at the earliest from the reply to the claim.
+    /// Stops waiting for the versions that the last owner had under way, if two things are at least
+    /// `newerVersionWaitMilliseconds` ago: the partition's last record, and the reply to the claim.
     ///
     /// This happens, for example, after partitions were added to the fan-out topic. The last owner read a version's
     /// record from another partition and settled it there, so no worker reads the record again.
@@ -166,8 +167,8 @@ extension Audiences {
     }
 
     /// Closes every version under way early: each ends at the round's present position and reaches no further members.
-    /// They get a newer version, whose record the round lacks: it was passed over, or went to other ranges or another
-    /// partition.
+    /// The further members get a newer version. The round does not have the newer version's record, because the record
+    /// was passed over, or went to other ranges or another partition.
     mutating func closeAllVersionsEarly(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
@@ -201,7 +202,7 @@ extension Audiences {
     }
 
     /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
-    /// again. Then no outcome is missing in the round's last checkpoint.
+    /// again. Only then can a checkpoint have the outcomes of all pushes that were sent.
     func isIdle(_ round: RoundIndex) -> Bool {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.awaitingStoreCount == 0
     }
@@ -212,12 +213,12 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.versions.lateCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
-        // A round that waits for versions may be freed if it has none: each record that arrived was settled
-        // before. The store still has the last owner's checkpoint.
+        // A round that waits for the last owner's versions may be freed if it has no version: each record that has
+        // arrived had been settled before, and settled at once. The store still has the last owner's checkpoint.
         case .awaitingVersions: guard slot.versions.oldest == .null else { return }
         case .closing: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.oldest == .null else { return }
-        // Results that are being recorded must be acknowledged first, so that their records settle. Otherwise
-        // the next owner writes these results again.
+        // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
+        // owner writes these results again.
         case .draining: guard !slot.checkpoints.hasUnrecordedChanges, !hasFinishingVersion(round) else { return }
         case .abandoned: guard !hasFinishingVersion(round) else { return }
         }

@@ -8,8 +8,8 @@ extension Audiences {
     /// present position.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
 
-    /// Notes since when the round sends nothing. The core calls this before a newer version takes over at `start`. If
-    /// the previous version began at `start` too, the round has sent nothing since then, and the noted time stays.
+    /// Notes since when the round sends nothing. The core calls this before a newer version begins at `start`. If the
+    /// previous version began at `start` too, the round has sent nothing since then, and the noted time stays.
     mutating func noteStalledSince(of round: RoundIndex, at start: UInt64, now: Moment) {
         let newest = rounds[round].versions.newest
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != start
@@ -17,11 +17,11 @@ extension Audiences {
         rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// Closes the older versions of a round whose pools are unavailable, because a newer version has taken
-    /// over. The records of the older versions then settle. The newer version reaches their members when a pool
-    /// is available again.
+    /// If a round's pools are unavailable, ends its older versions at its present position, because a newer version has
+    /// begun there. The records of the older versions then settle. The newer version reaches their remaining members
+    /// when a pool is available again.
     ///
-    /// At most one older version stays open: the one whose alert the newest version carries.
+    /// The older version whose alert the newest version carries does not end, so that its record stays unsettled.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
         guard
             rounds[round].progress.stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,

@@ -97,8 +97,9 @@ extension Audiences {
         supersedeParkedMembers(to: rangeVersion, of: round, now: now)
     }
 
-    /// Closes the versions that the newest one replaced before any member had its turn: those that begin at the same
-    /// position as the newest one. A version whose alert the newest one carries stays open.
+    /// Ends the versions that the newest one replaced before any member had its turn: those that begin at the same
+    /// position as the newest one. Their window becomes empty, so their records can settle. A version whose alert the
+    /// newest one carries does not end.
     private mutating func closeUnsentVersions(of round: RoundIndex, start: UInt64) {
         let newest = rounds[round].versions.newest
         var rangeVersion = rounds[round].versions.oldest
@@ -150,7 +151,7 @@ extension Audiences {
     /// this alert get it with the newer version. An alert that is too old or would make the body too large is not
     /// carried.
     ///
-    /// The alert goes only to the members that the version which brought it would have reached.
+    /// Only members at the positions that the alert's own version had to reach get the alert.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)

@@ -6,17 +6,16 @@ import LiveActivity
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
 /// list begins with its count:
 /// 1. The format (1), the watermark, and the newest settled version.
-/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus `startPosition`; the number of
-///    the version's positions + 1 if it was closed early, else 0; the counts; the time of the first response + 1, or 0;
-///    the time of the last response + 1, or 0.
+/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus `startPosition`; `positionCount` +
+///    1, or 0 for nil; the counts; the time of the first response + 1, or 0; the time of the last response + 1, or 0.
 /// 3. For each parked member, ascending: the first as watermark minus its position; each other as the distance
 ///    from the one before.
 struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var startPosition: UInt64
-        /// How many positions the version passes if it was closed early, because newer versions reach the other
-        /// members; nil: as many as the range has.
+        /// How many positions the version passes, if it ended before it had passed the whole range: newer versions
+        /// reach the other members. Nil: as many positions as the range has.
         var positionCount: UInt64?
         var counts = OutcomeCounts()
         var times = ResponseTimes()

@@ -41,8 +41,9 @@ struct FanoutRecord: BitwiseCopyable {
         )
     }
 
-    /// Takes over the partition and offset of another record with the same version. From then on, that offset settles,
-    /// or is read again, instead of this record's former one.
+    /// Takes over the partition and offset of another record with the same version, because this record's own partition
+    /// has been released. When the version or broadcast ends, the other record's offset settles. If it is dropped
+    /// instead, that offset is read again.
     mutating func takePartitionAndOffset(of other: FanoutRecord) {
         (partition, assignmentEpoch, offset) = (other.partition, other.assignmentEpoch, other.offset)
     }
@@ -56,8 +57,9 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Whether the partition of the record was released after the record was read. The record may still be in a round
-    /// or channel of another partition.
+    /// Whether the partition of the record was released after the record was read. The record may still be in memory:
+    /// after partitions were added to the fan-out topic, a round or channel of one partition may have records of
+    /// another.
     func isOfEndedAssignment(_ record: FanoutRecord) -> Bool {
         partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) == nil
     }
@@ -74,8 +76,8 @@ extension Audiences {
 
     /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
     ///
-    /// It is the time until which APNs would have kept a push that was sent at the admission. A single
-    /// command that waits for APNs expires in the same way.
+    /// This is the expiration of a push that is sent right after the admission. A single command that waits for APNs
+    /// expires in the same way.
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtMilliseconds / 1_000))
     }

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Names a range version.
+/// Names a range version by the index of its slot in `Audiences.rangeVersions`.
 typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
 /// A range version: one version of an audience in one range, with its fan-out record. (R28)
@@ -44,8 +44,9 @@ struct RangeVersionSlot: BitwiseCopyable {
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// Only members at the positions from `alertFirstPosition` to below `alertEndPosition` get the carried alert. The
-    /// version that brought the alert had to pass these positions. If no alert is carried, both are 0.
+    /// Only members at the positions from `alertFirstPosition` to below `alertEndPosition` get the carried alert. These
+    /// are the positions that the alert's own version would have passed if no newer version had come. If no alert is
+    /// carried, both are 0.
     var alertFirstPosition: UInt64 = 0
     var alertEndPosition: UInt64 = 0
 

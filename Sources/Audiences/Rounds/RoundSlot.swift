@@ -10,13 +10,14 @@ struct RoundKey: Hashable {
     var isForStarts: Bool
 }
 
-/// Names a round.
+/// Names a round by the index of its slot in `Audiences.rounds`.
 typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
     /// Only ``enter(_:)`` changes a round's phase, and traps on a change that is not listed here. Each phase also leads
-    /// to `abandoned`. In the comments, *Next* names the other next phases.
+    /// to `abandoned`. In the comments, *Next* names the other next phases; `draining` follows when the round's
+    /// partition is being revoked.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
         /// `awaitingVersions` if the checkpoint has versions; `lost` if the store may lack members; `draining`.
@@ -27,8 +28,8 @@ struct RoundSlot: BitwiseCopyable {
         case awaitingVersions
         /// The core reads the members again that the last owner had parked. Next: `running`; `lost`; `draining`.
         case restoring
-        /// The round sends its versions to the members. Next: `restoring` if a record of the last owner's versions
-        /// arrives after the wait for it; `closing`; `lost`; `draining`.
+        /// The round sends its versions to the members. Next: `restoring` if the record of a version of the last owner
+        /// arrives after the round has stopped waiting for it; `closing`; `lost`; `draining`.
         case running
         /// The round has no version left. A last checkpoint is being recorded. Next: `running` or `restoring` if a
         /// version arrives. When the checkpoint is recorded, the slot is freed.

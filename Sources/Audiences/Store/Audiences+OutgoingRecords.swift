@@ -21,8 +21,8 @@ extension Audiences {
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
         switch outgoingRecord.kind {
         case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
-        // If the broker has refused a result as too large, it never takes the result. So the core treats it
-        // as acknowledged.
+        // The broker may have refused a result as too large. Another attempt would not help, so the core treats the
+        // result as acknowledged.
         case .rangeResult, .commandResult: versionAcknowledged(outgoingRecord.rangeVersion, now: now)
         case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(outgoingRecord.broadcast, now: now)
         case .memberResult, .invalidation: refusedMemberAcknowledged(outgoingRecord.refusedMember, now: now)

@@ -4,7 +4,7 @@
 /// heap. So the reader must compare each entry with the time in its slot, and remove stale entries when the queue is
 /// full. (R4)
 struct TimerQueue: ~Copyable {
-    /// The slot that is checked.
+    /// The slot on which the core works when the entry is due.
     enum Owner: BitwiseCopyable, Hashable {
         case audience(AudienceIndex)
         case round(RoundIndex)

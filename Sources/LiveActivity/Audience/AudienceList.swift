@@ -38,8 +38,8 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
 /// The audiences that a member has left. Their pages may still have the member. So Redis names these audiences in its
 /// replies until a worker confirms that each of them has an entry that says that the member left.
 public struct AudienceDepartures {
-    /// The length of ``leftAtMilliseconds``, with which the bytes begin, little-endian. The digests of the
-    /// audiences follow.
+    /// ``init(_:)`` gets bytes that begin with ``leftAtMilliseconds``, a little-endian number of this many bytes. The
+    /// digests of the audiences follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer

@@ -220,8 +220,8 @@ extension OutcomeCounts {
 
 /// The outcome of a command to an audience, in one range or over all its ranges.
 public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
-    /// Every member has an outcome, and none is `superseded`, `expired` or `started`. The counts say how many members
-    /// had each outcome.
+    /// Every member's outcome is `delivered`, `failed` or `unregistered`, or the audience has no members. The counts
+    /// say how many members had each outcome.
     case delivered
     /// A newer version replaced this one before it had reached all members.
     case superseded

@@ -2,7 +2,8 @@
 /// range of an audience, or as a broadcast to one channel. The channel belongs to the audience, or the command names
 /// it.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
-    /// The range whose members get the command. In the record of a broadcast: the audience's first range.
+    /// The range whose members get the command. In the record of a broadcast, only its `rangeCount` has a meaning; the
+    /// range is the audience's first.
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?

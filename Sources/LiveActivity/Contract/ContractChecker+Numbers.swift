@@ -97,8 +97,8 @@ extension ContractChecker {
         var fractionDigits = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // The number of digits that were read and are not yet in `value`. Zeros are appended only when a digit
-        // other than 0 follows, or at the end. So the zeros at the end of a fraction cause no overflow.
+        // The number of zeros that were read and are not yet in `value`. They are appended only when a digit other than
+        // 0 follows, or at the end. So the zeros at the end of a fraction cause no overflow.
         var zeroCount = 0
         for position in start..<end {
             let byte = text.byte(position)
@@ -138,7 +138,8 @@ extension ContractChecker {
         return result
     }
 
-    /// Reads any number that fits its type.
+    /// Checks that a number fits the field's Swift type, such as `Double` or `Date`. Returns the position after the
+    /// number.
     @inline(__always)
     func checkNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         guard isNumber(start) else { throw mismatch(.wrongType, node, start) }
@@ -174,7 +175,8 @@ extension ContractChecker {
         return true
     }
 
-    /// Converts at most ``convertedCharactersMax`` characters of a number's text.
+    /// Returns the value of a number's text. Characters after the first ``convertedCharactersMax`` are ignored, because
+    /// they do not decide whether the number fits its type.
     func double(_ start: Int, _ end: Int) -> Double {
         let count = min(end &- start, Self.convertedCharactersMax)
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in

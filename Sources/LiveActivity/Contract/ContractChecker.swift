@@ -205,8 +205,9 @@ struct ContractChecker {
             && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), count) == 0
     }
 
-    /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
-    /// nil for all other values, and near the end of the record; ``checkValue(_:_:)`` then reads the value.
+    /// A quick check of the most frequent values. Returns the end of a short string without escapes, or of a short
+    /// whole number. Returns nil for all other values, and where too few bytes of the record follow to read eight at
+    /// once. The caller then uses ``checkValue(_:_:)``.
     @inline(__always)
     private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {

@@ -10,7 +10,7 @@ struct TemplateValue: BitwiseCopyable {
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
     /// The maximum number of values whose places are stored, so that a template has a fixed size. If a state has more
-    /// values, the further ones must have the same bytes in both states.
+    /// values, another state has its template only if the further values have the same bytes.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
@@ -50,19 +50,19 @@ struct StateTemplate: BitwiseCopyable {
         valueCount = precedingCount &+ 1
     }
 
-    /// Reads another state, if it has this template: its bytes are the same, except that each of ``values`` may be any
-    /// value that fits the field's declaration (`node`).
+    /// Compares a new state with the stored state. The new state has this template if its bytes are the same, except
+    /// that each of ``values`` may be any value that fits the field's declaration (`node`).
     ///
-    /// Before the first value that differs, all bytes are equal. So this value belongs to the same field in both
-    /// states. The new value is checked: it is valid JSON and fits the field. The same is true for each further value.
-    /// So the other state is valid JSON that fits the contract, as the stored state is.
-    /// - Parameter start: the position of the other state, whose bytes have not been validated.
-    /// - Returns: the position after the other state; nil if no state is stored, or if it is not certain that the other
+    /// A new state that has the template is valid JSON and fits the contract, as the stored state does. All bytes
+    /// before the first different value are equal, so this value belongs to the same field in both states. The value in
+    /// the new state is checked: it is valid JSON and fits the field. The same is true for each further value.
+    /// - Parameter start: the position of the new state, whose bytes have not been validated.
+    /// - Returns: the position after the new state; nil if no state is stored, or if it is not certain that the new
     ///   state has this template.
     func matchedEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
-        // The offsets in the stored state and in the other state.
+        // The offsets in the stored state and in the new state up to which the two have been compared.
         var (storedOffset, otherOffset) = (0, 0)
         var valueIndex = 0
         while true {
@@ -181,8 +181,8 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the state also matches a template of this app. Called if the state matched only another app's template
-    /// while it was decoded. False if the state matched no template then, and for a start.
+    /// Whether the command's state has a template of this app. Called if ``hasMatched(_:ofApp:)`` is false because
+    /// decoding found another app's template first. False if decoding found no template, and for a start.
     public func hasTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,

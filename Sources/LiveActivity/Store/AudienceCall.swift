@@ -145,8 +145,8 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// for all other members.
     public var priority: UInt8
     public var frequentUpdatesPriority: UInt8
-    /// Whether the command asked for priority 10 and at least one of the two priorities is 5, because a budget was
-    /// empty, or had only the reserve for alerts and ends left.
+    /// Whether the command asked for priority 10, but ``priority`` or ``frequentUpdatesPriority`` is 5. The budget was
+    /// then empty, or had only the reserve for alerts and ends left.
     public var isDemoted: Bool
     public var rangeCount: UInt16
     /// The number of the command's broadcasts, one for each of its channels; 0 for a start.

@@ -53,7 +53,7 @@ public struct AudienceReply<Bytes> {
     public var unfinishedPartCount = 0
     /// The counts of all ranges. Set in `finished` once all ranges and broadcasts of the version are finished.
     public var totals: OutcomeCounts?
-    /// The times of all ranges and broadcasts. Set together with ``totals``.
+    /// When APNs responded to the first and the last push of all ranges and broadcasts. Set together with ``totals``.
     public var times = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcasts = OutcomeCounts()

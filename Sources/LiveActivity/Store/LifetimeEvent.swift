@@ -14,9 +14,9 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.
     case removed
-    /// The command by which Causeway ends this life has ended the activity, or it has failed or expired. Also reported
-    /// if Causeway could not start the activity again. The timetable ignores this event if the life in the timetable
-    /// did not begin at `beganAtMilliseconds`.
+    /// APNs has accepted the command by which Causeway ends this life, or the command has failed or expired. Also
+    /// reported if Causeway could not start the activity again. The timetable ignores this event if the life in the
+    /// timetable did not begin at `beganAtMilliseconds`.
     ///
     /// If the timetable keeps the activity's start, a new start is due at once, and the new life begins at
     /// `restartAtMilliseconds`. If no start is kept or `restartAtMilliseconds` is 0, the timetable removes the
@@ -34,7 +34,7 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
 public struct KeptCommand<Bytes> {
     public var isStart: Bool
     public var version: Version
-    /// The command's record.
+    /// The start or update as a record of the commands topic (``CommandRecord``).
     public var record: Bytes
 
     @inlinable

@@ -24,8 +24,9 @@ public struct StoreCall<Bytes> {
     public enum Operation {
         // Operations on an activity.
 
-        /// Decides about an update or an end. Reply: `send`, `wait`, `noToken`, `held`, `duplicate`, `superseded`,
-        /// `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or a verdict about an alert.
+        /// Decides about an update or an end. Reply (see ``StoreVerdict``): `send`, `wait`, `noToken`, `held`,
+        /// `duplicate`, `superseded`, `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or a verdict about
+        /// an alert.
         case admit(StateAdmission<Bytes>)
         /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
         /// settle a start that is `unknown`.
@@ -41,8 +42,8 @@ public struct StoreCall<Bytes> {
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Records a start that is read again, because Redis lost its data. Reply: `settled`. Older updates and
         /// ends then belong to an earlier life, and the start has opened the activity for newer ones. The token stays,
-        /// because it may be the new life's. If Redis holds an older command, the call changes nothing. Another record
-        /// of the start, which is not settled, may still be admitted. (R25)
+        /// because it may be the new life's. If Redis holds an older command, the call changes nothing. If the same
+        /// start has another record, which is not settled yet, that record may still be admitted. (R25)
         ///
         /// If `isHeld`, Redis holds the start for its device. If the activity is unknown, or its earlier life has
         /// ended, the start opens the activity: the end and the token of the earlier life no longer count, as if the
@@ -58,11 +59,11 @@ public struct StoreCall<Bytes> {
         /// `shownVersion` is the version that the app displays already: the reply has the held command only if it is
         /// newer.
         ///
-        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity
-        /// leaves audiences, the reply names them (``StoreReply/departures``), and has no held command. If `audiences`
-        /// is nil, the activity stays in its present audiences. It is nil if the token came with a command, or if the
-        /// same registration was made before. A registration that was made before is `stale` if, with the same time,
-        /// another token was registered or the activity was unregistered since.
+        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity leaves
+        /// audiences, the reply names them (``StoreReply/departures``), and has no held command. If `audiences` is nil,
+        /// the activity stays in its present audiences. It is nil if the token came with a command, or if the caller
+        /// repeats a registration. A repeated registration is also `stale` if Redis has recorded another registration
+        /// or an unregistration with the same time since the first call.
         case register(
             TokenRegistration<Bytes>,
             allowsFrequentUpdates: Bool?,
@@ -93,8 +94,8 @@ public struct StoreCall<Bytes> {
         /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
         case throttle(version: Version, pace: Policy.Pace)
         /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply: `retry` if
-        /// Redis can admit the version again, or has not settled it yet; `duplicate` if it was shown or is a start; or
-        /// `superseded`. Only `causeway replay` makes this call, never a worker.
+        /// Redis can admit the version now, also if it was not settled before the call; `duplicate` if it was shown or
+        /// is a start; `superseded` if it is not the newest. Only `causeway replay` makes this call, never a worker.
         case reopen(version: Version)
 
         // Operations on a device.
@@ -143,13 +144,13 @@ public struct StoreCall<Bytes> {
         /// leaves the audiences of the removed tokens' registrations. But a device stays in an audience that a
         /// registration with another token names.
         case unregister(atMilliseconds: Int64)
-        /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the departure.
-        /// Reply: `settled`. Until this call, replies name these audiences again, because the worker that got the reply
-        /// may have died. (R27)
+        /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry that says that the member
+        /// left. Reply: `settled`. Until the confirmation, other replies name these audiences too, because the worker
+        /// that got the first reply may have died. (R27)
         ///
-        /// The call has no effect if the time of the departures in Redis has changed since, for example by a later
-        /// registration. Then a later reply names these audiences with the new time, and they must be confirmed with
-        /// it.
+        /// `atMilliseconds` is the time in the reply. If Redis has another time by now, for example after a later
+        /// registration, the call has no effect. The next reply then has the other time, with which the audiences must
+        /// be confirmed.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
@@ -157,9 +158,9 @@ public struct StoreCall<Bytes> {
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`. (R34)
         case reportLifetimeEvent(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
-        /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if
-        /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or
-        /// for longer if workers have claimed it more than once.
+        /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if it has,
+        /// so that the caller may send its command; else `superseded`. After `retry`, no worker claims the activity for
+        /// `leaseMilliseconds`. Each claim after the first doubles this time, up to eight times `leaseMilliseconds`.
         /// - Parameter stateVersion: the version of the state that a start would show; nil for an end. If the
         ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
         case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, leaseMilliseconds: Int64)
@@ -209,22 +210,23 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// If true, Redis does not tell the caller to add a held command's alert (``StoreVerdict/alertHeld``). True if
-    /// this command has an alert already, or if its body would be too large with the held alert.
+    /// Whether this command has an alert, or has no room for a held command's alert in its body. If true, Redis does
+    /// not reply ``StoreVerdict/alertHeld``.
     public var carriesAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
-    /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
-    /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/reread``.
+    /// Whether the record is read again because Redis lost data. Redis then no longer knows the raised timestamps of
+    /// earlier pushes. So if Redis has no token and the command brings one, the next push gets a timestamp above the
+    /// present second (``RegistrationSource/reread``).
     public var isReread: Bool
     /// Whether this end ends the activity's life even if a start with a newer version began it. Otherwise Redis
     /// supersedes an end that is older than the newest start, because the end belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. The admission registers it, unless Redis has this token
-    /// already, has a newer registration or unregistration, or retired this token last. The admission does not change
-    /// whether frequent updates are allowed.
+    /// An update token that came with the command. The admission registers it, with three exceptions: Redis has this
+    /// token already; Redis has a newer registration or unregistration; or this is the last token that Redis retired.
+    /// The admission does not change whether frequent updates are allowed.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -254,7 +256,7 @@ public struct StateAdmission<Bytes> {
         self.endsNewerLife = endsNewerLife
         if let carriedAlertVersion {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlertVersion.timestamp).partialValue
-            // A distance of more than 68 years is clamped, because no decision depends on it.
+            // If the commands are more than 68 years apart, the number is clamped, because no decision depends on it.
             carriedAlertAgeSeconds = max(.min + 1, Int32(clamping: seconds))
             carriedAlertSequence = carriedAlertVersion.sequence
         } else {
@@ -336,11 +338,11 @@ public enum DeviceRegistrationStep<Bytes> {
     /// `supportsChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
     /// `supportsChannels` only in the device's audiences.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
-    /// Asks for the next start after this one, which the previous reply had. Starts have the order of their versions.
-    /// The device's audiences do not change, because the first call has set them.
+    /// Asks for the next held start, in the order of the versions, after the start that the previous reply returned.
+    /// The device's audiences do not change, because the call with `first` has set them.
     case following(HeldStart<Bytes>)
 
-    /// The start in the previous reply; nil for the first call.
+    /// The start that the previous reply returned; nil for `first`.
     @inlinable
     public var heldStart: HeldStart<Bytes>? {
         if case .following(let start) = self { start } else { nil }

@@ -31,8 +31,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// there was one.
     case registered
     /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since. If
-    /// a registration is made again, another registration or an unregistration with the same time also makes it stale.
-    /// A token that came with a command is also stale if it is the last token that was retired.
+    /// the caller repeats a registration, another registration or an unregistration with the same time also makes it
+    /// stale. A token that came with a command is also stale if it is the last token that was retired.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
@@ -92,8 +92,8 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. Then at most its token has changed for these audiences, and metrics count no new member.
-    /// False if the registration names none.
+    /// registration names. If so, these audiences get no new member: they only learn the member's present token, and
+    /// metrics count the change as ``MembershipChangeKind/updated``. False if the registration names no audience.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
     /// still has the activity, so an end of a lifetime is made again.
@@ -117,8 +117,8 @@ public enum StoreFailure: Sendable {
     case noReply
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case serverRefusesMostCalls
-    /// The server replied with an error that this call may not have caused. The call is repeated after a
-    /// pause, and other calls continue.
+    /// The server replied with an error, and it is not certain that this call is the cause. The call is repeated after
+    /// a pause, and other calls continue.
     case unexplained
     /// The call is refused, and a repetition does not help.
     case refused

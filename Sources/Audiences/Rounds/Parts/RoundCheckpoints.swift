@@ -1,14 +1,17 @@
 import LiveActivity
 
-/// The checkpoints of a round: the last owner's, from which the round continues, and those that the round records. (R29)
+/// The checkpoints of a round: the last owner's, from which the round continues, and those that the round
+/// records. (R29)
 struct RoundCheckpoints: BitwiseCopyable {
     var restored = RestoredCheckpoint.none
     /// A number that grows with every change that a checkpoint records. So the round knows whether a change, such as
     /// the end of a version, is recorded.
     var revision: UInt64 = 0
-    /// The revision up to which nothing more must be recorded. A checkpoint that the store refuses, or that is too long
-    /// for the store, counts as recorded. All changes count as recorded when the round is claimed again, or is drained
-    /// before it has sent anything since its claim.
+    /// The revision up to which nothing more must be recorded. Besides recorded changes, these count as recorded:
+    /// - The changes in a checkpoint that the store refuses, or that is too long for the store.
+    /// - All changes before the round is claimed again, because the round then continues from a recorded checkpoint.
+    /// - All changes of a round that is drained before it has sent anything since its claim: the last owner's
+    ///   checkpoint must stay in the store.
     var recordedRevision: UInt64 = 0
     /// The revision in the last checkpoint that was composed.
     var sentRevision: UInt64 = 0

@@ -27,7 +27,8 @@ struct RoundProgress: BitwiseCopyable {
     /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
     var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
-    /// The position of the next member to have its turn.
+    /// The position of the next member to have its turn. ``watermark`` is above ``sendPosition`` after a page whose
+    /// last positions have no member.
     var turnPosition: UInt64 { max(sendPosition, watermark) }
 
     /// Moves all positions to the watermark of a checkpoint, or to 0 if there is no checkpoint.

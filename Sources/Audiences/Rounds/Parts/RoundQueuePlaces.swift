@@ -7,9 +7,9 @@ struct RoundQueuePlaces: BitwiseCopyable {
     var isQueued = false
     /// The next round in this queue; `.null`: this one is the last, or is not in the queue.
     var next = RoundIndex.null
-    /// Whether the round is put at the front of its app's queue, not at its end. True after the round was the first,
-    /// and its pages had been read too long ago to send to their members. From the end, the new pages could become too
-    /// old again before the round is the first.
+    /// Whether the round is put at the front of its app's queue, not at its end. True if the round's turn came, but its
+    /// pages had been read too long ago and must be read again. At the end of the queue, the new pages could also
+    /// become too old before the round's next turn.
     var mustQueueAtFront = false
     /// The number of pushes that the shell has got from the round since the round was put into the queue.
     var consecutivePushes: UInt16 = 0

@@ -17,11 +17,13 @@ struct RoundVersions: BitwiseCopyable {
     /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); `.max`: it is not missing.
     var newestAdmittedMissingSinceMilliseconds: Int64 = .max
     /// The offset of the first record for this round that was passed over and waits to be read again; `.max`: there is
-    /// none. Only records of the round's own partition count. Meanwhile the round does not wait for the record of
-    /// `newestAdmitted`: that record may be passed over too, and gets room only when older versions have ended.
+    /// none. Only records of the round's own partition count.
+    ///
+    /// While there is such an offset, the round does not wait for the record of `newestAdmitted`. That record may be
+    /// passed over too. If so, it gets room only when the round's older versions have ended.
     var passedOverOffset: Int64 = .max
     /// Whether a record for this round, of any partition, was passed over while the round was being claimed. If so, the
-    /// round does not wait for versions of the last owner: this record may bring one of them, and may get room only
-    /// when the round's other records have settled.
+    /// round does not wait for the records of the last owner's versions. The passed-over record may be one of them, and
+    /// may get room only when the round's other records have settled.
     var hasPassedOverRecordDuringClaim = false
 }
