@@ -113,7 +113,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
                 pace: pace,
                 requestsHighPriority: isHighPriority,
                 mayUseReserve: isHighPriority,
-                carriesAlert: false,
+                mayReplaceHeldAlert: false,
                 isTooOld: false,
                 registration: nil
             )

@@ -189,7 +189,7 @@ struct CallBatch: ~Copyable {
 enum CallBits {
     static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
-    static let carriesAlert: UInt8 = 4
+    static let mayReplaceHeldAlert: UInt8 = 4
     static let isEnd: UInt8 = 8
     /// The call has a token, from byte 27 on. An update or an end registers the token, a settlement retires it.
     static let tokenFollows: UInt8 = 16
@@ -210,7 +210,7 @@ enum CallBits {
 
     static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
-            | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
+            | (admission.mayReplaceHeldAlert ? mayReplaceHeldAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
             | (admission.carriedAlertVersion == nil ? 0 : alertFollows)
     }

@@ -98,7 +98,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // A call in a batch: its least length, and its bits.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
-        ("CARRIES_ALERT", Int64(CallBits.carriesAlert)), ("IS_END", Int64(CallBits.isEnd)),
+        ("MAY_REPLACE_HELD_ALERT", Int64(CallBits.mayReplaceHeldAlert)), ("IS_END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),

@@ -227,7 +227,7 @@ struct OperationHistory {
             pace: pick(paces),
             requestsHighPriority: below(2) == 0,
             mayUseReserve: below(2) == 0,
-            carriesAlert: below(3) == 0,
+            mayReplaceHeldAlert: below(3) == 0,
             carriedAlertVersion: below(4) == 0 ? version() : nil,
             isTooOld: below(4) == 0,
             isReread: below(4) == 0,

@@ -91,7 +91,7 @@ import Testing
                 pace: paces[index],
                 requestsHighPriority: true,
                 mayUseReserve: index == 1,
-                carriesAlert: true,
+                mayReplaceHeldAlert: true,
                 isTooOld: index == 1,
                 isReread: true,
                 registration: index == 0 ? nil : registration

@@ -89,7 +89,7 @@ extension ScriptTests {
             pace: .spaced(0),
             requestsHighPriority: false,
             mayUseReserve: false,
-            carriesAlert: true,
+            mayReplaceHeldAlert: true,
             carriedAlertVersion: version(100),
             isTooOld: false,
             registration: nil

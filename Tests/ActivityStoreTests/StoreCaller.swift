@@ -144,7 +144,7 @@ extension Operation {
                 pace: pace,
                 requestsHighPriority: request.requestsHighPriority,
                 mayUseReserve: request.mayUseReserve,
-                carriesAlert: request.carriesAlert,
+                mayReplaceHeldAlert: request.carriesAlert,
                 carriedAlertVersion: request.carriedAlertVersion,
                 isTooOld: request.isTooOld,
                 isReread: request.isReread,

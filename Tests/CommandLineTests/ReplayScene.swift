@@ -210,7 +210,7 @@ final class ReplayScene: ConsumerHandler {
             pace: Policy(name: "default").pace,
             requestsHighPriority: false,
             mayUseReserve: false,
-            carriesAlert: alert,
+            mayReplaceHeldAlert: alert,
             isTooOld: false,
             registration: nil
         )

@@ -29,7 +29,7 @@ extension ActivityState {
             return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiryChange)
         }
         let isHeldCommand = isSameCommand && holdsNewestVersion
-        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldCommand {
+        if let heldCommand, heldCommand.carriesAlert, !call.mayReplaceHeldAlert, token != nil || !isHeldCommand {
             var reply = StoreReply<[UInt8]>(.alertHeld)
             reply.heldCommand = heldCommand.command
             return (reply, expiryChange)
@@ -101,7 +101,7 @@ extension ActivityState {
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
     /// start cannot carry the alert, because the alert belongs to the activity's previous life.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
-        call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
+        call.mayReplaceHeldAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
     }
 
     private mutating func draw(

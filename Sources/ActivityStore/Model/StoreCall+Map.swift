@@ -74,7 +74,7 @@ extension StateAdmission {
             pace: pace,
             requestsHighPriority: requestsHighPriority,
             mayUseReserve: mayUseReserve,
-            carriesAlert: carriesAlert,
+            mayReplaceHeldAlert: mayReplaceHeldAlert,
             carriedAlertVersion: carriedAlertVersion,
             isTooOld: isTooOld,
             isReread: isReread,

@@ -83,7 +83,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     --     timestampAndRequest = timestamp * @TIMESTAMP_FACTOR@ + requestAndPace
     --     requestAndPace      = request * @REQUEST_FACTOR@ + the bits in `rareBits` + paceNumber
     -- `request` is byte 15 of the call (CallBits): the lowest bit asks for priority 10, the next one permits the use of
-    -- the reserve. The script tests the other bits by their names, such as @CARRIES_ALERT@.
+    -- the reserve. The script tests the other bits by their names, such as @MAY_REPLACE_HELD_ALERT@.
     local version, timestampAndRequest, digest, following = read(CALL, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
@@ -103,7 +103,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
       format = isHigh and RECORD_AND_BUCKET or RECORD
       -- An update, an end and a 429 need the clock.
-      if not now and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @CARRIES_ALERT@ >= @THROTTLED@) then
+      if not now and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @MAY_REPLACE_HELD_ALERT@ >= @THROTTLED@) then
         local time = call('TIME')
         seconds = time[1] + 0
         local microseconds = time[2] + 0
@@ -182,7 +182,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
               if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
               break
             end
-          elseif requestAndPace < @CARRIES_ALERT@ * @REQUEST_FACTOR@ and newest * @TIMESTAMP_FACTOR@ > assigned then
+          elseif requestAndPace < @MAY_REPLACE_HELD_ALERT@ * @REQUEST_FACTOR@ and newest * @TIMESTAMP_FACTOR@ > assigned then
             reply = 'superseded'
             break
           end
@@ -271,11 +271,11 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
       -- # Long path: the order of versions
       local timestamp, newestVersion = (timestampAndRequest - requestAndPace) / @TIMESTAMP_FACTOR@, sub(value, @VERSION@, @FULL_AT@ - 1)
-      local isEnd, carriesAlert = request >= @IS_END@, request % @IS_END@ >= @CARRIES_ALERT@
+      local isEnd, mayReplaceHeldAlert = request >= @IS_END@, request % @IS_END@ >= @MAY_REPLACE_HELD_ALERT@
       local same = version == newestVersion and state ~= @NO_VERSION@
       local newer = timestamp > newest or state == @NO_VERSION@ or timestamp == newest and not same and isNewer(version, newestVersion)
       if ended or not newer then
-        reply = findRefusal(version, isEnd, carriesAlert, same, newer, state, ended, sub(value, startAt, heldAt - 1),
+        reply = findRefusal(version, isEnd, mayReplaceHeldAlert, same, newer, state, ended, sub(value, startAt, heldAt - 1),
           rare % @IS_REREAD@ >= @ENDS_NEWER_LIFE@)
         if reply and not registers then break end
         -- An update and an end are two commands, even if they have the same version.
@@ -300,7 +300,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           wait = since >= 0 and since < spacing and spacing - since or 0
         end
         local isAlertAccepted = alert and alertAt < audiencesAt and not isNewer(alert, sub(value, alertAt, audiencesAt - 1))
-        reply, nextState, drops = decide(value, heldAt, state, same, carriesAlert, rare >= @IS_TOO_OLD@,
+        reply, nextState, drops = decide(value, heldAt, state, same, mayReplaceHeldAlert, rare >= @IS_TOO_OLD@,
           not isEnd and seconds > lifeEnd, isAlertAccepted, not isEnd and shown == digest, wait)
       end
 

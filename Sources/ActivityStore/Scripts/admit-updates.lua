@@ -47,7 +47,7 @@ local function makeUpdateFunctions(isNewer)
   --     state, ended              the state of the newest version, and whether this version is an end
   --     start                     the part about the start, empty if there is none
   --     endsNewerLife             whether an end takes effect even if the newest start is newer than the end
-  local function findRefusal(version, isEnd, carriesAlert, same, newer, state, ended, start, endsNewerLife)
+  local function findRefusal(version, isEnd, mayReplaceHeldAlert, same, newer, state, ended, start, endsNewerLife)
     if isEnd and ended then
       if same then return state == @SETTLED@ and 'duplicate' or state == @NOT_SHOWN@ and 'duplicate-' or nil end
       return not (newer and state == @NOT_SHOWN@) and 'ended' or nil
@@ -59,7 +59,7 @@ local function makeUpdateFunctions(isNewer)
     local isSettled = state == @SETTLED@ or state == @NOT_SHOWN@
     if same and not ended then return (isSettled or state == @START_SENDING@) and 'duplicate' or nil end
     -- A newer version that is not settled yet can carry the alert. A start cannot: the alert belongs to the life before it.
-    if carriesAlert and not same and not newer and not isSettled and state ~= @START_SENDING@ then return 'alertAwaitsCarrier' end
+    if mayReplaceHeldAlert and not same and not newer and not isSettled and state ~= @START_SENDING@ then return 'alertAwaitsCarrier' end
     return ended and 'ended' or 'superseded'
   end
 
@@ -86,7 +86,7 @@ local function makeUpdateFunctions(isNewer)
   --     isAlertAccepted           whether APNs has already accepted the carried alert or a newer one
   --     isShown                   whether the command is an update, and the activity already shows its state
   --     wait                      for how many milliseconds the spacing forbids a push; nil if there is no token
-  local function decide(value, heldAt, state, same, carriesAlert, isTooOld, isOver, isAlertAccepted, isShown, wait)
+  local function decide(value, heldAt, state, same, mayReplaceHeldAlert, isTooOld, isOver, isAlertAccepted, isShown, wait)
     if isTooOld and state == @NO_VERSION@ then return 'expired' end
     if isOver then return 'activityOver' end
     if isAlertAccepted then return 'alertAlreadyAccepted' end
@@ -94,7 +94,7 @@ local function makeUpdateFunctions(isNewer)
     -- newest version, or an older command whose alert the newest version carries.
     local holds = state >= @HELD@ and state <= @SENDING_HELD_ALERT@
     local holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
-    if holdsAlert and not carriesAlert and (wait or not same or not holds) then
+    if holdsAlert and not mayReplaceHeldAlert and (wait or not same or not holds) then
       local held = value:sub(heldAt)
       heldBytes = heldBytes + #held
       -- If this held command does not fit into the reply beside the earlier ones, the command must ask again. A reply

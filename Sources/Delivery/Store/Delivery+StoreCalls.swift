@@ -130,7 +130,7 @@ extension Delivery {
             pace: policies[slot.pointee.policyIndex].pace,
             requestsHighPriority: slot.pointee.priority == 10,
             mayUseReserve: slot.pointee.hasAlert || isEnd,
-            carriesAlert: slot.pointee.mayReplaceHeldAlert,
+            mayReplaceHeldAlert: slot.pointee.mayReplaceHeldAlert,
             carriedAlertVersion: slot.pointee.carriedAlertVersion,
             isTooOld: AgeRules.isStateTooOld(
                 timestamp: slot.pointee.version.timestamp,

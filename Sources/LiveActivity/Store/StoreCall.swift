@@ -212,7 +212,7 @@ public struct StateAdmission<Bytes> {
     public var mayUseReserve: Bool
     /// Whether this command has an alert, or has no room for a held command's alert in its body. If true, Redis does
     /// not reply ``StoreVerdict/alertHeld``.
-    public var carriesAlert: Bool
+    public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
@@ -237,7 +237,7 @@ public struct StateAdmission<Bytes> {
         pace: Policy.Pace,
         requestsHighPriority: Bool,
         mayUseReserve: Bool,
-        carriesAlert: Bool,
+        mayReplaceHeldAlert: Bool,
         carriedAlertVersion: Version? = nil,
         isTooOld: Bool,
         isReread: Bool = false,
@@ -250,7 +250,7 @@ public struct StateAdmission<Bytes> {
         self.pace = pace
         self.requestsHighPriority = requestsHighPriority
         self.mayUseReserve = mayUseReserve
-        self.carriesAlert = carriesAlert
+        self.mayReplaceHeldAlert = mayReplaceHeldAlert
         self.isTooOld = isTooOld
         self.isReread = isReread
         self.endsNewerLife = endsNewerLife

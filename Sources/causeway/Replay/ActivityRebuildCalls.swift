@@ -32,7 +32,7 @@ struct ActivityRebuildCalls {
             )
             // Without this flag, Redis may ask that the command carry an older command's alert, which Redis
             // keeps. A rebuild sends no alert.
-            admission.carriesAlert = true
+            admission.mayReplaceHeldAlert = true
             let heldRecord = Self.heldCommand(command, of: record, app: name, activity: identifier)
             return (admission, heldRecord, command.hasAlert)
         }

@@ -113,7 +113,7 @@ struct ReplayDecider {
             pace: pace,
             requestsHighPriority: false,
             mayUseReserve: false,
-            carriesAlert: command.hasAlert && !dropsAlert,
+            mayReplaceHeldAlert: command.hasAlert && !dropsAlert,
             isTooOld: AgeRules.isStateTooOld(
                 timestamp: command.version.timestamp,
                 isEnd: isEnd,

@@ -71,7 +71,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(-301))
         let admission = try #require(try core.oldestCall.admission)
-        #expect(!admission.carriesAlert && !admission.requestsHighPriority && !admission.mayUseReserve)
+        #expect(!admission.mayReplaceHeldAlert && !admission.requestsHighPriority && !admission.mayUseReserve)
         let coreWithoutAlert = CoreHarness()
         coreWithoutAlert.receive(.update(-301))
         #expect(
@@ -140,7 +140,7 @@ import Testing
     @Test func `A carried alert has the age of its own command`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301), .update(2))
-        #expect(try core.oldestCall.admission?.carriesAlert == false)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == false)
         #expect(core.outcomes == ["u-301 superseded"])
         #expect(core.results.first?.reason == "alertExpired")
         core.reply(.send)
@@ -215,7 +215,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(-301))
-        #expect(try core.oldestCall.admission?.carriesAlert == true, "the store does not offer it again")
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true, "the store does not offer it again")
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("alert") && push.priority == 5)

@@ -14,7 +14,7 @@ extension AlertTests {
         #expect(core.outstandingCalls == ["admit u2"])
         let secondAdmission = try #require(try core.oldestCall.admission)
         #expect(
-            secondAdmission.carriedAlertVersion == nil && !secondAdmission.carriesAlert
+            secondAdmission.carriedAlertVersion == nil && !secondAdmission.mayReplaceHeldAlert
                 && !secondAdmission.mayUseReserve
         )
         #expect(secondAdmission.digest != digest, "of what is sent")
@@ -52,7 +52,8 @@ extension AlertTests {
         core.reply(.alertAlreadyAccepted)
         let secondAdmission = try #require(try core.oldestCall.admission)
         #expect(
-            secondAdmission.carriedAlertVersion == nil && secondAdmission.carriesAlert && !secondAdmission.mayUseReserve
+            secondAdmission.carriedAlertVersion == nil && secondAdmission.mayReplaceHeldAlert
+                && !secondAdmission.mayUseReserve
         )
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert") == false)

@@ -12,7 +12,7 @@ import Testing
         core.receive(.alert(1), .update(2))
         #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
         #expect(core.outstandingCalls == ["admit u2"])
-        #expect(try core.oldestCall.admission?.carriesAlert == true)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
         #expect(try core.oldestCall.admission?.requestsHighPriority == true)
         #expect(try core.oldestCall.admission?.mayUseReserve == true)
         core.reply(.send)

@@ -10,11 +10,11 @@ import Testing
     @Test func `The alert of the held command is taken over`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
-        #expect(try core.oldestCall.admission?.carriesAlert == false)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == false)
         core.reply(.alertHeld, held: .alert(1))
         #expect(core.outstandingCalls == ["admit u2"])
         #expect(
-            try core.oldestCall.admission?.carriesAlert == true
+            try core.oldestCall.admission?.mayReplaceHeldAlert == true
                 && core.oldestCall.admission?.requestsHighPriority == true
         )
         core.reply(.send)
@@ -28,7 +28,7 @@ import Testing
         let filler = String(repeating: "x", count: 3_990)
         core.receive(.update(2, beside: #""payload":{"x":"\#(filler)"},"#))
         core.reply(.alertHeld, held: .alert(1))
-        #expect(try core.oldestCall.admission?.carriesAlert == true)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
         #expect(
             try core.oldestCall.admission?.mayUseReserve == false
                 && core.oldestCall.admission?.requestsHighPriority == false
@@ -44,7 +44,7 @@ import Testing
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
         #expect(core.outstandingCalls == ["admit u2"])
-        #expect(try core.oldestCall.admission?.carriesAlert == true)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
     }
 
     @Test func `A script that names a held alert twice is not asked forever`() {
@@ -178,7 +178,7 @@ import Testing
         core.receive(.alert(2))
         core.reply(.alertAwaitsCarrier)
         core.receive(.update(1))
-        #expect(try core.oldestCall.admission?.carriesAlert == false)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == false)
         core.reply(.superseded)
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(10_010)
@@ -248,7 +248,7 @@ import Testing
         core.beginRevoking(core.commandsPartition)
         core.reply(.unchanged)
         #expect(core.outstandingCalls == ["admit u2"])
-        #expect(try core.oldestCall.admission?.carriesAlert == true)
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u2 accepted"])
