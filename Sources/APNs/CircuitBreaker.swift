@@ -20,13 +20,14 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     public var failureWindowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many ended pushes, then
-    /// begins again with 0. Range 1 to 100,000.
+    /// The breaker counts BadDeviceToken and DeviceTokenNotForTopic over this many ended pushes, then begins again
+    /// with 0. These responses are suspect: the environment or the topic may be wrong for all tokens. Range 1 to
+    /// 100,000.
     public var suspectWindowPushes = 1_000
-    /// The breaker checks the share of suspect responses only after this many suspect responses. Otherwise a single
-    /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
+    /// The breaker checks the share of BadDeviceToken and DeviceTokenNotForTopic only after this many of them.
+    /// Otherwise a single invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
-    /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
+    /// The breaker opens above this share of BadDeviceToken and DeviceTokenNotForTopic, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates, if no response between them
     /// shows that APNs accepts the provider token. A 403 that a new provider token may repair does not count:

@@ -123,9 +123,9 @@ extension Connection {
             // key until the pool replaces the connection, or the token is too old to use.
             nextToken = providerToken
         }
-        // Only the token of the key in use is renewed. The token of a replaced key can become too old, and so can the
-        // token of a new key that this connection tries. APNs would refuse the new key's token for its age, and the
-        // source would drop the new key although the key is right.
+        // Refuse a token that is too old for APNs. Only the key in use gets new tokens, so a token of any other key
+        // can become too old. If APNs refused the token of a new key for its age, the source would drop the new key
+        // although the key is right.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,

@@ -45,10 +45,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether a push ended on this `unauthenticated` connection and did not show that APNs accepts the provider token.
-    /// If true, the pool no longer prefers the connection for the next push. The server may be overloaded, and if the
-    /// pool has few pushes, the server would get all of them. The pool clears the flag at the end of each sizing
-    /// interval, to try the connection again.
+    /// Whether a push ended on this `unauthenticated` connection and did not show that APNs accepts the provider
+    /// token. If true, the pool no longer prefers the connection for the next push. Otherwise a pool with few pushes
+    /// would send all of them to this server, although the server may be overloaded. The pool clears the flag at the
+    /// end of each sizing interval, to try the connection again.
     var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -270,7 +270,7 @@ final class Connection {
     }
 }
 
-/// The limits of one connection.
+/// Constants that limit what a connection reads, writes and logs, so that a faulty server does no harm.
 enum ConnectionLimits {
     /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
     /// thousands of APNs' responses.
@@ -282,9 +282,10 @@ enum ConnectionLimits {
     /// stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// How many frames of the server are accepted beyond those that pushes allow. When `frameAllowance` is used up, it
-    /// becomes this value, at most once a second. Each push adds `framesAllowedPerPush`. More frames are a flood, and
-    /// end the connection (RFC 9113, section 10.5).
+    /// How many frames the server may send in a second without any push. `frameAllowance` begins with this value,
+    /// loses 1 for each frame, and gains `framesAllowedPerPush` for each push. If the allowance is used up, it
+    /// becomes this value again, but at most once a second. More frames are a flood, and end the connection (RFC
+    /// 9113, section 10.5).
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesAllowedPerPush = 8
@@ -321,8 +322,9 @@ extension Connection {
     }
 
     fileprivate func streamClosed(error: StreamError?) {
-        // Keep the pool alive, as in `streamDrained`. `close` ends all pushes of this connection. If the pool then has
-        // no push in flight, an open breaker may permit a probe on another connection. So look for room after `close`.
+        // Keep the pool alive, because `close` calls its handler, which may release the pool. `close` ends all pushes
+        // of this connection. If the pool then has no push in flight, an open breaker may permit a probe on another
+        // connection. So look for room after `close`.
         let pool = pool
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {

@@ -125,8 +125,8 @@ extension Pool {
         connection.connect(to: address)
     }
 
-    /// Schedules another attempt, because the process has reached its limit of connections, in total or to
-    /// every address.
+    /// Schedules another attempt, because the ``ConnectionBudget`` gave no address. The process has reached its limit
+    /// of connections in total, or the limit of each address of the host.
     private func waitForConnectionBudget() {
         if openingSchedule.beginConnectionBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
         scheduleOpeningIfNeeded()
@@ -155,7 +155,7 @@ extension Pool {
         scheduleOpeningIfNeeded()
     }
 
-    /// - Parameter phase: the connection's phase when it ended.
+    /// - Parameter phase: the phase in which the connection was before it became `closed`.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.connectionBudget.release(address) }

@@ -1,6 +1,7 @@
 import Reactor
 
-/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides, and replaces an old key.
+/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides. Also retires
+/// connections whose provider token a replaced signing key has signed.
 extension Pool {
     /// The state of the pool's connections at this moment, for metrics.
     public var gauges: PoolGauges {
@@ -79,8 +80,9 @@ extension Pool {
         )
     }
 
-    /// Clears ``Connection/hasInconclusivePush``, which keeps the pool from choosing an `unauthenticated` connection
-    /// first. The next push then tests again whether APNs accepts the connection's provider token.
+    /// Makes the pool choose each `unauthenticated` connection first again, by clearing
+    /// ``Connection/hasInconclusivePush``. The next push then tests whether APNs accepts the connection's provider
+    /// token.
     private func retryInconclusiveConnections() {
         for connection in connections where connection.hasInconclusivePush {
             connection.hasInconclusivePush = false

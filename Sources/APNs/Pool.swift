@@ -108,9 +108,10 @@ public final class Pool {
     /// Whether the response BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
     /// false, the environment or topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since the last response of this kind.
-    /// Read the value in ``PushHandler/pushResponseReceived(_:)``. There, the last response is the one before the
-    /// response that is being handled. If the latter has opened the breaker, the value is false.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since its last refusal with one of
+    /// these reasons. Read the value in ``PushHandler/pushResponseReceived(_:)``: there, the refusal that is being
+    /// handled does not count yet as the last refusal. But if this refusal has opened the breaker, the value is
+    /// false.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 
@@ -188,8 +189,8 @@ public final class Pool {
 
     // MARK: - Choosing
 
-    /// Sends a push on one of the connections. If the chosen connection has no provider token that it may use, it
-    /// refuses the push and is retired, and the next one is chosen.
+    /// Sends a push on one of the connections. A chosen connection without a usable provider token refuses the push
+    /// and retires. The pool then chooses another connection.
     private func sendOnConnection(_ request: borrowing PushRequest) -> Bool {
         for _ in 0..<connections.count {
             guard let connection = chooseConnection(avoiding: request.avoidedConnection) else { return false }
@@ -217,8 +218,8 @@ public final class Pool {
                 bestFreeStreams = connection.freeStreams
             }
         }
-        // If only the avoided connection has room, use it. Otherwise this push would wait, and the pushes
-        // behind it too.
+        // If only `avoided` has room, which is the connection of the push's last attempt, use this connection.
+        // Otherwise this push would wait, and the pushes behind it too.
         if bestConnection == nil {
             bestConnection = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
@@ -382,8 +383,8 @@ extension Pool: TimerHandler, TurnEndHandler {
     public func turnEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // Until here, malformed pushes counted as in flight. So `submit` may have refused a probe, which must be the
-        // only push in flight, or a malformed push for which `malformedPushTags` had no room.
+        // The malformed pushes no longer count as in flight. They may have made `submit` refuse other pushes: a probe
+        // must be the only push in flight, and `malformedPushTags` has room for a limited number.
         notifyHandlerIfRoom()
     }
 }

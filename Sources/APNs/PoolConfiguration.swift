@@ -40,8 +40,8 @@ public struct PoolConfiguration {
     /// The longest time that the connection waits for the acknowledgement of a PING before it closes. Range 10 to
     /// 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The shortest time between the openings of two connections, plus or minus a random part of up to a quarter. Apple
-    /// advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
+    /// How long the pool waits at least between the openings of two connections. The real wait is random, from 75 to
+    /// 125 per cent of this value. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
     public var openingIntervalMillisecondsMin: Int64 = 2_000
     /// The longest random delay after the first failed look-up or connection. The longest delay doubles with each
     /// further failure, up to `backoffMillisecondsMax`. Half of `backoffBaseMilliseconds` is added to every delay.

@@ -34,8 +34,9 @@ public enum RetirementCause: UInt8, Sendable {
     case goAway
     /// APNs responded with IdleTimeout or Shutdown.
     case serverClosing
-    /// APNs refused the connection's provider token or its key, or responded with TooManyProviderTokenUpdates. Or the
-    /// connection has no token that it may use. Or its key was replaced, or is no longer tried.
+    /// The connection has no usable provider token. APNs refused the token or its key, or responded with
+    /// TooManyProviderTokenUpdates. Or the token is too old. Or another key replaced the key that signed the token.
+    /// Or the pool was trying this key, and the key failed in another pool.
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax

@@ -53,8 +53,8 @@ struct PoolSizing {
     /// A mean round trip up to this time never counts as slow. The loop's own turns take a large part of a
     /// time this short.
     static let fastRoundTripMillisecondsMax: Int64 = 250
-    /// How long the shortest round trip is kept for comparison. After this time, the shortest one of the newest
-    /// interval replaces it, even if that one is longer.
+    /// How long the shortest round trip is kept for comparison. After this time, the next interval with responses
+    /// gives a new value to compare with: its own shortest round trip, which may be longer.
     static let shortestRoundTripAgeMillisecondsMax: Int64 = 120_000
 
     private let connectionsMin: Int

@@ -50,8 +50,8 @@ public final class ProviderToken: @unchecked Sendable {
 ///   limit for the team. A connection that pins the last token late keeps it until the token is 55 minutes
 ///   old, and is then replaced. So no connection changes its token within 20 minutes.
 public enum ProviderTokenTimes {
-    /// At this age, a new token replaces the old one. A connection that pinned the old one changes to the new one
-    /// later.
+    /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
+    /// the old token for ``pinSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
     /// No connection uses a token that has this age. If a connection pins a token just before the renewal, the token
     /// reaches exactly this age at the end of the connection's 20 minutes.
@@ -63,8 +63,8 @@ public enum ProviderTokenTimes {
     /// each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token: as soon as it may change its token and a newer one may
-    /// exist, but at the latest when its token reaches ``ageSecondsMax``.
+    /// Returns when a connection must look for a newer token. By then it has kept its token for ``pinSecondsMin``,
+    /// and the token has reached ``renewalAgeSeconds``. The latest time is when the token reaches ``ageSecondsMax``.
     static func newerTokenCheckAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }

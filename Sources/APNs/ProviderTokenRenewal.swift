@@ -14,7 +14,7 @@ public enum ProviderTokenRenewal {
 
     /// The shared token's entry in Redis.
     public struct StoredToken: Equatable, Sendable {
-        /// The entry's token; nil if this process cannot decrypt or read the entry.
+        /// The token that Redis keeps; nil if this process cannot decrypt or read it.
         public var token: SharedToken?
         public var remainingMilliseconds: Int64
 

@@ -187,14 +187,14 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The key in use.
+    /// The key that signs tokens now. A new key becomes this key only after APNs has accepted it.
     public var signingKey: SigningKey { state.withLock { $0.signer.key } }
 
     /// The number of the key in use; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
-    /// How long one pool may try the candidate. After this time another pool may try it, because a pool
-    /// without pushes gets no result.
+    /// How long one pool may try the candidate, the new key that APNs has not accepted yet. After this time another
+    /// pool may try the candidate, because a pool without pushes gets no result.
     static let trialSecondsMax: Int64 = 30
 
     /// Returns the candidate key's token to the first pool that asks. This pool must try the token and call `endTrial`.

@@ -32,8 +32,8 @@ extension Reason {
             .missingTopic, .payloadEmpty, .missingChannelId, .badRequestParams, .badRequestPayload, .missingPushType,
             .badPath, .methodNotAllowed:
             "APNs does not accept a request of this form: report it as a defect of Causeway"
-        // There is no advice for unknown reasons, and for reasons that APNs gives only for pushes to device
-        // tokens.
+        // Nobody knows what helps against an unknown reason. The other reasons are only for pushes to device tokens,
+        // so a broadcast or a request about channels never gets them.
         case .absent, .unknown, .badDeviceToken, .deviceTokenNotForTopic, .missingDeviceToken, .expiredToken,
             .unregistered:
             ""

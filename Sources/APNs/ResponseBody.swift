@@ -35,8 +35,9 @@ struct ResponseBody {
         }
     }
 
-    /// A position in the body. If a method does not find what it reads, the position has moved past white
-    /// space only. Only `skipValue` may also stop within a value; the caller must then end the scan.
+    /// A position in the body, and methods that read what follows it. If something else follows than a method reads,
+    /// the method returns nil or false, and the position has moved past white space only. But if `skipValue` returns
+    /// false, the position may be within a value, and the caller must end the scan.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0

@@ -20,9 +20,10 @@ extension Set: RecordableCollection where Element: Decodable {
 
 extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // Only a dictionary with keys of type `String` has a shape of its own. If the key type is `Int` or conforms to
-        // CodingKeyRepresentable, `Codable` writes an object, but no shape says which keys the type allows. `Codable`
-        // writes all other dictionaries as arrays of keys and values, which no shape describes.
+        // A shape can describe only a dictionary with keys of type `String`. If the key type is `Int` or conforms to
+        // CodingKeyRepresentable, `Codable` writes an object, but a shape cannot limit the keys of an object.
+        // `Codable` writes all other dictionaries as arrays in which keys and values alternate; a shape cannot
+        // describe such arrays.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

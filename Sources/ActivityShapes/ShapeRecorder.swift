@@ -56,9 +56,10 @@ struct ShapeRecorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type. A type with its own decoding decodes the example, or invented values if `example`
-    /// is nil; the shape is recorded meanwhile. Returns `any` if types are nested too deeply, or if the decoding fails
-    /// or cannot be described.
+    /// Returns the shape of a type. If no other rule gives the shape, calls the type's `init(from:)` with a recorder
+    /// and records which values the type asks for. The recorder returns values of the example, or, if `example` is
+    /// nil, values that it makes up. Returns `any` if types are nested too deeply, or if the decoding fails or cannot
+    /// be described.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalarNames[ObjectIdentifier(type)] { return .scalar(scalar) }

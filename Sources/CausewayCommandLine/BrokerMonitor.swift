@@ -5,7 +5,7 @@ import Kafka
 ///
 /// A monitor belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
-    /// How long a broker may take to respond before the message is printed.
+    /// How long a broker may take to respond before the monitor prints that no broker has responded.
     package static let messageDelayMilliseconds: Int64 = 2_500
 
     private let command: String

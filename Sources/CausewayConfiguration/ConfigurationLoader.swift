@@ -143,8 +143,8 @@ private struct ConfigurationReader {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // A key has no place if it is missing, or if its value in the file is of a wrong kind. The wrong kind is
-            // already reported.
+            // The key is missing, or its value in the file is of a wrong kind. For a wrong kind, `faults` already has
+            // an entry.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.namePlaces[.apps]?[String($0)] }
                 addFault(

@@ -266,9 +266,9 @@ extension WorkerConfiguration {
         /// How long a command that cannot be sent soon stays in memory before it is deferred, so that no offset waits
         /// behind it. The default is longer than a short interruption. 100...600,000.
         package var deferAfterMilliseconds = 10_000
-        /// A deferred command is read again after this time, or earlier if the connections to an APNs host work again.
-        /// With `deferAfterMilliseconds`, the default is chosen so that offsets are settled within a minute.
-        /// 100...600,000.
+        /// A deferred command is read again after this time, or earlier if the connections to an APNs host work
+        /// again. The defaults of this key and of `deferAfterMilliseconds` make sure that offsets are settled within
+        /// a minute. 100...600,000.
         package var deferredDelayMilliseconds = 30_000
         /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
         /// admits any command. So a backlog usually costs one push for each activity. 1...1,000,000,000.

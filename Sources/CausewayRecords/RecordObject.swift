@@ -96,12 +96,12 @@ extension JSONValue {
         UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
     }
 
-    /// Applies the changes of a record to the JSON that the record was read from. Unchanged parts stay as they were
-    /// read: unknown keys, the digits of numbers, empty arrays.
+    /// Applies the changes of a record to the JSON that the record was read from. `self` is the JSON of the changed
+    /// record. Unchanged parts stay as they were read: unknown keys, the digits of numbers, empty arrays.
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
-    ///   - unchanged: the JSON that Causeway would write if the record had not been changed. Its differences from this
-    ///     value are the changes.
+    ///   - unchanged: the JSON that Causeway would write if the record had not been changed. Where `self` differs
+    ///     from `unchanged`, the record was changed.
     ///   - nestedKeys: the keys of objects in which each value is changed separately. Other values are replaced
     ///     completely.
     func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)

@@ -93,8 +93,8 @@ public final class EventLoop {
     public var turnIntervalMicrosecondsMin: Int64 = 0
     private var turnBeganAtNanoseconds: Int64 = 0
 
-    /// The sum of the times from each wake-up of `run` to the end of its turn, without the turn in progress. Stays 0
-    /// without a turn spacing, because the loop then does not read the clock after a turn.
+    /// How long `run` has worked in all turns that have ended, from each wake-up to the end of its turn. Stays 0 if
+    /// `turnIntervalMicrosecondsMin` is 0, because the loop then does not read the clock after a turn.
     public private(set) var busyMicroseconds: Int64 = 0
 
     /// Runs turns until `stop` is called. Returns at once if `stop` was called before.

@@ -32,8 +32,9 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Connects instead of listening: if another thread starts a process meanwhile, that process has copies of all
-    /// descriptors until it executes its program. A copy of a listening socket would keep the port in use.
+    /// Tests whether a port is unused, by connecting to the port. A test that listens on the port could keep the port
+    /// in use. If another thread starts a process meanwhile, that process has a copy of the listening socket until it
+    /// executes its program.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

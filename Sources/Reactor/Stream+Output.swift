@@ -45,7 +45,7 @@ extension Stream {
         if case .open = state { scheduleTurnEnd() }
     }
 
-    // MARK: - From the loop
+    // MARK: - Called when the loop reports an event
 
     func flushBlockedOutput() {
         guard case .open = state else { return }

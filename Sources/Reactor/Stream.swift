@@ -302,7 +302,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
 enum StreamTimer: UInt64 {
     /// The connection attempt, the handshake, or the end of the peer's side took too long.
     case deadline
-    /// The stream reads on. It had stopped so that the loop could handle other descriptors, or its reading was resumed
-    /// while OpenSSL had unread input.
+    /// The stream reads again, without an event of its socket. Either the last reading ended early, so that the loop
+    /// could handle other descriptors. Or the caller resumed the reading while OpenSSL had input that it had already
+    /// taken from the socket.
     case continuation
 }

@@ -4,7 +4,7 @@ import Glibc
 public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The error number, as in `errno`.
     public var code: Int32
-    /// The name of the call.
+    /// The name of the system call, such as `connect`.
     public var operation: StaticString
 
     public init(code: Int32, operation: StaticString) {

@@ -247,8 +247,9 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces again. If the encoder uses the table, the first push with a priority (5 or 10) must
-    /// still add the priority to the table. Until then, there is no piece for this priority.
+    /// Builds the constant pieces of a header block again (`fieldsBeforePath` and the properties after it). If the
+    /// encoder adds entries to the table, the first push with a priority (5 or 10) adds the priority. Before this
+    /// push, the priority has no piece.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
@@ -326,9 +327,9 @@ struct HeaderEncoder: ~Copyable {
         insertedCount += 1
     }
 
-    /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC
-    /// 7541, section 4.2). If a size since the last request was too small for all entries, the bytes also empty the
-    /// table.
+    /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC 7541,
+    /// section 4.2). Since the last request, the peer's SETTINGS may have set a size that is too small for all
+    /// entries. Then the bytes also empty the table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = pendingTableBytes else { return [] }
         pendingTableBytes = nil

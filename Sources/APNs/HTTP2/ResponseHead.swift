@@ -65,7 +65,8 @@ struct HeaderField {
     var isValid: Bool { isNameValid && isValueValid }
     var tableEntryBytes: Int { Int(nameBytes) + Int(valueBytes) + Self.overheadBytes }
 
-    /// Makes a field with this name and without a value.
+    /// Makes a field that has no value yet. HPACK has the name before the value, and the name decides how `setValue`
+    /// reads the value.
     init(name: UnsafeRawBufferPointer) {
         nameBytes = Int32(truncatingIfNeeded: name.count)
         switch name.count {

@@ -1,6 +1,6 @@
 import Reactor
 
-/// One request to the management service.
+/// An HTTP request that creates, lists, reads or deletes channels.
 struct ManagementRequest: Sendable {
     enum Method: String, Sendable {
         case get = "GET"

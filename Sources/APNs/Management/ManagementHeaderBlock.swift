@@ -36,8 +36,8 @@ enum ManagementHeaderBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of a response. A field whose name comes from the static table gets an empty name, unless it is
-    /// a `:status`.
+    /// Reads the fields of a response. A field whose name comes from HPACK's static table gets an empty name, unless
+    /// it is a `:status`. The caller reads only `:status` and `apns-channel-id`, which is not in this table.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []

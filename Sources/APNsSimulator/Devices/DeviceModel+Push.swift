@@ -1,4 +1,5 @@
-/// APNs' response to a push with valid headers.
+/// The result of the check of a push's topic and device token. `success` means that APNs accepts both; any other
+/// reason is the reason of APNs' response.
 struct TokenCheckResult {
     var reason: Reason
     /// For a 410: when the token became invalid, UNIX milliseconds.
@@ -345,7 +346,8 @@ extension DeviceModel {
         for index in phones[phone].activityIndices
         where activities[index].typeIndex == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
-            // If a push started the activity, the activity's first alert came with that push.
+            // A push started the activity, so the activity's first alert is the alert of its start. Compare this
+            // alert and its timestamp with the new start's.
             guard activities[index].isActive, let start = activities[index].alerts.first,
                 let alert = payload.alertIndex
             else { continue }

@@ -16,8 +16,9 @@ enum ScreenState: UInt8 {
 }
 
 /// Counts, since the simulation began, the pushes that a correct sender does not send. Pushes to compact phones
-/// (``CompactCrowd``) are not counted. A correct sender can raise only `doubtfulAlertRepeats`. But if ``Faults`` lose
-/// or delay single responses, or a ``GoAway`` is false, it can raise the other counts too.
+/// (``CompactCrowd``) are not counted. A correct sender can raise only `doubtfulAlertRepeats`, unless the simulator
+/// misleads the sender. ``Faults`` may lose or delay single responses, and a ``GoAway`` may call processed streams
+/// unprocessed. Then the sender can raise the other counts too.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var ignoredOldUpdates = 0

@@ -70,7 +70,7 @@ public struct Shape: Sendable {
         self = shape
     }
 
-    /// Reads a shape from the object of fields at an index of a tape.
+    /// Reads a shape from the JSON object at this index of the ``JSONTape``. Each member of the object is a field.
     init(_ tape: borrowing JSONTape, at index: Int) throws(Fault) {
         guard tape[index].kind == .object else { throw Fault(path: "", reason: "a shape is an object of fields") }
         nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: -1))

@@ -16,8 +16,8 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers that were not in `waiters` at their deadline: `wait` had not added them yet, or they were woken
-        /// already. `wait` does not add such a reader any more, because nothing would wake it.
+        /// Readers whose deadline passed while they were not in `waiters`. Some were woken before. `wait` has not
+        /// added the others yet, and must not add them later, because nothing would wake them.
         var expiredIdentifiers: Set<Int> = []
     }
 

@@ -7,8 +7,9 @@ extension JSONTape {
         return UnsafeRawBufferPointer(rebasing: text[Int(value.start)..<Int(value.end)])
     }
 
-    /// Returns the index of a key's value in an object; nil if the key is missing, or if the value at this index is no
-    /// object. If a key occurs twice, the first counts, as in Foundation's decoder.
+    /// Returns the index of a key's value in the object at the index `object`. Returns nil if the key is missing, or
+    /// if the value at `object` is no JSON object. If a key occurs twice, the first counts, as in Foundation's
+    /// decoder.
     func member(_ key: UnsafeRawBufferPointer, of object: Int) -> Int? {
         guard self[object].kind == .object else { return nil }
         let end = Int(self[object].nextIndex)

@@ -46,7 +46,8 @@ struct ConnectionAuthentication: ~Copyable {
         return nil
     }
 
-    /// Checks an `authorization` header field, and changes the state accordingly.
+    /// Checks an `authorization` header field. An accepted token becomes the token in use, and its key the
+    /// connection's key. A token that is too old makes the connection `expired`. Other refusals change nothing.
     mutating func authenticate(
         _ authorization: UnsafeRawBufferPointer,
         keys: [VerifyingKey],

@@ -32,8 +32,8 @@ enum DevicePushValidator {
 
     /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs to it. For
-    /// such a topic and a token that is known in this environment, the response is `DeviceTokenNotForTopic`.
+    /// A topic without the suffix `.push-type.liveactivity` is only an app's name, and no token of a Live Activity
+    /// belongs to such a topic. If the environment knows the token, the response is then `DeviceTokenNotForTopic`.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -52,8 +52,9 @@ public struct Faults: Sendable, Equatable {
     /// when the fault was set gets none.
     public var goAwayAfterRequests = 0
     /// How many requests before the GOAWAY are not processed. With 3, these are the last three of the first
-    /// ``goAwayAfterRequests`` requests. The GOAWAY names the highest processed stream as its last stream, and so says
-    /// that lower streams are processed. So if one of the three requests is on such a lower stream, it is processed.
+    /// ``goAwayAfterRequests`` requests. There is an exception, because the GOAWAY names the highest processed
+    /// stream, and thereby says that all lower streams are processed. So a request on a stream below a processed
+    /// stream is processed too.
     ///
     /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
     /// client then waits for the responses to the unprocessed requests until its deadline. The same is true of a

@@ -10,8 +10,8 @@ extension ServerConnection {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > goAwayLastStream { return true }
-        // Requests may become complete in another order than their stream numbers. A GOAWAY names only the
-        // streams above its last one as unprocessed. So a late request below the highest processed stream
+        // Requests may become complete in another order than their stream numbers. A GOAWAY names one stream, and
+        // says that only higher streams are unprocessed. So a late request on a stream below `lastProcessedStream`
         // must be processed too.
         let isUnprocessed =
             faults.unprocessedRequests > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream

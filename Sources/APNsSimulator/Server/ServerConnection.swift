@@ -30,7 +30,8 @@ final class ServerConnection {
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedStreamLimit: UInt32 = 0
-    /// The highest stream whose request may be processed, as `isLeftUnprocessed` has decided. 0: no request yet.
+    /// The highest stream for which `isLeftUnprocessed` has returned false, so that its request is processed. 0: no
+    /// stream yet.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max` while there is none.
     var goAwayLastStream = Int32.max

@@ -29,7 +29,7 @@ extension ServerLoop {
 }
 
 /// Writes the body of a response with an error into the request's memory: `{"reason":"…"}`, or the body of an
-/// undocumented response. A 410 also has the time when the token became invalid.
+/// ``UndocumentedResponse``, which Apple does not describe. A 410 also has the time when the token became invalid.
 func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
     let region = slot.pointee.memory[RequestMemory.response]
     var count = 0

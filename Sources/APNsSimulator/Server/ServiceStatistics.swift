@@ -15,8 +15,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var channelsDeleted = 0
     public internal(set) var connectionsAccepted = 0
     public internal(set) var connectionsOpen = 0
-    /// How often a provider token was verified. A connection's token in use is not verified again, but a token that was
-    /// refused is, at each request.
+    /// How often the simulator verified a provider token. It verifies a connection's token in use only once, but
+    /// verifies a refused token again at each request.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.

@@ -3,7 +3,8 @@ import Kafka
 
 /// The record of which another record is a copy. The copy gets this record's time, and a header with its place.
 package struct RecordOrigin {
-    /// The name of the header. Its value is the place of the original record: `topic/partition/offset`.
+    /// The name of the Kafka header that only copies have. Its value is the place of the original record:
+    /// `topic/partition/offset`.
     package static let headerName: StaticString = "replayed"
 
     package var positionText: [UInt8]
@@ -13,7 +14,7 @@ package struct RecordOrigin {
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
         positionText = Array("\(topic)/\(partition)/\(offset)".utf8)
-        // A record without a time has -1.
+        // Kafka gives -1 for a record without a time. Pass 0 instead: the copy then gets the present time.
         self.timestampMilliseconds = max(0, timestampMilliseconds)
     }
 }
@@ -24,8 +25,9 @@ package struct RecordSender {
         package var sentCount = 0
         package var acknowledgedCount = 0
         package var failedCount = 0
-        /// The tags of the failed records that were sent with a tag. A replay settles the commands of these records
-        /// again, so that another replay can send them.
+        /// The tags of the failed records that were sent with a tag. Before a replay sends such a record, it makes
+        /// Redis treat the command as not settled. If the record fails, the replay settles the command again.
+        /// Otherwise another replay would take the command for one under way, and not send it.
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []

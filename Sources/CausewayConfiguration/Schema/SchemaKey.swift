@@ -47,7 +47,8 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let rule: ConfigurationRule
     /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
-    // The next four are closures, because keys of properties with different types are in one list.
+    // Closures replace key paths here. The type of a key path names the type of the property, so key paths of
+    // integers and of texts could not be in one list of keys.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?

@@ -14,9 +14,9 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var readingMilliseconds: Int64
     /// How long the client took each time that it read the backlog, shortest first.
     var readingsMilliseconds: [Int64]
-    /// CPU time of the lab's process, in which the client runs, while the client read the backlog in the median time.
+    /// CPU time of the lab's process, in which the client runs, during the reading that took `readingMilliseconds`.
     var readingCPUMilliseconds: Int64
-    /// CPU time of the broker while the client read the backlog in the median time.
+    /// CPU time of the broker during the same reading.
     var medianReadingBrokerCPUMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64

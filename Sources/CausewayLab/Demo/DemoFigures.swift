@@ -77,7 +77,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var phones: Int
     /// The time from the first ball to the last.
     var seasonSeconds: Double
-    /// The time from the beginning of the season, after the starts, to the last result.
+    /// The time from the beginning of the season to the last result. The starts are sent before the season begins, so
+    /// their time is not included.
     var replaySeconds: Double
     var commands: Int
     /// The number of commands for each outcome that any command has. The list begins with the outcomes that exist only

@@ -19,7 +19,7 @@ struct Disturbance: Equatable {
         }
     }
 
-    /// How long after the first ball the fault begins or ends.
+    /// How long after the beginning of the demo's season the fault begins or ends.
     var afterMilliseconds: Int64
     var kind: Kind
 }

@@ -4,11 +4,11 @@ import Kafka
 /// Writes the season's commands to the commands topic when they are due. A follower is a phone that follows
 /// one of the matches.
 struct SeasonFeed {
-    /// To whom the commands of a match are addressed.
+    /// What the commands of a match name as their address.
     enum Addressees {
-        /// To each follower's activity, with one command for each follower.
+        /// Each command names one follower's activity, so each state needs a command for each follower.
         case activities
-        /// To the audience of all followers of the match, with one command.
+        /// Each command names the audience of all followers of the match, so each state needs one command.
         case audiences
     }
 
@@ -81,8 +81,8 @@ struct SeasonFeed {
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
     /// Which followers of each match get a start by push, by the follower's number (from 1): those whose app has not
-    /// started an activity. If commands go to audiences, one start reaches all these followers, and the range has one
-    /// element, whose value is not used.
+    /// started an activity. If commands go to audiences, one start reaches all these followers. The range then has
+    /// one element, because it also says how many starts are sent. The value of this element has no effect.
     private var startedFollowers: Range<Int> {
         guard appStartedFollowers < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1

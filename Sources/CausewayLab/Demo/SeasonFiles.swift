@@ -1,6 +1,6 @@
 import Glibc
 
-/// The files with the season's data.
+/// Reads the demo's data from CSV files: matches of the cricket league IPL in 2018.
 struct SeasonFiles {
     static let directory = "Config/examples/season"
     static let matchesFile = "ipl-2018-matches.csv"
@@ -23,8 +23,8 @@ struct SeasonFiles {
         }
     }
 
-    /// Searches below the working directory. For a program that was built in its repository, also searches
-    /// below the directories above the program.
+    /// Looks for the data in the working directory, then in each directory that contains the program. So a program
+    /// that was built in its repository finds the data there.
     private static func findDirectory() throws(LabError) -> String {
         var candidates = [directory]
         var parent = ProgramPaths.ownDirectory

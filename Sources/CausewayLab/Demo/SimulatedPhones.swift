@@ -36,8 +36,8 @@ struct SimulatedPhones {
     private static let activitiesPerRequest = 5_000
 
     let client: ControlClient
-    /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations`
-    /// adds it, as an app's server does.
+    /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations` adds the
+    /// audience to the registration, as an app's server does.
     var audienceOfRegistration: (_ key: String) -> String? = { _ in nil }
 
     /// Creates a phone for every follower, and the activities that apps start themselves.
@@ -81,8 +81,9 @@ struct SimulatedPhones {
         )
     }
 
-    /// Returns at most `limit` registrations of the apps after the first `cursor` ones, and the cursor for the next
-    /// call. If there are none yet, waits for one, at most `waitMilliseconds`.
+    /// Returns at most `limit` registrations that the apps have posted after the position `cursor`, and the cursor
+    /// for the next call. 0 begins with the first registration. If there is no later registration, waits at most
+    /// `waitMilliseconds` for the next.
     func readRegistrations(
         since cursor: Int,
         limit: Int,

@@ -160,9 +160,9 @@ final class FanoutRun {
         )
     }
 
-    /// Returns `written` if the workers have settled all written registrations. Until then, returns the number that the
-    /// workers have received, at most `written - 1`. The metrics show whether all registrations are settled, but
-    /// not how many.
+    /// Returns about how many registrations are settled: the metrics show only whether all are settled. If they are,
+    /// returns `written`. Otherwise returns the number that the workers have received, but at most `written - 1`,
+    /// because `written` means that all are settled.
     private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)

@@ -9,7 +9,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
         case playing
         /// Every command is written, and the run waits for the last results and phones.
         case settling
-        /// The run has ended with a verdict.
+        /// The run has ended, and `verdict` says whether it was good.
         case over
         case failed
         /// A simulator runs without a demo. This phase never ends. The page learns only about commands that
@@ -24,7 +24,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
 
     struct Verdict: Encodable, Equatable, Sendable {
         var isGood: Bool
-        /// One sentence, as at the end of the demo's output.
+        /// The sentence that the demo prints at its end: what the phones show, and whether the run was good.
         var text: String
         /// Phones that do not show their final state.
         var lost: Int
@@ -74,8 +74,8 @@ struct LateCommandCounter {
     private static let sampleIntervalMilliseconds: Int64 = 250
     private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2
 
-    /// How many commands had been written at earlier times, oldest first. As soon as a second sample is
-    /// ``lateAfterMilliseconds`` old, the first one is removed. So at most one sample is so old.
+    /// How many commands had been written at earlier times, oldest first. `lateCount` needs the newest sample that is
+    /// at least ``lateAfterMilliseconds`` old. So as soon as the second sample has this age, the first is removed.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
     mutating func addSample(commands: Int, nowMilliseconds: Int64) {

@@ -1,12 +1,14 @@
 import LiveActivity
 
-/// Counts the commands that have a result, for a page beside a worker that this program has not started.
+/// Counts the commands that have a result, for the page of a simulator without a demo. The worker is then a process
+/// that somebody else has started.
 ///
 /// Unlike ``ResultTally`` it keeps no data about single commands, because the topic may be of any size. If a worker
 /// is killed and the next worker writes a result again, the command counts twice.
 struct LivePageResultTally {
     /// Commands that have a result of their own or are counted in another command's result. Commands that name a
-    /// channel are not counted, because ``ResultSummary/isOfBroadcast`` is true for their results.
+    /// channel are missing: the results of an audience's broadcasts must not count, and
+    /// ``ResultSummary/isOfBroadcast`` does not tell the two apart.
     private(set) var commands = 0
     /// The time from the command's record to APNs' response; for an audience, to the response for the last
     /// member.

@@ -153,8 +153,8 @@ final class LivePageSampler: @unchecked Sendable {
             let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }
         guard count != phoneCount else { return (response, next) }
-        // The number of phones has changed, so the page shows other phones in full. With the change number 0, the
-        // viewers that get this response get all phones in their next event.
+        // The number of phones has changed, so the page shows other phones in full. With the cursor 0, the next event
+        // of the viewers has all phones instead of the changed ones.
         phoneCount = count
         return (response, 0)
     }

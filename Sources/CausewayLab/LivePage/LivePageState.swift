@@ -71,7 +71,8 @@ final class LivePageState: Sendable {
 
     // MARK: - Called by the page
 
-    /// Queues the press of a button until the run, or the sampler, carries it out.
+    /// Queues the press of a button. The run carries it out, or, if it concerns the simulated APNs, the
+    /// ``LivePageSampler``.
     ///
     /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {

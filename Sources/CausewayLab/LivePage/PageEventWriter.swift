@@ -15,7 +15,8 @@ struct PageEventWriter {
     }
 
     /// Returns the whole number of the first property with this name, at any depth; nil if there is none, or if its
-    /// value does not begin with a digit. Use it only if no earlier property has the same name.
+    /// value does not begin with a digit. Does not parse the JSON, so the caller must know that this first property
+    /// is the wanted one.
     static func firstNumber(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
         guard response.count > key.count else { return nil }

@@ -7,7 +7,7 @@ import Synchronization
 /// The page of a simulator that runs without a demo, beside a worker that this program has not started. Its
 /// own thread reads the worker's results, and kills the worker if a visitor requests that.
 final class SimulatorPage: Sendable {
-    /// What the page may use besides the simulator.
+    /// How the page reaches a worker and its results. A part that is nil is missing on the page.
     struct WorkerAccess: Sendable {
         /// Where to read the results; nil: not configured.
         var results: ResultsSource?
@@ -20,7 +20,8 @@ final class SimulatorPage: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The commands topic. Only results about its records count as commands.
+        /// The commands topic. A result counts a command only if the result names a record of this topic: the second
+        /// result of a held command names a registration.
         var commandsTopic: String
     }
 

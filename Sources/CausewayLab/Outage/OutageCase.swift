@@ -53,7 +53,7 @@ struct OutageApp {
     var name = "match"
     var environment = SimulatorEnvironment.sandbox
     var activities = 100
-    /// How many activities a start command begins. The app begins the others.
+    /// How many of the activities begin with a start command of their own. The app begins the others.
     var pushStartedActivities = 0
     var activitiesPerDevice = 1
     /// The time between two commands of one activity, in milliseconds.

@@ -14,8 +14,8 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, with their deadlines. `wasPartFrozen`: a part was frozen at the SIGTERM, so the exit
-    /// code need not be 0.
+    /// Workers that got SIGTERM, with their deadlines. `wasPartFrozen`: when the worker got SIGTERM, SIGSTOP had
+    /// halted a worker, the broker, Redis or a simulator. The worker's exit code need not be 0 then.
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasPartFrozen: Bool)] = [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []

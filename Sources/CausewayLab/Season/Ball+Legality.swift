@@ -1,5 +1,6 @@
 extension Ball {
-    /// Finds out which balls of one innings are wides or no-balls (illegal balls), and sets their `legality`.
+    /// Finds out which balls (throws to the batter) of one innings are wides or no-balls, and sets their `legality`.
+    /// Wides and no-balls are illegal: ``Ball/Legality`` explains them.
     ///
     /// The season's files have the extra runs of a ball, but not their kind. Three rules of cricket show the
     /// kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs change ends. A
@@ -41,13 +42,14 @@ extension Ball {
         }
     }
 
-    /// Returns how likely it is that the ball is illegal, from 0 (certainly legal) to 3 (certainly illegal).
+    /// Returns how likely it is that the ball is a wide or a no-ball, from 0 (certainly not) to 3 (certainly).
     private static func illegalityWeight(_ ball: Ball, next: Ball?) -> Int {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // The ball is probably legal in two cases. Four extra runs usually come from a legal ball that nobody hit, and
-        // rarely from a wide. The last ball of a complete over has no next ball, and is never a wide.
+        // The ball is probably no wide in two cases. Four extra runs are rare for a wide. They usually come from a
+        // ball that was thrown correctly and that nobody hit. The last ball of a complete over has no `next`, and is
+        // never a wide: only a legal ball completes an over.
         guard ball.extraRuns != 4, let next else { return 1 }
         let isRunCountOdd = ball.batter != next.batter
         let isExtraCountOdd = ball.extraRuns % 2 == 1

@@ -29,12 +29,13 @@ struct Dismissal: Equatable {
     }
 }
 
-/// One ball of a match, as in the season's files.
+/// One ball of a cricket match: one throw of the bowler to the batter, as in the season's files.
 struct Ball: Equatable {
-    /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six balls.
+    /// The umpire's decision. A wide is out of the batter's reach, and a no-ball is thrown against the rules. Both
+    /// are repeated, so an over (six legal balls of one bowler) can have more than six balls.
     enum Legality { case legal, wide, noBall }
 
-    /// The innings: 0 for the first, 1 for the second.
+    /// Which side bats: 0 while the first side bats, 1 while the second side bats.
     var innings: Int
     /// The number of the over, counted from 0.
     var over: Int
@@ -70,8 +71,8 @@ struct Match {
         /// The number of runs with which the side wins; nil if rain changed the number and the season's files do not
         /// contain the new one.
         var target: Int?
-        /// How many legal balls the side has to make these runs; nil if the season's files do not contain the number.
-        /// Wides and no-balls do not count (see ``Ball/Legality``).
+        /// How many balls, without wides and no-balls (``Ball/Legality``), the side may face to reach `target`; nil
+        /// if the season's files do not contain the number.
         var balls: Int?
         var isRevised: Bool
     }
@@ -111,9 +112,10 @@ struct Match {
 extension Match.Chase {
     /// Derives the target, for which the season's files have no column.
     ///
-    /// The target is one more than the first side's runs. If the result contradicts this, rain has changed
-    /// the target. A margin in runs then gives the new target exactly, and the number of overs that the
-    /// second side faced gives the new length. A margin in wickets gives neither.
+    /// The target is one more than the first side's runs (points). If the result contradicts this, rain has shortened
+    /// the match and changed the target. If the first side won, the margin is in runs and gives the new target
+    /// exactly. The number of overs (six balls) that the second side faced then gives the number of its balls. If the
+    /// second side won, the margin is in wickets (batters who were not out), and gives neither.
     init(firstInningsRuns: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver

@@ -6,7 +6,8 @@ struct MatchFrame {
     }
 
     var state: MatchState
-    /// The alert at the opening, at wickets, at boundaries and at the end of the match; nil for other balls.
+    /// The alert of this step. The beginning and the end of the match have one, and so has a ball that ends a
+    /// batter's turn (a wicket) or brings four or six runs (a boundary). Nil for other balls.
     var alert: Alert?
 }
 

@@ -20,7 +20,8 @@ struct MatchState: Equatable {
         var runs = 0
     }
 
-    /// The target of the side that bats second, the runs that it still needs, and the balls that are left.
+    /// What the side that bats second needs to win: the runs (points) in all, the runs that are missing, and the
+    /// balls (throws of the bowler) that are left for them.
     struct Chase: Equatable {
         var target: Int
         var runsNeeded: Int

@@ -118,8 +118,9 @@ extension Scoreboard {
 }
 
 extension Ball {
-    /// The scorers' symbol: a point for no run, W for a wicket, wd and nb for wides and no-balls, b for a
-    /// bye.
+    /// The ball in cricket's usual notation. `.` is a ball without a run, and a number is the runs of the batter. `W`
+    /// is a wicket, which ends the batter's turn. `wd` and `nb` are a wide and a no-ball (``Legality``), `b` is runs
+    /// without a hit.
     var symbol: String {
         let runs =
             switch legality {

@@ -80,7 +80,7 @@ struct Season {
         )
     }
 
-    /// Returns the balls of each match, in the file's order.
+    /// Returns the balls (``Ball``) of each match, by the match's id, in the file's order.
     private static func balls(from file: [UInt8]) throws(SeasonError) -> [String: [Ball]] {
         let table = try CSVTable(file, file: "deliveries", columns: BallColumn.self)
         var byMatch: [String: [Ball]] = [:]

@@ -19,7 +19,7 @@ struct Timeline {
     /// The events, ordered by time. The events of one match are in the order of its frames.
     private(set) var events: [Event]
 
-    /// - Parameter durationMilliseconds: the compressed time from the first ball of the season to the last.
+    /// - Parameter durationMilliseconds: how long the demo takes from the first ball of the season to the last.
     init(_ matches: [Match], durationMilliseconds: Int64) {
         precondition(durationMilliseconds > 0, "a season takes time")
         let ballSecondsByMatch = matches.map(Self.ballSeconds)

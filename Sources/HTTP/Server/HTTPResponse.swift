@@ -1,4 +1,4 @@
-/// A server's response to a request.
+/// What a server's handler responds to one request. The server adds fields such as `Content-Length` and `Connection`.
 package struct HTTPResponse: Sendable, Equatable {
     package var status: Int
     package var contentType: String

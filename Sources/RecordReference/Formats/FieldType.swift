@@ -1,7 +1,7 @@
 import Documents
 import LiveActivity
 
-/// The type of a field's value.
+/// Which values a field may have. The JSON Schemas and the pages about records are written from this type.
 package indirect enum FieldType: Sendable {
     /// A string that is not empty and has no control character.
     case name(bytesMax: Int)

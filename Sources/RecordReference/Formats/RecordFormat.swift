@@ -53,16 +53,17 @@ package struct RecordShape: Sendable {
     package enum UnlistedKeys: Sendable {
         /// A record with such a key is invalid.
         case refused
-        /// Such keys belong to Apple or to the app. Causeway passes them on.
+        /// The record may have keys that `fields` does not list. They belong to Apple or to the app, and Causeway
+        /// passes them on to APNs.
         case passedOn
-        /// A later release may write such keys, so readers ignore them.
+        /// Readers ignore keys that `fields` does not list, because a later release of Causeway may write more keys.
         case ignored
     }
 
     package var fields: [RecordField]
     package var unlistedKeys: UnlistedKeys
     package var rules: [RecordRule]
-    /// Keys that must not occur although other keys are passed on.
+    /// Keys that make a record invalid, even if `unlistedKeys` is `passedOn`.
     package var forbiddenKeys: [String]
     /// The type in words, for an object inside a record.
     package var typeText: String?

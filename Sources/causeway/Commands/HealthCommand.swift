@@ -86,7 +86,7 @@ struct HealthCommand: ParsableCommand {
                 "several workers run here, with process ids \(names). Choose one with --process, --config or --url"
             )
         }
-        // No process shows at which address a worker listens. The worker may run as another user or outside this
+        // The list of processes shows no address of a worker. The worker may run as another user or outside this
         // container, or may not listen yet. So use the address from the environment variables.
         return try address(of: Self.httpFromEnvironment())
     }

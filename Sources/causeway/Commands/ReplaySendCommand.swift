@@ -6,9 +6,9 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of the range to the commands topic again, if Redis does not know
-/// them. Also writes a command that expired or failed according to Redis: the activity never showed such a command.
-/// Without `--execute`, the program only reports these commands.
+/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again, if Redis does
+/// not know them. Also writes a command that expired or failed according to Redis: the activity never showed such a
+/// command. Without `--execute`, the program only reports these commands.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",

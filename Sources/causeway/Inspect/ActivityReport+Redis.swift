@@ -8,8 +8,9 @@ extension ActivityReport {
     /// Makes the report from an activity's value in Redis.
     ///
     /// - Parameters:
-    ///   - policy: the policy whose pace and budget the report assumes, because Redis does not know which policy the
-    ///     commands name. It is that of a result, or the app's default.
+    ///   - policy: the policy whose pace and budget the report assumes. Redis does not know which policy the commands
+    ///     name. So the caller takes the policy from the activity's newest result of a push, or the app's default
+    ///     policy.
     ///   - lifetimeEndsAtMilliseconds: when the activity is due in the timetable; nil if the timetable does not have
     ///     the activity, or was not read.
     init(

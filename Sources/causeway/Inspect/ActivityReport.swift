@@ -20,8 +20,8 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The last `aps.timestamp` that Redis assigned. It can be above the command's own (R11). After Redis has lost
-        /// data, it can be the second in which a worker read the activity's token again.
+        /// The last `aps.timestamp` that Redis assigned. It can be above the command's own (R11). After Redis has
+        /// lost data, it can instead be the time, in UNIX seconds, at which a worker read the activity's token again.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
@@ -70,8 +70,8 @@ struct ActivityReport {
     var lifetimeEndsAtMilliseconds: Int64?
 }
 
-/// A command that Redis keeps for one of three reasons. Its activity or device has no token; or the command is being
-/// sent; or a newer command carries its alert and is not known to have been sent.
+/// A command that Redis keeps for one of three reasons. Its activity or device has no token; or a worker is sending
+/// the command; or a newer command carries its alert and is not settled yet.
 struct HeldCommand {
     var version: Version
     /// The command as Redis keeps it, in the form of a record of the commands topic.

@@ -109,7 +109,8 @@ struct RecordRepair {
     }
 
     /// Returns the offset of a member's key in the object that begins at `offset`. Returns nil if the object does not
-    /// have the member, or if no object begins there: a fault `notAllowed` has the offset of an object or of a member.
+    /// have the member. Also returns nil if no object begins at `offset`: a fault `notAllowed` may have the offset of
+    /// the member itself instead.
     private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
         guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
         let quotedKey = Array("\"\(key)\"".utf8)

@@ -30,8 +30,8 @@ struct ActivityRebuildCalls {
                 restartsActivities: scope.restartsActivities,
                 nowSeconds: nowSeconds
             )
-            // Without this flag, Redis may ask that the command carry an older command's alert, which Redis
-            // keeps. A rebuild sends no alert.
+            // If Redis keeps an older command's alert, it replies `alertHeld` to a command without an alert, and does
+            // not admit the command. This flag prevents that reply. The rebuild sends no alert in either case.
             admission.mayReplaceHeldAlert = true
             let heldRecord = Self.heldCommand(command, of: record, app: name, activity: identifier)
             return (admission, heldRecord, command.hasAlert)

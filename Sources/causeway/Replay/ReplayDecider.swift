@@ -13,8 +13,8 @@ struct ReplayDecider {
     var redisNowMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
     var includesStarts: Bool
-    /// Whether any policy starts activities again after their lifetime. Workers then let every end apply, also an end
-    /// that is older than the newest start.
+    /// Whether any policy starts activities again after their lifetime. Workers then also send an end that is older
+    /// than the newest start (R13).
     var restartsActivities: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
@@ -145,8 +145,8 @@ struct ReplayDecider {
     private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sendReason
-        // Redis would ask that the command carry the alert of an older command. A worker would then send the
-        // command with this alert.
+        // Redis keeps the alert of an older command. A worker adds this alert to the command and then sends the
+        // command, unless the activity has no token.
         case .alertHeld: hasToken ? sendReason : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

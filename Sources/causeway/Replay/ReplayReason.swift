@@ -27,7 +27,7 @@ enum ReplayReason: String, CaseIterable {
 
     var leadsToSending: Bool { self == .send || self == .sendAgain }
 
-    /// The heading in a report after the commands have been sent.
+    /// The first words of this reason's line in a report with `--execute`, after the replay has sent the commands.
     var titleWhenSent: String {
         switch self {
         case .send: "sent"
@@ -36,7 +36,8 @@ enum ReplayReason: String, CaseIterable {
         }
     }
 
-    /// The heading in a report before any command is sent.
+    /// The first words of this reason's line in a report without `--execute`, which sends nothing. Also the words of
+    /// `--verbose` about one command.
     var title: String {
         switch self {
         case .send: "would be sent"

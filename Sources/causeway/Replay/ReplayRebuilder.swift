@@ -29,8 +29,9 @@ struct ReplayRebuilder {
     /// out a batch in any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of each activity of the range was registered, by the activity's key in Redis. The time is
-    /// nil if the activity has no token. Used only without a store.
+    /// When the newest token of each activity was registered, by the activity's key in Redis. The time is nil if the
+    /// activity has no token. Contains only activities with a command among the replayed records. Used only if
+    /// `store` is nil, without `--execute`.
     private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:

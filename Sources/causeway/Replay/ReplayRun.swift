@@ -94,8 +94,8 @@ struct ReplayRun {
         progress.clear()
     }
 
-    /// Looks up each activity and audience of the table in Redis, and passes the decisions about its newest state and
-    /// about the start before this state to `body`.
+    /// Looks up each activity and audience of `table` in Redis. Passes `body` the decision about its newest state,
+    /// and, if `table` also has the start before this state, the decision about this start.
     mutating func decide(
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
@@ -213,8 +213,8 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // If the error's text is only the reason, Causeway wrote this reason: it names the address if the address
-            // helps the user. All other texts need the address.
+            // Texts of librdkafka do not name the address. If `describesReasonOnly` is true, the text is Causeway's
+            // own and already names the address where it helps the user.
             return error.describesReasonOnly ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"

@@ -29,17 +29,17 @@ struct ReplaySender {
     private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// A call for each command that the replay has reopened in Redis. If the command's copy does not reach Kafka, the
-    /// call settles the command's version again. The key is the number of the copy, which is also the tag with which
-    /// the copy is produced.
+    /// A call for each command that the replay has reopened: ``StoreCall/Operation/reopen(version:)`` lets Redis
+    /// admit a settled version again. If the command's copy does not reach Kafka, the call settles the version again.
+    /// The key is the number of the copy, which is also the tag with which the copy is produced.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The keys in `settlementCallsByCopyNumber` of commands whose copy was never given to the producer.
     private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// How many reopened commands have no copy in Kafka and could not be settled again. `reason` is the error of Redis
-    /// that prevented the settlement.
+    /// How many commands stay reopened in Redis without a copy in Kafka, because Redis could not settle them again.
+    /// `reason` is the error of Redis.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
 
@@ -124,8 +124,9 @@ struct ReplaySender {
         }
     }
 
-    /// Waits for the acknowledgements. If the copy of a reopened command has not reached Kafka, settles the command's
-    /// version in Redis again. Otherwise another replay would take the command for one under way, and not send it.
+    /// Waits for Kafka's acknowledgements of the copies. If the copy of a reopened command has not reached Kafka,
+    /// settles the command's version in Redis again. Otherwise Redis would expect the copy, and another replay would
+    /// not send the command.
     ///
     /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
     ///   for Kafka and Redis are then limited to a few seconds.

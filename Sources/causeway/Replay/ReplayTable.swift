@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// One command of the range.
+/// One command among the records that the user has chosen for the replay (``ReplayRange``).
 struct ReplayCandidate: Equatable {
     var event: Event
     var version: Version

@@ -44,8 +44,9 @@ extension OutageCase {
             apps: [OutageApp(pushStartedActivities: 40)],
             workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .installValidKey)],
-            // The worker reads deferred commands again as soon as APNs accepts the key, even if they are not
-            // due yet. So no silence is longer than 30 s.
+            // Commands wait for the right key, and are deferred after 10 s for 30 s. The worker must read them again
+            // as soon as APNs accepts the key, at about 12 s. If it read them only when they are due, phones would
+            // get no state for about 40 s.
             expectations: [.noOutcome("failed"), .invalidationCount(0), .noSilenceLongerThan(milliseconds: 30_000)]
         ),
     ]

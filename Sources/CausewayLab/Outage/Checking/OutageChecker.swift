@@ -182,8 +182,8 @@ struct OutageChecker {
         return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: screensReadAtMilliseconds)
     }
 
-    /// Whether a phone must have the activity. It must if a phone has it already, if its app began the activity, or if
-    /// the start is still required.
+    /// Whether a phone must have the activity. This is true in each of three cases: a phone has the activity already,
+    /// its app began the activity, or the start is still required.
     private func mustBeOnPhone(_ observations: ActivityObservations) -> Bool {
         guard observations.screen == nil, let start = observations.commands.first(where: { $0.event == .start }) else {
             return true
@@ -238,8 +238,9 @@ struct OutageChecker {
         }
         for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
-            // If no push brought the state or a newer one, the silence lasts until the screens are read. Count this
-            // silence only if Causeway still had to send such a push.
+            // A silence is the time from a command to the push that brought its state or a newer state. If there was
+            // no such push, the silence lasts until the screens are read, and counts only if Causeway still had to
+            // send such a push.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))

@@ -1,7 +1,7 @@
 /// The findings about a history. Each list of texts describes broken promises, except `permittedAlertRepeats`.
 struct OutageFindings: Equatable {
-    /// Activities whose phone does not show the newest state that has not expired, and alerts that are not too old and
-    /// never rang. Also missing ends and restarts of lifetimes.
+    /// Activities whose phone shows another state than the newest valid state. Also alerts that should have rung and
+    /// never rang, and missing ends and restarts of lifetimes.
     var losses: [String] = []
     /// Pushes that APNs accepted after their age limit, or after a newer push or alert. Also pushes that no valid
     /// command requests.

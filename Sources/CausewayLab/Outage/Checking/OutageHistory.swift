@@ -23,7 +23,7 @@ struct OutageHistory: Equatable {
         /// The command's `id`, which results name.
         var identifier: String { "\(activity)/\(version.sequence)" }
 
-        /// The time of the command's `aps.timestamp`.
+        /// `aps.timestamp` in UNIX milliseconds. The command's age counts from this time (R20).
         var timestampMilliseconds: Int64 { version.timestamp * 1_000 }
     }
 
@@ -86,8 +86,8 @@ struct AgeLimits: Equatable {
     }
 }
 
-/// What must happen after the end of an activity's lifetime. In a case, each activity reaches the end of its
-/// lifetime once.
+/// What must happen after the end of an activity's lifetime. In an ``OutageCase`` that limits lifetimes, each
+/// activity reaches the end of its lifetime once.
 enum AfterLifetime {
     case end
     /// The activity is started again, provided that a start command began it.
@@ -98,11 +98,11 @@ enum AfterLifetime {
 struct AlertRepeatCause: Equatable {
     /// When the crash, the loss or the stop happened.
     var milliseconds: Int64
-    /// An alert may ring again if it rang at most this long before the crash, the loss or the stop.
+    /// An alert may ring again if it rang at most this long before `milliseconds`.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring again if its first push was in flight at the crash, the loss or the stop. Such a push
-    /// arrives at most this long afterwards.
+    /// An alert may also ring again if its first push was in flight at the time `milliseconds`. Such a push arrives
+    /// at most this long after `milliseconds`.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
     func allowsRepeatedAlert(firstMilliseconds: Int64, repeatMilliseconds: Int64) -> Bool {

@@ -7,7 +7,7 @@ struct OutageHourSchedule {
     /// them.
     var minutesBeforeOutage = 3
     var outageMinutes = 60
-    /// The minutes after the return of the affected app's APNs host.
+    /// How many minutes the run goes on after the affected app's APNs host is reachable again.
     var minutesAfterReturn = 2
     /// Activities of each of the two apps.
     var activities = 4_000

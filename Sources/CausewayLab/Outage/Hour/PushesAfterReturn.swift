@@ -8,8 +8,8 @@ struct PushesAfterReturn {
 
     private var hostPhase = HostPhase.beforeOutage
     private var outageBeganAtSeconds: Int64 = 0
-    /// The activities that got pushes after the return. For each push: whether it had the activity's newest
-    /// state.
+    /// The activities that got pushes after the host had returned. For each push: whether it had the activity's
+    /// newest state.
     private(set) var hadNewestStateByActivity: [String: [Bool]] = [:]
 
     mutating func recordHostOutage(atSeconds seconds: Int64) {
