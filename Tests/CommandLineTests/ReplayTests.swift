@@ -84,7 +84,7 @@ struct ReplayTests {
         #expect(dryRun.exitCode == 0 && dryRun.errors.contains("--execute"))
         #expect(try scene.redis.contents() == before && scene.count() == end)
 
-        let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000")
+        let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(run.output.contains("2 sent, 2 acknowledged, 0 failed"))
         #expect(run.output.contains(#/\nsent again +1  /#) && !run.output.contains("would be"))

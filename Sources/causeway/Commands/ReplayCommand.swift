@@ -61,7 +61,7 @@ struct ReplayReportCommand: ParsableCommand {
             let (runCopy, includesStarts) = (run, starts)
             try run.decide(includesStarts: includesStarts) { decision, tally, _ in
                 tally.count(decision.verdict, appIndex: decision.appIndex)
-                runCopy.printLine(decision)
+                runCopy.printLine(decision, isSent: false)
                 return true
             }
         }

@@ -78,7 +78,7 @@ struct ReplaySendCommand: ParsableCommand {
                     )
                 }
                 tally.count(decision.verdict, appIndex: decision.appIndex)
-                runCopy.printLine(decision)
+                runCopy.printLine(decision, isSent: sender != nil)
                 return true
             }
         }

@@ -36,8 +36,7 @@ enum ReplayReason: String, CaseIterable {
         }
     }
 
-    /// The first words of this reason's line in a report without `--execute`, which sends nothing. Also the words of
-    /// `--verbose` about one command.
+    /// The first words of this reason's line in a report without `--execute`, which sends nothing.
     var title: String {
         switch self {
         case .send: "would be sent"

@@ -127,7 +127,9 @@ struct ReplayRun {
     func report(_ line: String) { StandardStreams.printError("\(name): \(line)") }
 
     /// Prints a line for one command if `--verbose` is set.
-    func printLine(_ decision: ReplayDecision) {
+    ///
+    /// - Parameter isSent: chooses the text's words: what was sent, or what would be sent. JSON does not use it.
+    func printLine(_ decision: ReplayDecision, isSent: Bool) {
         guard options.verbose else { return }
         let app = scope.apps[decision.appIndex]
         let candidate = decision.candidate
@@ -139,7 +141,8 @@ struct ReplayRun {
             let addressee = audience.map { "audience \($0)" } ?? activity ?? "-"
             let line =
                 "\(source)  \(app.bundleIdentifier)  \(addressee)  \(candidate.event.name)  \(candidate.version.timestamp)"
-            return StandardStreams.printOutput("\(line)  \(decision.verdict.reason.title)\(alert)")
+            let reason = decision.verdict.reason
+            return StandardStreams.printOutput("\(line)  \(isSent ? reason.titleWhenSent : reason.title)\(alert)")
         }
         let line = JSONValue.objectOmittingNil([
             "source": .string(source),
