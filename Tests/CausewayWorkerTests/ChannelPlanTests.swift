@@ -170,16 +170,21 @@ import Testing
         }
     }
 
-    /// No start names a channel that is not announced. APNs may have deleted it.
-    @Test func `A deletion that has begun is completed if the channel is not announced any more`() async throws {
+    /// The worker that deletes the channel died after it had withdrawn the announcement. If the entry still has its plan,
+    /// APNs has the channel. Without the plan, APNs may have deleted it.
+    @Test(arguments: [true, false])
+    func `A deletion that has begun is completed unless a start came before it was confirmed`(hasPlan: Bool)
+        async throws
+    {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (1, .deleting) }
+            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (hasPlan ? 1 : nil, .deleting) }
             try await worker.withdrawAnnouncement(entry)
             try fixture.admit(.start, to: Self.audience)
             try await worker.maintain(worker.managedEnvironment)
-            #expect(try await fixture.channelsAtAPNs() == [])
+            #expect(try await fixture.channelsAtAPNs() == (hasPlan ? [entry.channel] : []))
+            #expect(try fixture.announcedChannel(of: Self.audience) == (hasPlan ? entry.audienceRecordValue : nil))
         }
     }
 

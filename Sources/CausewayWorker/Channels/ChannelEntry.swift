@@ -15,8 +15,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package var createdAtMilliseconds: Int64
     package var state = State.active
     /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil: no
-    /// deletion is planned, or `causeway channels delete` deletes the channel now (`state` is then `deleting`). A start
-    /// cannot cancel such a deletion.
+    /// deletion is planned, or the channel is being deleted, and no start can cancel this any more (`state` is then
+    /// `deleting`).
     package var deleteAfterMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Stored only in Redis' registry. While `state` is `deleting`, this value has no meaning: the topic may have the

@@ -29,8 +29,11 @@ extension ChannelKeeper {
         }
         guard lease != nil else { return }
         let nowMilliseconds = nowMilliseconds
-        let entriesToDelete = content.entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
-        let unpublishedEntries = content.entries.filter {
+        // Each period has another order. Otherwise an entry whose partition in the topic has no leader would, in each
+        // period, stop the work before the same other entries.
+        let entries = content.entries.shuffled()
+        let entriesToDelete = entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
+        let unpublishedEntries = entries.filter {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
         let refusals = [

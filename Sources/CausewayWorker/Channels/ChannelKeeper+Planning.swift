@@ -87,14 +87,28 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Makes a channel active again whose planned deletion has begun, but not yet at APNs.
-    func cancelBegunDeletion(of entry: ChannelEntry) throws(ChannelRefusal) {
-        var activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
-        activeEntry.state = .active
-        let isChanged = try convertRedisErrors { () throws(RedisError) in
-            try registry.replaceIfUnchanged(entry, with: activeEntry)
+    /// Decides whether a planned deletion that has begun is carried out. The caller has withdrawn the announcement, and a
+    /// start can name only an announced channel. So this call finds every start that may have named the channel.
+    ///
+    /// If the audience has been started, the channel becomes active again. Otherwise the entry loses its plan, and no
+    /// start can cancel the deletion any more. Both change the entry from the same state. So if several workers are here
+    /// at the same time, only one decides. After a crash before the decision, the next caller decides.
+    ///
+    /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
+    func confirmDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        var decidedEntry = entry
+        decidedEntry.deleteAfterMilliseconds = nil
+        let (isDecided, presentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
+            if try registry.isAudienceStarted(of: entry) {
+                (decidedEntry.state, decidedEntry.isPublished) = (.active, nil)
+            }
+            let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
+            return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(like: entry))
         }
-        if isChanged { try publishAndAnnounce(activeEntry) }
+        // If another worker has made the channel active, this worker may have withdrawn that worker's announcement.
+        if let presentEntry, presentEntry.state == .active { try publishAndAnnounce(presentEntry) }
+        return isDecided && decidedEntry.state == .deleting ? decidedEntry : nil
     }
 
     /// Cancels the planned deletion of a channel.

@@ -148,7 +148,7 @@ extension ChannelKeeper {
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isKnownToBeMissing {
-                    _ = try convertRedisErrors { () throws(RedisError) in
+                    try convertRedisErrors { () throws(RedisError) in
                         try registry.withdrawAnnouncement(announcedEntry)
                     }
                 }

@@ -311,13 +311,9 @@ package actor ChannelKeeper {
         if isOrdered { entry.deleteAfterMilliseconds = nil }
         do {
             guard try registry.replaceIfUnchanged(readEntry, with: entry) else { return false }
-            let wasAnnounced = try registry.withdrawAnnouncement(entry)
-            // Only while the channel is announced can a start name it, and APNs deletes it only afterwards. So a start
-            // since the last check is found here, and the channel is still at APNs.
-            if wasAnnounced, entry.deleteAfterMilliseconds != nil, try registry.isAudienceStarted(of: entry) {
-                try cancelBegunDeletion(of: entry)
-                return false
-            }
+            try registry.withdrawAnnouncement(entry)
+            guard let confirmedEntry = try confirmDeletion(of: entry) else { return false }
+            entry = confirmedEntry
             try write(entry, like: entry)
             try await managedEnvironment.management.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got

@@ -376,13 +376,10 @@ final class ChannelRegistry {
     }
 
     /// Removes the channel of an entry from the audience's record, unless the record has another channel.
-    ///
-    /// - Returns: whether the record had the channel.
-    @discardableResult
-    func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) -> Bool {
-        guard let key = audienceRecordKey(entry.app, entry.audience) else { return false }
+    func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) {
+        guard let key = audienceRecordKey(entry.app, entry.audience) else { return }
         let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.audienceRecordValue)
-        return try hashes.removeField(key, if: condition)
+        _ = try hashes.removeField(key, if: condition)
     }
 
     private func audienceRecordKey(_ app: String, _ audience: String) -> [UInt8]? {
