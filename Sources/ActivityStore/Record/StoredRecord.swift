@@ -41,7 +41,7 @@
 /// this key fails. A value with only a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a
 /// block of 160.
 enum StoredRecord {
-    // Where the parts begin, counted from 0.
+    // Where the parts begin, counted from 0. The table above counts from 1, as Lua does.
     static let tokenByteCountOffset = 4
     static let flagsOffset = 6
     static let digestOffset = 7

@@ -56,8 +56,8 @@ enum ActivityPhase: UInt8 {
     /// Next:
     /// - `ready` when Redis allows the push.
     /// - `holding` when the command has no token.
-    /// - `registeringToken` when the current command has an alert and brought a token, and Redis has a newer command
-    ///   that is not settled.
+    /// - `registeringToken` when a newer command in Redis must carry the current command's alert, and the current
+    ///   command brought a token.
     case admitting
     /// Redis has a newer command that is not settled. Redis still registers the token of the current command,
     /// because the newer command may be held for this token. Next: `idle`.

@@ -32,8 +32,9 @@ package struct PartitionLedger: ~Copyable {
     /// although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// One bit for each settled offset that the commit's metadata must not name (`isNamedInMetadata` of `settle` was
-    /// false); nil until there is one. In a backlog whose commands bring tokens, these are nearly all settled offsets:
-    /// each replaced command passes its token to a newer one. Bits take the same memory for any number of offsets.
+    /// false), because another record now has what its record brought (``RecordEnding/isLeftOutOfMetadata``). Nil until
+    /// there is one. In a backlog whose commands bring tokens, these are nearly all settled offsets, because a newer
+    /// command takes over the token of each command that it replaces. Bits take the same memory for any number of them.
     private var leftOutBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {

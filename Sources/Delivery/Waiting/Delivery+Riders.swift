@@ -18,10 +18,12 @@ import LiveActivity
 ///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
 ///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`. If `newer` can carry the alert of `older`
-    /// or of its rider (`mayCarryAlert`, `checkRoom`), the command that brought this alert becomes the rider of
-    /// `newer`, and is finished together with `newer`. A replaced command that does not become a rider is finished or
-    /// counted now.
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`.
+    ///
+    /// An alert waits with `older`: its own, or the one that it carries for its rider. If `newer` can carry this alert
+    /// (`mayCarryAlert`, `checkRoom`), the command that brought the alert becomes the rider of `newer`, and is finished
+    /// together with `newer`. A replaced command that does not become a rider is finished or counted now.
+    ///
     /// - Returns: whether the older command's slot is still in use. A caller that does not use the older command
     ///   afterwards may ignore this.
     @discardableResult
