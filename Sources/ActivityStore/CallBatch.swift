@@ -35,10 +35,10 @@ struct CallBatch: ~Copyable {
     private static let firstPaceArgumentNumber: UInt8 = 2
     /// The length of a call without token and alert, in bytes. If the script's first argument has at least this length,
     /// it is a batch. A shorter first argument is the name of an operation.
-    static let callBytesMin = StoredVersion.byteCount + 2 + StoredRecord.secondsBytes + StoredDigest.byteCount
+    static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
-        callBytesMin + 2 + StoredRecord.millisecondsBytes + 1 + TokenText.bytesMax + StoredVersion.byteCount
+        callBytesMin + 2 + StoredActivity.millisecondsBytes + 1 + TokenText.bytesMax + StoredVersion.byteCount
 
     let capacity: Int
     private var keys: BatchKeys

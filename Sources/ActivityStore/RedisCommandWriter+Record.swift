@@ -43,8 +43,8 @@ extension RedisCommandWriter {
 
     /// Writes a time in the binary form that an activity's value has.
     mutating func writeArgument(binaryMilliseconds milliseconds: Int64) {
-        writeArgument(count: StoredRecord.millisecondsBytes) {
-            $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredRecord.millisecondsBytes)
+        writeArgument(count: StoredActivity.millisecondsBytes) {
+            $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredActivity.millisecondsBytes)
         }
     }
 
@@ -103,7 +103,7 @@ extension RedisCommandWriter {
         writeStoredVersion(version)
         writeByte(paceNumber)
         writeByte(bits)
-        writeNumber(UInt64(clamping: version.timestamp), bytes: StoredRecord.secondsBytes)
+        writeNumber(UInt64(clamping: version.timestamp), bytes: StoredActivity.secondsBytes)
         writeNumber(StoredDigest.value(of: digest), bytes: StoredDigest.byteCount)
     }
 
@@ -115,7 +115,7 @@ extension RedisCommandWriter {
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
             writeNumber(UInt64(token.count), bytes: 2)
-            writeNumber(milliseconds, bytes: StoredRecord.millisecondsBytes)
+            writeNumber(milliseconds, bytes: StoredActivity.millisecondsBytes)
             writeByte(form.rawValue)
             writeVerbatim(token)
         }
@@ -136,7 +136,7 @@ extension RedisCommandWriter {
             writeByte(UInt8(count))
             writeNumber(
                 StoredTime.clampedMilliseconds(registration.registeredAtMilliseconds),
-                bytes: StoredRecord.millisecondsBytes
+                bytes: StoredActivity.millisecondsBytes
             )
             writeVerbatim(token)
         }
@@ -153,7 +153,7 @@ extension RedisCommandWriter {
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, bytes: 4)
-        writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredRecord.millisecondsBytes)
+        writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredActivity.millisecondsBytes)
     }
 
     private mutating func writeStoredVersion(_ version: Version) {

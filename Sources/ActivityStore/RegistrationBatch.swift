@@ -24,7 +24,7 @@ import Redis
 struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
-        headBytes + StoredRecord.millisecondsBytes + TokenText.bytesMax + StoredVersion.textByteCount + 2
+        headBytes + StoredActivity.millisecondsBytes + TokenText.bytesMax + StoredVersion.textByteCount + 2
         + Limits.audiencesPerRegistrationMax * AudienceList.digestBytes
 
     private let capacity: Int

@@ -156,7 +156,7 @@ extension StoreSession {
             else { return .protocolViolation }
             result.waitMilliseconds = waitMilliseconds
         case .send:
-            guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .protocolViolation }
+            guard kind == .start, rest.count == StoredActivity.secondsBytes else { return .protocolViolation }
             result.timestamp = Int64(clamping: LittleEndian.read(rest))
             guard result.timestamp <= Limits.timestampMax else { return .protocolViolation }
         case .tokenFound:
@@ -186,7 +186,7 @@ extension StoreSession {
     /// beginning of the activity's value before the admission. If the command brought a new token, `value` has the new
     /// token.
     private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
-        guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
+        guard value.kind == .string, value.bytes.count >= StoredActivity.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
         else { return .protocolViolation }
         var result = StoreReply<Bytes>(.send)
@@ -209,9 +209,9 @@ extension StoreSession {
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5
         let fullAtMilliseconds = LittleEndian.read(
-            value[StoredRecord.budgetFullAtOffset..<StoredRecord.assignedTimestampOffset]
+            value[StoredActivity.budgetFullAtOffset..<StoredActivity.assignedTimestampOffset]
         )
-        let isFrequent = value[StoredRecord.flagsOffset] & StoredRecord.Flag.allowsFrequentUpdates != 0
+        let isFrequent = value[StoredActivity.flagsOffset] & StoredActivity.Flag.allowsFrequentUpdates != 0
         let bucket = isFrequent ? call.frequentBudget : call.budget
         let remainingPushes = StoredBucket.pushesLeft(
             bucket,
@@ -226,15 +226,15 @@ extension StoreSession {
     /// Reads the registration in an activity's value; nil if the scripts did not write the value.
     private func readRegistration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAtMilliseconds = LittleEndian.read(
-            value[StoredRecord.registeredAtOffset..<StoredRecord.tokenOffset]
+            value[StoredActivity.registrationTimeOffset..<StoredActivity.tokenOffset]
         )
-        let count = Int(LittleEndian.read(value[StoredRecord.tokenByteCountOffset..<StoredRecord.flagsOffset]))
-        let tokenByteCount = count & ~StoredRecord.countFlags
-        let acceptedAlertBytes = count < StoredRecord.acceptedAlertFlag ? 0 : StoredVersion.byteCount
-        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.tokenOffset...].prefix(tokenByteCount))
+        let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountOffset..<StoredActivity.flagsOffset]))
+        let tokenByteCount = count & ~StoredActivity.countFlags
+        let acceptedAlertBytes = count < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
-            value.count == StoredRecord.tokenOffset + tokenByteCount + acceptedAlertBytes,
-            let form = TokenForm(rawValue: value[StoredRecord.flagsOffset] & 7), let memory = tokenMemory.baseAddress,
+            value.count == StoredActivity.tokenOffset + tokenByteCount + acceptedAlertBytes,
+            let form = TokenForm(rawValue: value[StoredActivity.flagsOffset] & 7), let memory = tokenMemory.baseAddress,
             let token = TokenText.decode(form, stored, to: memory)
         else { return nil }
         return TokenRegistration(
@@ -265,9 +265,9 @@ extension StoreSession {
 extension Reply {
     /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict it
     /// is a printable character, so it is at least 32. In a value it is the token's form, which is below 8, plus 8 for
-    /// ``StoredRecord/Flag/allowsFrequentUpdates``. A value with other flags is never the reply to a call.
+    /// ``StoredActivity/Flag/allowsFrequentUpdates``. A value with other flags is never the reply to a call.
     fileprivate var isStoredActivity: Bool {
-        kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.flagsOffset] < 0x10
+        kind == .string && bytes.count >= StoredActivity.tokenOffset && bytes[StoredActivity.flagsOffset] < 0x10
     }
 }
 

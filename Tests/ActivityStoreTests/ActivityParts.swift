@@ -26,33 +26,35 @@ extension RedisServer {
 /// accepted `e`, the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command
 /// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
-    let flags = value[StoredRecord.flagsOffset]
+    let flags = value[StoredActivity.flagsOffset]
     var unreadBytes = value[...]
     var parts: [String: [UInt8]] = [:]
     func takePart(_ name: String, _ count: Int) {
         if count > 0 { parts[name] = Array(unreadBytes.prefix(count)) }
         unreadBytes = unreadBytes.dropFirst(count)
     }
-    takePart("r", StoredRecord.tokenOffset)
+    takePart("r", StoredActivity.tokenOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp,
     // which may then differ from the model's. So the test replaces these bytes with zeros.
-    if value[StoredRecord.stateOffset] & StoredRecord.StateBit.isOwnTimestamp != 0 {
-        for index in StoredRecord.assignedTimestampOffset..<StoredRecord.registeredAtOffset { parts["r"]?[index] = 0 }
+    if value[StoredActivity.stateOffset] & StoredActivity.StateBit.isOwnTimestamp != 0 {
+        for index in StoredActivity.assignedTimestampOffset..<StoredActivity.registrationTimeOffset {
+            parts["r"]?[index] = 0
+        }
     }
-    let count = Int(LittleEndian.read(value[StoredRecord.tokenByteCountOffset..<StoredRecord.flagsOffset]))
-    takePart("t", count & ~StoredRecord.countFlags)
-    if count & StoredRecord.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
-    if count & StoredRecord.audiencesFlag != 0 {
+    let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountOffset..<StoredActivity.flagsOffset]))
+    takePart("t", count & ~StoredActivity.countFlags)
+    if count & StoredActivity.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
+    if count & StoredActivity.audiencesFlag != 0 {
         takePart("a", 2 + 8 * unreadBytes.prefix(2).reduce(0) { $0 + Int($1) })
     }
-    if flags & StoredRecord.Flag.hasRetiredToken != 0 {
-        takePart("d", StoredRecord.retiredTokenBytes)
+    if flags & StoredActivity.Flag.hasRetiredToken != 0 {
+        takePart("d", StoredActivity.retiredTokenBytes)
         // The model has no fingerprint of the dead token, so this part only says that a token died. The tests
         // also compare replies that depend on which token died.
         parts["d"] = [1]
     }
-    if flags & StoredRecord.Flag.hasThrottle != 0 { takePart("l", 7) }
-    if flags & StoredRecord.Flag.hasStart != 0 { takePart("b", flags & StoredRecord.Flag.hasClaim != 0 ? 27 : 13) }
+    if flags & StoredActivity.Flag.hasThrottle != 0 { takePart("l", 7) }
+    if flags & StoredActivity.Flag.hasStart != 0 { takePart("b", flags & StoredActivity.Flag.hasClaim != 0 ? 27 : 13) }
     takePart("h", unreadBytes.count)
     return parts
 }

@@ -163,8 +163,9 @@ private final class DifferentialRunner {
             case .activity:
                 expected = model.activities[key.text]?.fields ?? [:]
                 expectedExpiryMilliseconds = model.activities[key.text]?.expiresAtMilliseconds
-                if let record = storedFields["r"], record.count >= StoredRecord.tokenOffset {
-                    letters[Character(Unicode.Scalar(record[StoredRecord.stateOffset] & 0x7F | 0x40)), default: 0] += 1
+                if let record = storedFields["r"], record.count >= StoredActivity.tokenOffset {
+                    letters[Character(Unicode.Scalar(record[StoredActivity.stateOffset] & 0x7F | 0x40)), default: 0] +=
+                        1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]

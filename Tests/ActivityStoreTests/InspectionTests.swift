@@ -171,7 +171,7 @@ import Testing
         // The state now says that the newest command is settled, but the value still has a held command. So
         // the value is invalid.
         var brokenValue = wholeValue
-        brokenValue[StoredRecord.stateOffset] = UInt8(ascii: "s")
+        brokenValue[StoredActivity.stateOffset] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: brokenValue) }
     }
 }

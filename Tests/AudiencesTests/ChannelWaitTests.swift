@@ -57,7 +57,7 @@ import Testing
         #expect(harness.instructions.isEmpty)
         create(try channel(), harness)
         #expect(!harness.instructions.isEmpty)
-        #expect(harness.instructions.allSatisfy { $0.startChannels.production != nil && $0.channel == nil })
+        #expect(harness.instructions.allSatisfy { $0.channelsForStarts.production != nil && $0.channel == nil })
     }
 
     /// No pattern of the configuration matches the audience, but the command itself requests a channel.

@@ -85,7 +85,7 @@ extension RoundHarness {
             partition: 0,
             offset: Int64(number),
             admittedAtMilliseconds: nowMilliseconds,
-            startChannels: channels
+            channelsForStarts: channels
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))
         readLog()

@@ -109,12 +109,12 @@ import Testing
         harness.handOver(1, .start)
         harness.performPendingWork()
         #expect(!harness.instructions.isEmpty)
-        #expect(harness.instructions.allSatisfy { $0.startChannels == channels && $0.channel == nil })
+        #expect(harness.instructions.allSatisfy { $0.channelsForStarts == channels && $0.channel == nil })
         harness.instructions.removeAll()
         harness.advanceClock(milliseconds: 30_000)
         harness.handOver(2, .update)
         harness.performPendingWork()
         #expect(harness.instructions.contains { $0.channel == channels.production })
-        #expect(harness.instructions.allSatisfy { $0.startChannels.count == 0 })
+        #expect(harness.instructions.allSatisfy { $0.channelsForStarts.count == 0 })
     }
 }

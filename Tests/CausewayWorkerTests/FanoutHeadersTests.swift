@@ -70,20 +70,20 @@ import Testing
     @Test func `A start brings the channels of its audience`() throws {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
         var instruction = try Self.instruction(range: (0, 4))
-        instruction.startChannels.sandbox = AudienceChannel(
+        instruction.channelsForStarts.sandbox = AudienceChannel(
             environment: .sandbox,
             storage: .none,
             identifier: identifier
         )
         let state = FanoutHeaders.stateText(of: instruction)
-        let one = FanoutHeaders.text(of: instruction.startChannels)
-        #expect(FanoutHeaders.parseInstruction(state, startChannels: one) == instruction)
-        instruction.startChannels.production =
+        let one = FanoutHeaders.text(of: instruction.channelsForStarts)
+        #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: one) == instruction)
+        instruction.channelsForStarts.production =
             AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
-        let both = FanoutHeaders.text(of: instruction.startChannels)
-        #expect(FanoutHeaders.parseInstruction(state, startChannels: both) == instruction)
+        let both = FanoutHeaders.text(of: instruction.channelsForStarts)
+        #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: both) == instruction)
         for wrong in ["", ";", "\(both);", "\(both);\(one)", "\(one);\(one)", both.replacing("=", with: "-")] {
-            #expect(FanoutHeaders.parseInstruction(state, startChannels: wrong) == nil, "\(wrong)")
+            #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: wrong) == nil, "\(wrong)")
         }
     }
 

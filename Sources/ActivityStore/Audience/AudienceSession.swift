@@ -47,7 +47,7 @@ final class AudienceSession: RedisSession {
         collectedSlots.deallocate()
     }
 
-    // MARK: - Appends
+    // MARK: - Entries that are appended to pages
 
     /// Collects the entry in this slot of ``EntryAppendTable`` for a Redis command that is written at the end of the
     /// turn at the latest.

@@ -93,19 +93,19 @@ public struct ActivityInspection: Sendable, Equatable {
         let updatesUntilSeconds = Int64(try record.readNumber(bytes: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
         let count = Int(try record.readNumber(bytes: 2))
-        let tokenByteCount = count & ~StoredRecord.countFlags
+        let tokenByteCount = count & ~StoredActivity.countFlags
         let flags = try record.readByte()
-        allowsFrequentUpdates = flags & StoredRecord.Flag.allowsFrequentUpdates != 0
+        allowsFrequentUpdates = flags & StoredActivity.Flag.allowsFrequentUpdates != 0
         let stateLetter = try readNewestVersion(&record)
         registeredAtMilliseconds = try record.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try record.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if count >= StoredRecord.acceptedAlertFlag {
+        if count >= StoredActivity.acceptedAlertFlag {
             record = record.renamed("alert")
             let timestamp = try record.readBinarySeconds()
             acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
         }
-        if count & StoredRecord.audiencesFlag != 0 { try readAudiences(&record) }
+        if count & StoredActivity.audiencesFlag != 0 { try readAudiences(&record) }
         try readOptionalParts(&record, flags)
         try readHeldCommand(record.renamed("held"), stateLetter)
     }
@@ -121,8 +121,8 @@ public struct ActivityInspection: Sendable, Equatable {
         let timestamp = try record.readBinarySeconds()
         let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
         budgetFullAtMilliseconds = try record.readBinaryMilliseconds()
-        let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
-        var assignedTimestamp = try record.readPart(record.name, count: StoredRecord.secondsBytes)
+        let isOwnTimestamp = stateByte & StoredActivity.StateBit.isOwnTimestamp != 0
+        var assignedTimestamp = try record.readPart(record.name, count: StoredActivity.secondsBytes)
         if isOwnTimestamp {
             lastAssignedTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
         } else {
@@ -131,7 +131,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if sentAtMilliseconds > 0 {
             lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
         }
-        let stateLetter = stateByte & ~StoredRecord.StateBit.hasDrawnOnBudget | StoredRecord.StateBit.isOwnTimestamp
+        let stateLetter = stateByte & ~StoredActivity.StateBit.hasDrawnOnBudget | StoredActivity.StateBit.isOwnTimestamp
         let letter = stateLetter | 0x20
         if stateLetter != UInt8(ascii: "n") {
             guard let state = VersionState(letter: letter) else { throw record.error }
@@ -142,20 +142,20 @@ public struct ActivityInspection: Sendable, Equatable {
 
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
     private mutating func readOptionalParts(_ record: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
-        if flags & StoredRecord.Flag.hasRetiredToken != 0 {
-            _ = try record.readPart("retired", count: StoredRecord.retiredTokenBytes)
+        if flags & StoredActivity.Flag.hasRetiredToken != 0 {
+            _ = try record.readPart("retired", count: StoredActivity.retiredTokenBytes)
         }
-        if flags & StoredRecord.Flag.hasThrottle != 0 {
+        if flags & StoredActivity.Flag.hasThrottle != 0 {
             record = record.renamed("limit")
             recordedSpacingDoublings = Int64(try record.readByte())
             throttledAtMilliseconds = try record.readBinaryMilliseconds()
         }
-        if flags & StoredRecord.Flag.hasStart != 0 {
+        if flags & StoredActivity.Flag.hasStart != 0 {
             record = record.renamed("start")
             let timestamp = try record.readBinarySeconds()
             let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
             // When APNs accepts a start, Redis removes the start's claim. So a start without a claim is settled.
-            let isClaimed = flags & StoredRecord.Flag.hasClaim != 0
+            let isClaimed = flags & StoredActivity.Flag.hasClaim != 0
             var (letter, storedTimestamp): (UInt8?, Int64) = (nil, timestamp)
             if isClaimed {
                 letter = try record.readByte()

@@ -146,11 +146,11 @@ struct InspectedField {
     }
 
     mutating func readBinaryMilliseconds() throws(InspectionError) -> Int64 {
-        Int64(clamping: try readNumber(bytes: StoredRecord.millisecondsBytes))
+        Int64(clamping: try readNumber(bytes: StoredActivity.millisecondsBytes))
     }
 
     mutating func readBinarySeconds() throws(InspectionError) -> Int64 {
-        let seconds = Int64(try readNumber(bytes: StoredRecord.secondsBytes))
+        let seconds = Int64(try readNumber(bytes: StoredActivity.secondsBytes))
         guard seconds <= Limits.timestampMax else { throw error }
         return seconds
     }

@@ -257,13 +257,13 @@ package struct AudienceState: Sendable {
 
     /// The newest version that was admitted for activities; nil if there is none. Also nil if a start is the newest,
     /// because a start reaches devices and replaces no state of activities.
-    private var newestForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
+    private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
         [UInt8]
     > {
         var reply = AudienceReply<[UInt8]>(.progress)
-        reply.newestVersion = newestForActivities
+        reply.newestVersion = newestVersionForActivities
         reply.bytes = ranges[range]?.checkpointText ?? []
         ranges[range] = RangeState(claim: claim, checkpointText: ranges[range]?.checkpointText ?? [])
         renewExpiry(nowMilliseconds)
@@ -277,7 +277,7 @@ package struct AudienceState: Sendable {
         nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.claimedByAnother)
-        reply.newestVersion = newestForActivities
+        reply.newestVersion = newestVersionForActivities
         guard let state = ranges[range] else {
             reply.verdict = .lost
             return reply

@@ -11,16 +11,16 @@ enum StoredVersion {
     static let textByteCount = timestampDigitCount + Decimal.digitsMax
 
     static func write(_ version: Version, to destination: UnsafeMutableRawPointer) {
-        LittleEndian.write(UInt64(clamping: version.timestamp), bytes: StoredRecord.secondsBytes, to: destination)
-        LittleEndian.write(version.sequence, bytes: 8, to: destination + StoredRecord.secondsBytes)
+        LittleEndian.write(UInt64(clamping: version.timestamp), bytes: StoredActivity.secondsBytes, to: destination)
+        LittleEndian.write(version.sequence, bytes: 8, to: destination + StoredActivity.secondsBytes)
     }
 
     /// Reads a stored version; nil if the length is not a version's.
     static func read(_ stored: UnsafeRawBufferPointer) -> Version? {
         guard stored.count == byteCount else { return nil }
         return Version(
-            timestamp: Int64(LittleEndian.read(stored[..<StoredRecord.secondsBytes])),
-            sequence: LittleEndian.read(stored[StoredRecord.secondsBytes...])
+            timestamp: Int64(LittleEndian.read(stored[..<StoredActivity.secondsBytes])),
+            sequence: LittleEndian.read(stored[StoredActivity.secondsBytes...])
         )
     }
 

@@ -1,5 +1,5 @@
 -- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's value.
--- StoredRecord.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
+-- StoredActivity.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
 
 -- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6, `flags` is
 -- byte 7, and `state` is the letter of the state. Returns nil if the value's length is not the sum of its parts. Otherwise

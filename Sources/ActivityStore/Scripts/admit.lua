@@ -22,7 +22,7 @@
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
 -- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
 -- The time is the server's (TIME), so all workers decide by the same clock. Except in a batch, KEYS[1] is the only
--- key. StoredRecord.swift says how an activity is stored.
+-- key. StoredActivity.swift says how an activity is stored.
 --
 -- Replies. Most replies are one string. It begins with a word; some words are followed by data that StoreSession
 -- reads. After a start's `send` comes the timestamp that Redis assigned to the start. The reply to a settlement

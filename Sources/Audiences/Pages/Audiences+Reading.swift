@@ -63,7 +63,9 @@ extension Audiences {
         let slot = rounds[round]
         guard slot.progress.readPosition < end else { return false }
         guard slot.pages.first != .null else { return true }
-        let ahead = (slot.progress.readPosition >> 32) &- (pages[slot.pages.first].startPosition >> 32)
+        let segmentPositions = MemberLocation.positionsPerSegment
+        let ahead =
+            slot.progress.readPosition / segmentPositions &- pages[slot.pages.first].startPosition / segmentPositions
         return ahead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
@@ -83,7 +85,8 @@ extension Audiences {
     private mutating func addFirstPageOfSegment(of round: RoundIndex) {
         let start = rounds[round].progress.readPosition
         let page = addPage(round, start: start)
-        rounds[round].progress.readPosition = (start >> 32 &+ 1) << 32
+        let nextSegment = start / MemberLocation.positionsPerSegment &+ 1
+        rounds[round].progress.readPosition = nextSegment &* MemberLocation.positionsPerSegment
         let last = rounds[round].pages.last
         if last == .null { rounds[round].pages.first = page } else { pages[last].nextPage = page }
         rounds[round].pages.last = page

@@ -152,9 +152,9 @@ extension Audiences {
         resumeRound(round, now: now)
     }
 
-    /// Whether the versions whose records have arrived need no more pushes, after the caller has closed them early.
-    /// True if the watermark and all parked positions of the last owner's checkpoint are at the end of the newest of
-    /// these versions or above it.
+    /// Whether the versions whose records have arrived need no more pushes, after the caller has closed them early. This
+    /// is so if the last owner had parked no member below the newest version's end, and its watermark had reached this
+    /// end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
         return end <= rounds[round].progress.watermark

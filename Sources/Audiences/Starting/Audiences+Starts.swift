@@ -52,7 +52,7 @@ extension Audiences {
         outgoingRecords.append(.start(PageMemberIndex(page: next.page, member: next.member)))
     }
 
-    mutating func startProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
+    mutating func startCommandProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1
         rounds[round].members.inFlightCount -= 1
@@ -136,7 +136,7 @@ extension Audiences {
     /// itself: then its producer manages the channel.
     static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
-        guard slot.record.instruction.startChannels.count > 0, !dictionary.isEmpty else { return .none }
+        guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
             StartedActivityAddress.copyWithoutAddress(dictionary, into: room)
                 .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
@@ -154,7 +154,7 @@ extension Audiences {
     /// channel in the device's environment, or the body has no room for either.
     static func address(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
         guard !slot.dictionaryWithoutAddress.isNone,
-            let channel = slot.record.instruction.startChannels[member.environment]
+            let channel = slot.record.instruction.channelsForStarts[member.environment]
         else {
             return nil
         }

@@ -26,7 +26,7 @@ extension Audiences {
         case .rangeResult, .commandResult: versionAcknowledged(outgoingRecord.rangeVersion, now: now)
         case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(outgoingRecord.broadcast, now: now)
         case .memberResult, .invalidation: refusedMemberAcknowledged(outgoingRecord.refusedMember, now: now)
-        case .start: startProduced(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
+        case .start: startCommandProduced(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
     }
 
@@ -67,7 +67,7 @@ extension Audiences {
             admittedAtMilliseconds: command.admittedAtMilliseconds,
             alertVersion: command.alertVersion,
             isAlertExpired: command.isAlertExpired,
-            startChannels: command.event == .start ? command.channels : AudienceChannels(),
+            channelsForStarts: command.event == .start ? command.channels : AudienceChannels(),
             channelAbsence: command.channelAbsence
         )
         // The key names the audience and its range, or the audience and the channel's environment. So all

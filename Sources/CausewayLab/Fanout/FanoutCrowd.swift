@@ -14,7 +14,7 @@ struct FanoutCrowd {
     /// The simulator's response about what its phones show.
     struct CrowdReport {
         /// Phones that show the content for which the simulator was asked.
-        var phonesShowing = 0
+        var phonesShowingState = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastPushMilliseconds: Int64 = 0
         var pushes = 0
@@ -78,7 +78,7 @@ struct FanoutCrowd {
             guard let other = state["contentState"] as? [String: Any],
                 NSDictionary(dictionary: other) == NSDictionary(dictionary: content)
             else { continue }
-            report.phonesShowing += state["phones"] as? Int ?? 0
+            report.phonesShowingState += state["phones"] as? Int ?? 0
             report.lastPushMilliseconds = max(report.lastPushMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
         }
         return report

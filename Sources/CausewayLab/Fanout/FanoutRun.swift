@@ -100,7 +100,7 @@ final class FanoutRun {
             resultRecords: results.resultRecords - round.resultRecordsBeforeFanout,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: round.commands.allSatisfy { results.memberCountsAddUp($0.identifier, members: members) },
-            wrong: members - crowdReport.phonesShowing,
+            wrong: members - crowdReport.phonesShowingState,
             reversed: crowdReport.reversedPhones,
             alertedTwice: crowdReport.phonesAlertedTwice,
             unalerted: max(0, members - crowdReport.alerts)
@@ -248,7 +248,7 @@ final class FanoutRun {
         }
         try awaitPushes(members, acceptedBefore: accepted)
         try wait("every phone to show the newest state") { () throws(LabError) in
-            try crowd.readReport(about: round.newestCommand.contentState).phonesShowing == members
+            try crowd.readReport(about: round.newestCommand.contentState).phonesShowingState == members
         }
         try endSingleCommands()
         try wait("the commands' results") { () throws(LabError) in

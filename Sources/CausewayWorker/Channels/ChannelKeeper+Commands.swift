@@ -20,7 +20,7 @@ extension ChannelKeeper {
     }
 
     /// Returns an audience's entry; nil if the registry, restored if need be, has none. Throws if it cannot be read.
-    private func readEntryOfCompleteRegistry(_ audience: String, at managedEnvironment: ManagedEnvironment)
+    private func restoreAndReadEntry(_ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal) -> ChannelEntry?
     {
         try restore([managedEnvironment])
@@ -44,7 +44,7 @@ extension ChannelKeeper {
         _ appEnvironment: AppEnvironment
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        guard let entry = try readEntryOfCompleteRegistry(audience, at: managedEnvironment) else { return nil }
+        guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
         do throws(ChannelError) {
             _ = try await managedEnvironment.management.read(entry.channel)
             return (entry, true)
@@ -75,7 +75,7 @@ extension ChannelKeeper {
         -> ChannelEntry?
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        guard let entry = try readEntryOfCompleteRegistry(audience, at: managedEnvironment) else { return nil }
+        guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
         guard try await delete(entry, at: managedEnvironment, isOrdered: true) else {
             throw ChannelRefusal(
                 text: "another process has just changed the channel of \(audience); try again",

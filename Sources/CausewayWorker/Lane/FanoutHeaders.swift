@@ -35,7 +35,9 @@ enum FanoutHeaders {
             append("range", "\(instruction.range.index)/\(instruction.range.rangeCount)", to: &headers)
         }
         append("state", stateText(of: instruction), to: &headers)
-        if instruction.startChannels.count > 0 { append("channels", text(of: instruction.startChannels), to: &headers) }
+        if instruction.channelsForStarts.count > 0 {
+            append("channels", text(of: instruction.channelsForStarts), to: &headers)
+        }
         if let absence = instruction.channelAbsence { append("without-channel", "\(absence.name)", to: &headers) }
     }
 
@@ -51,7 +53,7 @@ enum FanoutHeaders {
         return parseInstruction(
             text(state),
             channel: message.headers?.lastValue(named: "channel").map { text($0) },
-            startChannels: message.headers?.lastValue(named: "channels").map { text($0) },
+            channelsForStarts: message.headers?.lastValue(named: "channels").map { text($0) },
             absence: message.headers?.lastValue(named: "without-channel").map { text($0) }
         )
     }
@@ -115,12 +117,12 @@ enum FanoutHeaders {
 
     /// - Parameters:
     ///   - channel: the header `channel`.
-    ///   - startChannels: the header `channels`.
+    ///   - channelsForStarts: the header `channels`.
     ///   - absence: the header `without-channel`. A word that only a later release knows is ignored.
     static func parseInstruction(
         _ state: String,
         channel text: String? = nil,
-        startChannels: String? = nil,
+        channelsForStarts: String? = nil,
         absence: String? = nil
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
@@ -128,7 +130,7 @@ enum FanoutHeaders {
             numbers.removeLast() == "\(text == nil ? rangeFormat : broadcastFormat)"
         else { return nil }
         let broadcast = text.flatMap { parseChannel($0) }
-        let channelsOfStart = startChannels.map { parseChannels($0) } ?? AudienceChannels()
+        let channelsOfStart = channelsForStarts.map { parseChannels($0) } ?? AudienceChannels()
         guard (text == nil) == (broadcast == nil), let channelsOfStart else { return nil }
         func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func nextFlag() -> Bool? { nextNumber(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
@@ -166,7 +168,7 @@ enum FanoutHeaders {
             admittedAtMilliseconds: admittedAtMilliseconds,
             alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
-            startChannels: channelsOfStart,
+            channelsForStarts: channelsOfStart,
             channelAbsence: absence.flatMap { word in
                 ChannelAbsence.allCases.first { $0.name.description == word }
             }

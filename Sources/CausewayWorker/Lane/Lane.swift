@@ -25,7 +25,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends at most
     /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
     /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
-    static let turnSpacingWithoutStreamMicroseconds: Int64 = 1_000
+    static let turnIntervalWithoutStreamMicrosecondsMin: Int64 = 1_000
     /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. Newer
     /// states replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
@@ -174,7 +174,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         publishMetricsIfDue()
         let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
         loop.turnIntervalMicrosecondsMin =
-            waitsForStreams ? Self.turnSpacingWithoutStreamMicroseconds : Self.turnIntervalMicrosecondsMin
+            waitsForStreams ? Self.turnIntervalWithoutStreamMicrosecondsMin : Self.turnIntervalMicrosecondsMin
     }
 
     /// Passes to the cores what other threads have sent. Orders come first, because an assignment must begin before its

@@ -103,7 +103,8 @@ final class PoolTable {
 
     /// Returns the key of the pool from which an activity takes its credit. For an unknown environment this is the
     /// production pool, or the sandbox pool if the app has no other. While the production pool is blocked and the app
-    /// has both pools, the key has the kind `unknownEnvironment`, which has credits of its own.
+    /// has both pools, the key has the kind `unknownEnvironment`. This kind has credits of its own, so the activity does
+    /// not wait for the blocked pool: Redis may name a token of the other environment.
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }

@@ -23,7 +23,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// Whether the command's alert was removed because it was too old. The result reports the removal.
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
-    public var startChannels: AudienceChannels
+    public var channelsForStarts: AudienceChannels
     /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
     /// Results report the reason.
     public var channelAbsence: ChannelAbsence?
@@ -39,7 +39,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         admittedAtMilliseconds: Int64 = -1,
         alertVersion: Version? = nil,
         isAlertExpired: Bool = false,
-        startChannels: AudienceChannels = AudienceChannels(),
+        channelsForStarts: AudienceChannels = AudienceChannels(),
         channelAbsence: ChannelAbsence? = nil
     ) {
         self.range = range
@@ -52,7 +52,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         self.admittedAtMilliseconds = admittedAtMilliseconds
         self.alertVersion = alertVersion
         self.isAlertExpired = isAlertExpired
-        self.startChannels = startChannels
+        self.channelsForStarts = channelsForStarts
         self.channelAbsence = channelAbsence
     }
 }

@@ -41,7 +41,7 @@
 /// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with
 /// this key fails. A value with only a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a
 /// block of 160.
-enum StoredRecord {
+enum StoredActivity {
     // Where the parts begin, counted from 0. The table above counts from 1, as Lua does.
     static let tokenByteCountOffset = 4
     static let flagsOffset = 6
@@ -50,7 +50,7 @@ enum StoredRecord {
     static let versionOffset = 20
     static let budgetFullAtOffset = 33
     static let assignedTimestampOffset = 39
-    static let registeredAtOffset = 44
+    static let registrationTimeOffset = 44
     static let tokenOffset = 50
     /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is far lower.
     /// The flag is there because the byte of ``Flag`` has no bit left.
