@@ -29,9 +29,7 @@ extension Simulation {
                 if number == count {
                     finalCommands[activity] = (version(of: activity, at: time, sequence), content, isEnd)
                 }
-                if isEnd, life < livesCount {
-                    earlierEnds[activity, default: EarlierEnds()].commands.append("\(activity)#\(sequence)")
-                }
+                if isEnd, life < livesCount { earlierEnds[activity, default: []].append("\(activity)#\(sequence)") }
                 // A start drops the alerts of the earlier life, so only the last life has alerts.
                 send(
                     activity,
@@ -44,22 +42,5 @@ extension Simulation {
             }
             time += Int64(random.number(0...parameters.commandGapMillisecondsMax))
         }
-    }
-
-    func noteOutcome(_ outcome: Outcome, of command: String) {
-        results[command, default: []].append(outcome)
-        guard outcome == .held, let activity = command.split(separator: "#").first.map(String.init),
-            lastStarts[activity] == command, let ends = earlierEnds[activity]
-        else { return }
-        if ends.commands.contains(where: { results[$0]?.contains(.held) ?? false }) {
-            earlierEnds[activity]?.wereHeldBeforeStart = true
-        }
-    }
-
-    /// The ends of an activity's lives before the last one.
-    struct EarlierEnds {
-        var commands: [String] = []
-        /// Whether one of the ends was held, and then the last life's start.
-        var wereHeldBeforeStart = false
     }
 }

@@ -32,7 +32,7 @@ final class Simulation {
     var startCommands: Set<String> = []
     /// The id of each activity's last start, and of the ends before it, for activities that may start several times.
     var lastStarts: [String: String] = [:]
-    var earlierEnds: [String: EarlierEnds] = [:]
+    var earlierEnds: [String: [String]] = [:]
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]
@@ -391,7 +391,7 @@ final class Simulation {
     private func noteResult(_ view: RecordView) {
         let identifier = identifier(view)
         trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
-        noteOutcome(view.outcome, of: identifier)
+        results[identifier, default: []].append(view.outcome)
         let (partition, offset) = (SimulatedLog.Partition(of: view), view.sourceOffset)
         acknowledgedOffsets[partition, default: []].insert(offset)
         if view.earlierResultCount == 0 { firstResultCounts[partition, default: [:]][offset, default: 0] += 1 }
