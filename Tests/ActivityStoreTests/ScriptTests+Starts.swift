@@ -141,21 +141,23 @@ extension ScriptTests {
     // MARK: - Starts that Redis holds for their device
 
     /// The activity's earlier life has ended. The start of the next life is held until a push-to-start token registers.
-    private func holdStartOfNextLife() throws -> ScriptComparison {
+    private func holdStartOfNextLife(isEndHeld: Bool = false) throws -> ScriptComparison {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
-        comparison.settle(acceptedSettlement(100))
+        if isEndHeld {
+            #expect(comparison.verdict(command(.end, 100)) == .noToken)
+            #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        } else {
+            #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+            comparison.settle(acceptedSettlement(100))
+        }
         #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
         return comparison
     }
 
     /// The update must not go to the token of the earlier life.
-    @Test func `An update that comes while the start is held is shown after the start`() throws {
-        let comparison = try holdStartOfNextLife()
-        try expectUpdateIsShownAfterStart(comparison)
-    }
-
-    private func expectUpdateIsShownAfterStart(_ comparison: ScriptComparison) throws {
+    @Test(arguments: [false, true])
+    func `An update that comes while the start is held is shown after the start`(isEndHeld: Bool) throws {
+        let comparison = try holdStartOfNextLife(isEndHeld: isEndHeld)
         #expect(comparison.verdict(command(.update, 102)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(102), command: [2])) == .held)
         #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled, "the reply was lost")
@@ -166,72 +168,11 @@ extension ScriptTests {
         #expect(comparison.admit(command(.update, 102)).timestamp == 102)
     }
 
-    @Test func `An end that comes while the start is held supersedes the start`() throws {
-        let comparison = try holdStartOfNextLife()
+    @Test(arguments: [false, true])
+    func `An end that comes while the start is held supersedes the start`(isEndHeld: Bool) throws {
+        let comparison = try holdStartOfNextLife(isEndHeld: isEndHeld)
         #expect(comparison.verdict(command(.end, 103)) == .noToken)
         #expect(comparison.verdict(start(101)) == .superseded)
-    }
-
-    /// The worker stopped before it committed the offsets, so the end and the start come again. A policy restarts
-    /// activities, so the end applies to newer lives.
-    @Test(arguments: [false, true])
-    func `A held start that comes again after its earlier life's end opens the activity again`(hasToken: Bool) throws {
-        let comparison = try holdStartOfNextLife()
-        let registration = hasToken ? token("aa") : nil
-        let end = command(.end, 100, endsNewerLife: true, token: registration)
-        if hasToken {
-            #expect(comparison.verdict(end) == .send)
-            comparison.settle(acceptedSettlement(100))
-        } else {
-            #expect(comparison.verdict(end) == .noToken)
-            #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        }
-        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
-        try expectUpdateIsShownAfterStart(comparison)
-    }
-
-    @Test func `A held start that comes again after a newer end stays superseded`() throws {
-        let comparison = try holdStartOfNextLife()
-        #expect(comparison.verdict(command(.end, 103)) == .noToken)
-        #expect(comparison.verdict(.hold(attributesType: nil, version: version(103), command: [1])) == .held)
-        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
-        #expect(comparison.verdict(start(101)) == .superseded)
-    }
-
-    /// Redis has lost its data. The start is in the deferred topic, and no push of it was sent. The end and the start's
-    /// first record are read again in one batch.
-    @Test(arguments: [false, true])
-    func `A deferred start is sent although its earlier life's end is read again`(hasNewerUpdate: Bool) throws {
-        let comparison = try ScriptComparison()
-        if hasNewerUpdate { #expect(comparison.verdict(command(.update, 102)) == .noToken) }
-        #expect(comparison.verdict(.recordStart(version: version(101))) == .settled)
-        #expect(comparison.verdict(command(.end, 100, endsNewerLife: true)) == .noToken)
-        #expect(comparison.verdict(start(101, claim: 2)) == .send)
-    }
-
-    /// The activity of the earlier life is on the phone, and its token has not registered. Its end is held.
-    private func holdEndAndStartOfNextLife() throws -> ScriptComparison {
-        let comparison = try ScriptComparison()
-        #expect(comparison.verdict(start(50)) == .send)
-        comparison.settle(acceptedSettlement(50))
-        #expect(comparison.verdict(command(.end, 100)) == .noToken)
-        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(comparison.verdict(.recordStart(version: version(101), isHeld: true)) == .settled)
-        return comparison
-    }
-
-    /// The held start may expire, and then nothing else would end the activity on the phone.
-    @Test func `A start that is held drops no end that is held`() throws {
-        let comparison = try holdEndAndStartOfNextLife()
-        #expect(comparison.admit(makeRegistration("aa")).heldCommand == [1])
-        #expect(comparison.verdict(command(.end, 100)) == .send)
-    }
-
-    @Test func `The admission of a held start drops the held end of the earlier life`() throws {
-        let comparison = try holdEndAndStartOfNextLife()
-        #expect(comparison.verdict(command(.update, 102)) == .ended)
-        #expect(comparison.verdict(start(101)) == .send)
-        #expect(comparison.admit(makeRegistration("bb", at: 101)).heldCommand == nil)
     }
 
     /// Causeway made the start, so the producer's end may have a lower timestamp (R13).

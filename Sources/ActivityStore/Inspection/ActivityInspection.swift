@@ -51,8 +51,6 @@ public struct ActivityInspection: Sendable, Equatable {
         /// Whether Redis knows the start only because it was read again after a loss of data, or is held for its
         /// device.
         public var isRecordedAgain: Bool
-        /// The timestamp that Redis stores with the start. Of a held start, it is lower than the version's own.
-        var timestamp: Int64
     }
 
     public private(set) var token: InspectedToken?
@@ -156,17 +154,11 @@ public struct ActivityInspection: Sendable, Equatable {
             let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
             // When APNs accepts a start, Redis removes the start's claim. So a start without a claim is settled.
             let isClaimed = flags & StoredActivity.Flag.hasClaim != 0
-            var (letter, storedTimestamp): (UInt8?, Int64) = (nil, timestamp)
-            if isClaimed {
-                letter = try record.readByte()
-                storedTimestamp = try record.readBinarySeconds()
-                _ = try record.readPart("start", count: 8)
-            }
+            let letter = isClaimed ? try record.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(
                 version: version,
                 isSettled: letter == nil || letter == UInt8(ascii: "s"),
-                isRecordedAgain: letter == UInt8(ascii: "r"),
-                timestamp: storedTimestamp
+                isRecordedAgain: letter == UInt8(ascii: "r")
             )
         }
     }

@@ -145,7 +145,7 @@ extension ActivityState {
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        if isEnded, let start, start.version == version, start.isHeld { return (StoreReply(.superseded), .unchanged) }
+        if isRecordedAgain, isEnded { return (StoreReply(.superseded), .unchanged) }
         if let newest = self.version, newest >= version, !isRecordedAgain || newest != version || isEnded {
             if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
             let isAfterLastTimestamp =
@@ -176,11 +176,8 @@ extension ActivityState {
         isHeld: Bool,
         nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // A policy may restart activities. Then the end of the earlier life ends the activity once more if the end is
-        // read twice, and the start that comes again opens the activity again.
-        let comesAgain = isHeld && isEnded && start.map { $0.version == version && $0.isHeld } ?? false
-        if let start, start.version >= version, !comesAgain { return (StoreReply(.settled), .unchanged) }
-        if isHeld { return recordHeldStart(version, comesAgain: comesAgain) }
+        if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
+        if isHeld { return recordHeldStart(version) }
         let isNewest = self.version.map { $0 < version } ?? true
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: nowMilliseconds)
@@ -196,26 +193,21 @@ extension ActivityState {
             version: version,
             isSettled: false,
             isRecordedAgain: true,
-            timestamp: max(lastAssignedTimestamp, version.timestamp),
+            timestamp: lastAssignedTimestamp,
             claim: 0
         )
         return (StoreReply(.settled), .renewed)
     }
 
-    /// Opens the activity for a start that Redis holds for its device, unless the earlier life goes on, or its end is
-    /// being sent or is held.
-    private mutating func recordHeldStart(
-        _ version: Version,
-        comesAgain: Bool
-    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // The start may never be sent. So nothing that may still reach the earlier life is dropped. If the start comes
-        // again, the earlier life was over before, and a held end only repeats the end of that life.
-        if heldCommand != nil, !comesAgain { return (StoreReply(.settled), .unchanged) }
+    /// Opens the activity for a start that Redis holds for its device, unless the earlier life goes on.
+    private mutating func recordHeldStart(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        // The start may never be sent. So nothing that may still reach the earlier life is dropped, except an end
+        // without a token: a start supersedes it.
         let isSettled = self.version == nil || versionState.isSettled
         let isEarlierLifeOver =
             isEnded
             ? token == nil || versionState == .settled
-            : token == nil && isSettled && lastAssignedTimestamp < version.timestamp
+            : token == nil && isSettled && heldCommand == nil && lastAssignedTimestamp < version.timestamp
         guard isEarlierLifeOver, self.version.map({ $0 < version }) ?? true else {
             return (StoreReply(.settled), .unchanged)
         }

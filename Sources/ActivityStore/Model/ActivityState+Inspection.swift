@@ -37,7 +37,7 @@ extension ActivityState {
                 version: $0.version,
                 isSettled: $0.isSettled,
                 isRecordedAgain: $0.isRecordedAgain,
-                timestamp: $0.timestamp,
+                timestamp: $0.version.timestamp,
                 claim: nil
             )
         }

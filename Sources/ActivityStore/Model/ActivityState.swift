@@ -29,16 +29,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         /// Whether the start was held for its device, or a record of it was read again after a loss of data, and Redis
         /// has neither admitted nor settled the start since.
         public var isRecordedAgain = false
-        /// The timestamp that Redis assigned to the start. If `isRecordedAgain`, it only tells whether the start is
-        /// held for its device (`isHeld`).
         public var timestamp: Int64
         /// The claim of the record that got the send verdict. 0 if `isRecordedAgain`: since Redis lost its data, no
         /// record has got a send verdict. Nil after APNs has accepted the start: then every record of the start gets
         /// `duplicate`. Also nil in a state that was made from an inspection.
         public var claim: UInt64?
-
-        /// Whether Redis knows the start only because the start is held for its device.
-        var isHeld: Bool { isRecordedAgain && timestamp < version.timestamp }
     }
 
     public internal(set) var version: Version?

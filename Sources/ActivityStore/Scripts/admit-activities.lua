@@ -22,10 +22,8 @@
 -- were new.
 --
 -- Starts that are held. A device's hash holds a start that has no token. Until a token registers, the activity's value
--- has the start like one that is read again. So an end of the earlier life that comes late is `superseded`, later
--- updates are held and not `ended`, and a later end supersedes the start. This does not apply while the earlier life
--- goes on, or while its end is being sent or is held: the value then has the start only once the start is admitted. The
--- timestamp that is stored with a held start is lower than the start's own; that of a start that is read again is not.
+-- has the start like one that is read again, unless the earlier life goes on. So an end of the earlier life that comes
+-- late is `superseded`, later updates are held and not `ended`, and a later end supersedes the start.
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
@@ -114,9 +112,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
       if isNewer(start, version) then return 'superseded' end
     end
+    if isRecordedAgain and ended then return 'superseded' end
     local timestamp, letter = read('<I5', version), @START_SENDING@
-    local isHeldStart = isRecordedAgain and read('<I5', start, 15) < timestamp
-    if isHeldStart and ended then return 'superseded' end
     if state ~= @NO_VERSION@ and not isNewer(version, newest) and not (isRecordedAgain and newest == version and not ended) then
       letter = state
       if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
@@ -135,20 +132,15 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
 
   -- # An activity: starts that are read again, or held for their device
   if operation == 'recordStart' then
-    local version, isHeld = ARGV[2], ARGV[3] == '1'
-    local timestamp = read('<I5', version)
-    -- A policy may restart activities. Then the end of the earlier life ends the activity once more if the end is read
-    -- twice, and the start that comes again opens the activity again.
-    local comesAgain = isHeld and ended and sub(start, 1, 14) == version .. char(@START_RECORDED_AGAIN@)
-      and read('<I5', start, 15) < timestamp
-    if start ~= '' and not comesAgain and not isNewer(version, start) then return 'settled' end
-    if isHeld then
-      -- The start may never be sent. So nothing that may still reach the earlier life is dropped. If the start comes
-      -- again, the earlier life was over before, and a held end only repeats the end of that life.
+    local version = ARGV[2]
+    if start ~= '' and not isNewer(version, start) then return 'settled' end
+    if ARGV[3] == '1' then
+      -- The start is held, and may never be sent. So nothing that may still reach the earlier life is dropped, except an
+      -- end without a token: a start supersedes it.
+      local timestamp = read('<I5', version)
       local isSettled = state == @SETTLED@ or state == @NOT_SHOWN@ or state == @NO_VERSION@
-      local isEarlierLifeOver = form == 0 and isSettled and last < timestamp
+      local isEarlierLifeOver = form == 0 and isSettled and held == '' and last < timestamp
       if ended then isEarlierLifeOver = form == 0 or state == @SETTLED@ end
-      if held ~= '' and not comesAgain then isEarlierLifeOver = false end
       if not isEarlierLifeOver or not isNewer(version, newest) then return 'settled' end
       -- Nothing was sent in the new life, so the start may still get its own timestamp. The eight hours for updates begin
       -- later: with the first update, and again when the start is admitted.
@@ -163,7 +155,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       local _, seconds = serverTime()
       lifeEnd = seconds + UPDATES_SECONDS
     end
-    local middle = sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
+    local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
     if state == @NO_VERSION@ or isNewer(version, newest) then
       -- If the start became the newest version, the script would drop an older command that is held for a token. But
       -- perhaps no worker ever sent this start. So the script keeps the held command, and does not record the start.
@@ -173,7 +165,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       middle = pack('<I6B', 0, letter) .. sub(value, @STATE@ + 1, @VERSION@ - 1) .. version
         .. sub(value, @FULL_AT@, @ASSIGNED@ - 1) .. pack('<I5', last)
     end
-    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', math.max(last, timestamp)) .. ('\0'):rep(8)
+    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', last) .. ('\0'):rep(8)
     store(middle)
     return 'settled'
   end

@@ -47,8 +47,7 @@ public struct StoreCall<Bytes> {
         ///
         /// If `isHeld`, Redis holds the start for its device. If the activity is unknown, or its earlier life has
         /// ended, the start opens the activity: the end and the token of the earlier life no longer count, as if the
-        /// start were admitted. If the earlier life may go on, or its end is being sent or is held, the call changes
-        /// nothing.
+        /// start were admitted. If the earlier life may go on, the call changes nothing.
         case recordStart(version: Version, isHeld: Bool = false)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.

@@ -85,15 +85,12 @@ extension Simulation {
     }
 
     /// Whether commands of the activity's last life may have been refused as `ended`, because the earlier life had
-    /// ended and the start was not sent yet. There are three cases. Another lane deferred the start: commands wait for
-    /// a start only in the lane that deferred it. The start and an end of an earlier life were held: Redis keeps the end.
-    /// Or the deferred topic has two records of the start: an end may supersede only one of them.
+    /// ended and the start was not sent yet. Commands wait for a start only in the lane that deferred it. If the
+    /// deferred topic has two records of the start, an end may supersede only one of them.
     func mayHavePassedStart(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
         let startOutcomes = results[start] ?? []
-        let wasEarlierEndHeld = (earlierEnds[activity] ?? []).contains { results[$0]?.contains(.held) ?? false }
         return deferredActivities.contains(activity) && !hasOneLane
-            || startOutcomes.contains(.held) && wasEarlierEndHeld
             || startOutcomes.contains(.superseded) && startOutcomes.contains(.accepted)
     }
 

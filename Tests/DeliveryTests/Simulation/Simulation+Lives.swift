@@ -29,7 +29,6 @@ extension Simulation {
                 if number == count {
                     finalCommands[activity] = (version(of: activity, at: time, sequence), content, isEnd)
                 }
-                if isEnd, life < livesCount { earlierEnds[activity, default: []].append("\(activity)#\(sequence)") }
                 // A start drops the alerts of the earlier life, so only the last life has alerts.
                 send(
                     activity,

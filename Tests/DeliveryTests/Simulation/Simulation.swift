@@ -30,9 +30,8 @@ final class Simulation {
     var finalCommands: [String: (version: Version, content: Int, isEnd: Bool)] = [:]
     /// The ids of all commands that are starts.
     var startCommands: Set<String> = []
-    /// The id of each activity's last start, and of the ends before it, for activities that may start several times.
+    /// The id of each activity's last start, for activities that may be started several times.
     var lastStarts: [String: String] = [:]
-    var earlierEnds: [String: [String]] = [:]
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]
