@@ -95,11 +95,10 @@ extension StoreSession {
                 $0.writeArgument(claim: claim)
                 if let previousClaim { $0.writeArgument(claim: previousClaim) } else { $0.writeEmptyArgument() }
             }
-        case .recordStart(let version, let isHeld):
-            write(.recordStart, call.tag, key, argumentCount: 3, argumentBytes: 48, on: connection) {
+        case .recordStart(let version):
+            write(.recordStart, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
                 $0.writeArgument(operation: "recordStart")
                 $0.writeArgument(version)
-                $0.writeArgument(letter: UInt8(ascii: isHeld ? "1" : "0"))
             }
         case .hold(let version, let command, let carriesAlert):
             write(.hold, call.tag, key, argumentCount: 5, argumentBytes: 64 + command.count, on: connection) {
@@ -233,7 +232,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         case .admit(let admission):
             kind == .activity && admission.version.isStorable && (admission.carriedAlertVersion?.isStorable ?? true)
                 && (admission.registration?.isWithinBounds ?? true)
-        case .admitStart(let version, _, _), .recordStart(let version, _), .throttle(let version, _),
+        case .admitStart(let version, _, _), .recordStart(let version), .throttle(let version, _),
             .reopen(let version):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):

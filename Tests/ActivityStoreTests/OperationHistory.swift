@@ -188,7 +188,7 @@ struct OperationHistory {
                 audiences: audiences()
             )
         case 17: return .unregister(atMilliseconds: registrationTime())
-        case 18 where below(2) == 0: return .recordStart(version: version(), isHeld: below(2) == 0)
+        case 18 where below(2) == 0: return .recordStart(version: version())
         case 18: return .reopen(version: below(3) == 0 ? version() : lastVersion)
         default: return settlement()
         }

@@ -77,8 +77,6 @@ import Testing
     ///   update.
     /// - 4689: A start waited in the lane as long as the end of the first life was deferred again and again.
     /// - 6137: An update waited in the lane as long as its start was deferred again and again.
-    /// - 20321: Redis held the start of the second life. Then the end of the first life came, and Redis refused the
-    ///   commands after the start as `ended`.
     static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),
@@ -89,7 +87,7 @@ import Testing
         (.connections, [56]),
         (.deferrals, [1, 81]),
         (.audiences, [2411]),
-        (.lives, [160, 699, 3059, 4689, 6137, 20321]),
+        (.lives, [160, 699, 3059, 4689, 6137]),
     ]
 
     /// Random histories in virtual time. A seed repeats its history exactly. (R1)

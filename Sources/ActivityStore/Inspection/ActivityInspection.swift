@@ -43,13 +43,11 @@ public struct ActivityInspection: Sendable, Equatable {
         public var carriesAlert: Bool
     }
 
-    /// The newest start that a worker was allowed to send, that was read again after a loss of data, or that is held
-    /// for its device.
+    /// The newest start that a worker was allowed to send, or that was read again after a loss of data.
     public struct Start: Sendable, Equatable {
         public var version: Version
         public var isSettled: Bool
-        /// Whether Redis knows the start only because it was read again after a loss of data, or is held for its
-        /// device.
+        /// Whether Redis knows the start only from a record that was read again after a loss of data.
         public var isRecordedAgain: Bool
     }
 

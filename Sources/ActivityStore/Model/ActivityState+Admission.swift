@@ -145,7 +145,6 @@ extension ActivityState {
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        if isRecordedAgain, isEnded { return (StoreReply(.superseded), .unchanged) }
         if let newest = self.version, newest >= version, !isRecordedAgain || newest != version || isEnded {
             if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
             let isAfterLastTimestamp =
@@ -171,13 +170,8 @@ extension ActivityState {
         return (makeSendReply(start), .renewed)
     }
 
-    mutating func recordStart(
-        _ version: Version,
-        isHeld: Bool,
-        nowMilliseconds: Int64
-    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
+    mutating func recordStart(_ version: Version, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
-        if isHeld { return recordHeldStart(version) }
         let isNewest = self.version.map { $0 < version } ?? true
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: nowMilliseconds)
@@ -189,40 +183,6 @@ extension ActivityState {
             isEnded = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
-        start = Start(
-            version: version,
-            isSettled: false,
-            isRecordedAgain: true,
-            timestamp: lastAssignedTimestamp,
-            claim: 0
-        )
-        return (StoreReply(.settled), .renewed)
-    }
-
-    /// Opens the activity for a start that Redis holds for its device, unless the earlier life goes on.
-    private mutating func recordHeldStart(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // The start may never be sent. So nothing that may still reach the earlier life is dropped, except an end
-        // without a token: a start supersedes it.
-        let isSettled = self.version == nil || versionState.isSettled
-        let isEarlierLifeOver =
-            isEnded
-            ? token == nil || versionState == .settled
-            : token == nil && isSettled && heldCommand == nil && lastAssignedTimestamp < version.timestamp
-        guard isEarlierLifeOver, self.version.map({ $0 < version }) ?? true else {
-            return (StoreReply(.settled), .unchanged)
-        }
-        heldCommand = nil
-        token = nil
-        acceptedAlertVersion = nil
-        shownDigest = nil
-        hasDrawnOnBudget = false
-        versionState = .settled
-        self.version = version
-        isEnded = false
-        // Nothing was sent in the new life, so the start may still get its own timestamp.
-        lastAssignedTimestamp = version.timestamp - 1
-        // The eight hours for updates begin later: with the first update, and again when the start is admitted.
-        pace = nil
         start = Start(
             version: version,
             isSettled: false,

@@ -26,8 +26,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public struct Start: Hashable, Sendable {
         public var version: Version
         public var isSettled: Bool
-        /// Whether the start was held for its device, or a record of it was read again after a loss of data, and Redis
-        /// has neither admitted nor settled the start since.
+        /// Whether a record of the start was read again after a loss of data, and Redis has neither admitted nor
+        /// settled the start since.
         public var isRecordedAgain = false
         public var timestamp: Int64
         /// The claim of the record that got the send verdict. 0 if `isRecordedAgain`: since Redis lost its data, no

@@ -22,7 +22,7 @@ extension StoreCall.Operation {
         case .admit(let admission): .admit(admission.map(transform))
         case .admitStart(let version, let claim, let previousClaim):
             .admitStart(version: version, claim: claim, previousClaim: previousClaim)
-        case .recordStart(let version, let isHeld): .recordStart(version: version, isHeld: isHeld)
+        case .recordStart(let version): .recordStart(version: version)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):

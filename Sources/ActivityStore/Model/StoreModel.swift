@@ -73,8 +73,8 @@ public struct StoreModel: Sendable {
                 previousClaim: previousClaim,
                 nowMilliseconds: nowMilliseconds
             )
-        case .recordStart(let version, let isHeld):
-            (reply, expiryChange) = activity.recordStart(version, isHeld: isHeld, nowMilliseconds: nowMilliseconds)
+        case .recordStart(let version):
+            (reply, expiryChange) = activity.recordStart(version, nowMilliseconds: nowMilliseconds)
         case .hold(let version, let command, let carriesAlert):
             (reply, expiryChange) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):

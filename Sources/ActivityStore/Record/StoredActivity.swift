@@ -33,9 +33,9 @@
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
 ///
 /// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp
-/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). If the start is held
-/// for its device, or only known from a record that was read again (R25), they are `r`, the last assigned timestamp and
-/// zeros. ``AudienceList`` describes the digests of audiences.
+/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). If the start is only
+/// known from a record that was read again (R25), they are `r`, the last assigned timestamp and zeros. ``AudienceList``
+/// describes the digests of audiences.
 ///
 /// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with
 /// this key fails. A value with only a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a

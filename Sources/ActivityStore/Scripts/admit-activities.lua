@@ -20,10 +20,6 @@
 -- again would end the new life, and every update of the new life would be `ended`. The claim of such a start is zeros.
 -- Another record of the same start may still be held or wait in the deferred topic. It may get `send`, as if the start
 -- were new.
---
--- Starts that are held. A device's hash holds a start that has no token. Until a token registers, the activity's value
--- has the start like one that is read again, unless the earlier life goes on. So an end of the earlier life that comes
--- late is `superseded`, later updates are held and not `ended`, and a later end supersedes the start.
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
@@ -112,7 +108,6 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
       if isNewer(start, version) then return 'superseded' end
     end
-    if isRecordedAgain and ended then return 'superseded' end
     local timestamp, letter = read('<I5', version), @START_SENDING@
     if state ~= @NO_VERSION@ and not isNewer(version, newest) and not (isRecordedAgain and newest == version and not ended) then
       letter = state
@@ -130,27 +125,10 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return 'send' .. assigned
   end
 
-  -- # An activity: starts that are read again, or held for their device
+  -- # An activity: starts that are read again
   if operation == 'recordStart' then
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
-    if ARGV[3] == '1' then
-      -- The start is held, and may never be sent. So nothing that may still reach the earlier life is dropped, except an
-      -- end without a token: a start supersedes it.
-      local timestamp = read('<I5', version)
-      local isSettled = state == @SETTLED@ or state == @NOT_SHOWN@ or state == @NO_VERSION@
-      local isEarlierLifeOver = form == 0 and isSettled and held == '' and last < timestamp
-      if ended then isEarlierLifeOver = form == 0 or state == @SETTLED@ end
-      if not isEarlierLifeOver or not isNewer(version, newest) then return 'settled' end
-      -- Nothing was sent in the new life, so the start may still get its own timestamp. The eight hours for updates begin
-      -- later: with the first update, and again when the start is admitted.
-      local assigned = pack('<I5', timestamp - 1)
-      form, token, acceptedAlert, held, frequent, throttle, lifeEnd = 0, '', '', '', 0, '', 0
-      start = version .. char(@START_RECORDED_AGAIN@) .. assigned .. ('\0'):rep(8)
-      store(pack('<I6B', 0, @SETTLED@ - @OWN_TIMESTAMP@) .. sub(value, @STATE@ + 1, @VERSION@ - 1) .. version
-        .. pack('<I6', 0) .. assigned)
-      return 'settled'
-    end
     if lifeEnd == 0 then
       local _, seconds = serverTime()
       lifeEnd = seconds + UPDATES_SECONDS

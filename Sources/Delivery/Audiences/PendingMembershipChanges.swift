@@ -92,8 +92,10 @@ extension ChangingMember {
             switch ticket.purpose {
             case .registerToken, .hold: slot.texts.device.count > 0 ? .device : .activity
             case .takeStartToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
-            case .admit, .recordStart, .recordHeldStart, .settle, .throttle, .retireToken, .unregisterActivity,
-                .confirmActivityDepartures, .reportLifetimeEvent, .checkLifetime:
+            case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity,
+                .confirmActivityDepartures,
+                .reportLifetimeEvent,
+                .checkLifetime:
                 .activity
             }
         self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)

@@ -205,10 +205,6 @@ extension Delivery {
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .holding)
         switch reply.verdict {
-        // Redis holds the start for the device. Before the activity's next command is admitted, the activity must know
-        // the start too. Otherwise an update is `ended` because of an earlier life, and an end does not supersede the
-        // start.
-        case .held where records[record].isStart: queueStoreCall(.recordHeldStart, record)
         case .held: finishCurrentCommand(record, .held, now: now)
         case .superseded: finishCurrentCommand(record, .superseded, now: now)
         case .full: finishCurrentCommand(record, .failed, reason: "heldStartsFull", now: now)

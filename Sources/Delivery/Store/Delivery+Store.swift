@@ -65,8 +65,8 @@ extension Delivery {
         switch ticket.purpose {
         case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
-        case .recordStart, .recordHeldStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle,
-            .settleStart, .throttle,
+        case .recordStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle, .settleStart,
+            .throttle,
             .refundStart,
             .retireToken, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
@@ -153,7 +153,6 @@ extension Delivery {
         case .takeStartToken, .admit, .hold:
             records[record].setReason(reason)
             finishCurrentCommand(record, .failed, now: now)
-        case .recordHeldStart: finishCurrentCommand(record, .held, now: now)
         case .registerToken where records[record].stage == .current:
             continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)
@@ -182,7 +181,6 @@ extension Delivery {
         case .takeStartToken: handleStartTokenReply(record, reply, now: now)
         case .admit: handleAdmissionReply(record, reply, now: now)
         case .hold: handleHoldReply(record, reply, now: now)
-        case .recordHeldStart: finishCurrentCommand(record, .held, now: now)
         case .registerToken: handleRegistrationReply(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)

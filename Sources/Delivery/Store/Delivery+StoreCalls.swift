@@ -40,8 +40,9 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.texts.device))
         }
         switch ticket.purpose {
-        case .admit, .recordStart, .recordHeldStart, .settle, .throttle, .retireToken, .unregisterActivity,
-            .confirmActivityDepartures, .reportLifetimeEvent, .checkLifetime:
+        case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity, .confirmActivityDepartures,
+            .reportLifetimeEvent,
+            .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.texts.device.count > 0: return device()
         case .takeStartToken, .settleStart, .refundStart: return device()
@@ -75,7 +76,6 @@ extension Delivery {
                 previousClaim: slot.pointee.start.previousClaim
             )
         case .recordStart: return .recordStart(version: slot.pointee.version)
-        case .recordHeldStart: return .recordStart(version: slot.pointee.version, isHeld: true)
         case .admit: return .admit(admission(of: slot, now: now))
         case .hold:
             let command = writeHeldCommand(of: slot)

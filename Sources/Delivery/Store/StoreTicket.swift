@@ -8,8 +8,6 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case admit
         /// A start that is read again tells Redis its version, and is not sent.
         case recordStart
-        /// A start that Redis holds for its device tells its activity its version.
-        case recordHeldStart
         /// A command without a token is stored in Redis until a token registers.
         case hold
         /// Redis registers a token: the token of a registration, or a token that a command brought.
@@ -50,9 +48,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// - `reportLifetimeEvent`, because most records make this call after they have their outcome.
         var isAwaited: Bool {
             switch self {
-            case .takeStartToken, .admit, .recordHeldStart, .hold, .registerToken, .throttle, .retireToken,
-                .checkLifetime:
-                true
+            case .takeStartToken, .admit, .hold, .registerToken, .throttle, .retireToken, .checkLifetime: true
             case .recordStart, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
                 .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:

@@ -44,11 +44,7 @@ public struct StoreCall<Bytes> {
         /// ends then belong to an earlier life, and the start has opened the activity for newer ones. The token stays,
         /// because it may be the new life's. If Redis holds an older command, the call changes nothing. If the same
         /// start has another record, which is not settled yet, that record may still be admitted. (R25)
-        ///
-        /// If `isHeld`, Redis holds the start for its device. If the activity is unknown, or its earlier life has
-        /// ended, the start opens the activity: the end and the token of the earlier life no longer count, as if the
-        /// start were admitted. If the earlier life may go on, the call changes nothing.
-        case recordStart(version: Version, isHeld: Bool = false)
+        case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)

@@ -252,7 +252,6 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.noToken)
         core.reply(.held)
-        core.acknowledgeSettlement()
         #expect(core.outcomes == ["s1 held"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }

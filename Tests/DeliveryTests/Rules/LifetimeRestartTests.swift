@@ -171,7 +171,6 @@ import Testing
         core.reply(.retry)
         core.reply(.noToken)
         core.reply(.held)
-        core.acknowledgeSettlement()
         #expect(core.outcomes == ["\(Self.identifier) held"])
         #expect(lifetimeEvents(core) == [])
         core.acknowledgeOutgoingRecords()

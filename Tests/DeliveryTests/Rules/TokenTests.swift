@@ -26,7 +26,6 @@ import Testing
         core.reply(.noToken)
         #expect(core.outstandingCalls == ["hold s1"])
         core.reply(.held)
-        core.acknowledgeSettlement()
         #expect(core.outcomes == ["s1 held"])
     }
 

@@ -84,13 +84,13 @@ extension Simulation {
         parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
     }
 
-    /// Whether commands of the activity's last life may have been refused as `ended`, because the earlier life had
-    /// ended and the start was not sent yet. Commands wait for a start only in the lane that deferred it. If the
-    /// deferred topic has two records of the start, an end may supersede only one of them.
+    /// Whether commands after the activity's last start may have been refused as `ended`, because Redis did not have
+    /// the start yet. There are three cases: another lane deferred the start; the start was held; or the deferred topic
+    /// had two records of the start, and an end superseded only one of them.
     func mayHavePassedStart(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
         let startOutcomes = results[start] ?? []
-        return deferredActivities.contains(activity) && !hasOneLane
+        return deferredActivities.contains(activity) && !hasOneLane || startOutcomes.contains(.held)
             || startOutcomes.contains(.superseded) && startOutcomes.contains(.accepted)
     }
 

@@ -216,7 +216,6 @@ struct SimulationParameters {
         // the same.
         var randomCopy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][randomCopy.number(0...2)] }
-        if kind == .lives { lateStartTokenPerMille = [0, 300, 800][randomCopy.number(0...2)] }
     }
 
     private mutating func chooseLives(_ random: inout SplitMix64) {
@@ -224,6 +223,7 @@ struct SimulationParameters {
         // The checks cannot tell which life a loss of data has affected.
         wipesRedis = false
         livesPerActivityMax = random.number(2...4)
+        // Nothing waits for a start that is held, so commands after it may be `ended`.
         lateStartTokenPerMille = 0
         deferrals = Deferrals(&random)
     }
