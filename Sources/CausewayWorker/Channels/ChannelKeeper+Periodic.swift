@@ -37,12 +37,12 @@ extension ChannelKeeper {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
         let refusals = [
-            try await forEachUntilTransientRefusal(content.entriesWithoutTombstone) {
+            try await publishAndAnnounceEach(unpublishedEntries),
+            try await forEachUntilTransientRefusal(content.entriesWithoutTombstone.shuffled()) {
                 keeper,
                 entry throws(ChannelRefusal) in
                 try keeper.repeatTombstone(like: entry)
             },
-            try await publishAndAnnounceEach(unpublishedEntries),
             try await forEachUntilTransientRefusal(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },

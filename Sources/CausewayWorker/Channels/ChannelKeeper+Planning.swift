@@ -87,20 +87,21 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Decides whether a planned deletion that has begun is carried out. The caller has withdrawn the announcement, and a
-    /// start can name only an announced channel. So this call finds every start that may have named the channel.
+    /// Decides whether a planned deletion that has begun is carried out. The caller has withdrawn the announcement.
     ///
-    /// If the audience has been started, the channel becomes active again. Otherwise the entry loses its plan, and no
-    /// start can cancel the deletion any more. Both change the entry from the same state. So if several workers are here
-    /// at the same time, only one decides. After a crash before the decision, the next caller decides.
+    /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
+    /// entry loses its plan, and no start can cancel the deletion any more. Both change the entry from the same state. So
+    /// if several workers are here at the same time, only one decides.
     ///
+    /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. If not, another worker removed
+    ///   it, and APNs may already have deleted the channel. So the channel is then deleted in any case.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
-    func confirmDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+    func confirmDeletion(of entry: ChannelEntry, wasAnnounced: Bool) throws(ChannelRefusal) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         var decidedEntry = entry
         decidedEntry.deleteAfterMilliseconds = nil
         let (isDecided, presentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
-            if try registry.isAudienceStarted(of: entry) {
+            if wasAnnounced, try registry.isAudienceStarted(of: entry) {
                 (decidedEntry.state, decidedEntry.isPublished) = (.active, nil)
             }
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)

@@ -105,7 +105,7 @@ extension ChannelKeeper {
         }
     }
 
-    private var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
+    var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
 
     /// Writes an entry to the topic, or a tombstone for nil. Reports an error, because broadcasts need only the
     /// announcement; but not for each record that is not written because of the same failure of Kafka.
@@ -148,7 +148,7 @@ extension ChannelKeeper {
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isKnownToBeMissing {
-                    try convertRedisErrors { () throws(RedisError) in
+                    _ = try convertRedisErrors { () throws(RedisError) in
                         try registry.withdrawAnnouncement(announcedEntry)
                     }
                 }

@@ -310,9 +310,11 @@ package actor ChannelKeeper {
         entry.state = .deleting
         if isOrdered { entry.deleteAfterMilliseconds = nil }
         do {
+            // Without Kafka the deletion cannot be completed, so do not withdraw the announcement.
+            if let topicPause, isTopicPaused { throw topicPause.error }
             guard try registry.replaceIfUnchanged(readEntry, with: entry) else { return false }
-            try registry.withdrawAnnouncement(entry)
-            guard let confirmedEntry = try confirmDeletion(of: entry) else { return false }
+            let wasAnnounced = try registry.withdrawAnnouncement(entry)
+            guard let confirmedEntry = try confirmDeletion(of: entry, wasAnnounced: wasAnnounced) else { return false }
             entry = confirmedEntry
             try write(entry, like: entry)
             try await managedEnvironment.management.delete(entry.channel)

@@ -376,10 +376,13 @@ final class ChannelRegistry {
     }
 
     /// Removes the channel of an entry from the audience's record, unless the record has another channel.
-    func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) {
-        guard let key = audienceRecordKey(entry.app, entry.audience) else { return }
+    ///
+    /// - Returns: whether the record had the channel.
+    @discardableResult
+    func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) -> Bool {
+        guard let key = audienceRecordKey(entry.app, entry.audience) else { return false }
         let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.audienceRecordValue)
-        _ = try hashes.removeField(key, if: condition)
+        return try hashes.removeField(key, if: condition)
     }
 
     private func audienceRecordKey(_ app: String, _ audience: String) -> [UInt8]? {

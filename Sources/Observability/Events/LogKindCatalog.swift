@@ -84,7 +84,8 @@ package enum LogKindCatalog {
             .error,
             "an activity whose lifetime is over is not started again, because only a newer version can read its data",
             "A newer version of Causeway wrote the activity's start or newest update in Redis, in a form or with a field that this version does "
-                + "not know. For eight hours no worker of that version has started the activity. The activity has left the timetable.",
+                + "not know. A worker of that version could have started the activity until the start expired (`startSeconds`). None has come for "
+                + "eight hours. The activity has left the timetable.",
             "Start the activity again with a command, if its user needs it. Upgrade the workers again, or set `afterLifetime` to `end` before a "
                 + "rollback."
         ),
