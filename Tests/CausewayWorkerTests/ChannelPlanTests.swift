@@ -1,4 +1,5 @@
 import APNsSimulator
+import Foundation
 import RedisTestbed
 import Testbed
 import Testing
@@ -136,7 +137,8 @@ import Testing
             let worker = try await fixture.makeKeeper()
             try fixture.admit(.end, to: Self.audience)
             // The channel must be newer than the end.
-            try await Task.sleep(for: .milliseconds(5))
+            let endedAt = Date()
+            try await eventuallyInTask("the next millisecond") { Date().timeIntervalSince(endedAt) > 0.001 }
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             #expect(entry.deleteAfterMilliseconds == nil)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)

@@ -230,13 +230,7 @@ extension Audiences {
     /// ``decideReceivedVersions(of:now:)`` decides about the version.
     private mutating func addToRound(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
-        let last = rounds[round].versions.newest
-        if last == .null {
-            rounds[round].versions.oldest = rangeVersion
-        } else {
-            rangeVersions[last].nextVersion = rangeVersion
-        }
-        rounds[round].versions.newest = rangeVersion
+        link(rangeVersion, to: round)
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }

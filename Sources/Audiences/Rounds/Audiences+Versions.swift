@@ -61,8 +61,8 @@ extension Audiences {
             : max(rangeVersions[newest].record.version, rounds[round].checkpoints.restored.newestVersion)
     }
 
-    private mutating func append(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
-        updateUnreachedMembersSince(round, by: rangeVersion)
+    /// Adds a range version to the end of the round's list. ``unlink(_:of:)`` removes one.
+    mutating func link(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
         let last = rounds[round].versions.newest
         if last == .null {
             rounds[round].versions.oldest = rangeVersion
@@ -70,6 +70,11 @@ extension Audiences {
             rangeVersions[last].nextVersion = rangeVersion
         }
         rounds[round].versions.newest = rangeVersion
+    }
+
+    private mutating func append(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
+        updateUnreachedMembersSince(round, by: rangeVersion)
+        link(rangeVersion, to: round)
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
         }

@@ -178,8 +178,8 @@ extension ChannelKeeper {
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces, if any. Its planned deletion stays, unless the audience has
     ///     been started again. If it is newer than the end and has no planned deletion, an operator wants the channel.
-    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end,
-    ///     the channel stays.
+    ///   - formerEndMilliseconds: when the audience ended before an operator requested the new channel. This end plans
+    ///     no deletion.
     func readDeletionTime(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,

@@ -108,8 +108,9 @@ package actor ChannelKeeper {
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. Despite this end,
-    ///     the channel stays. Nil for commands: a command's channel is deleted after any end.
+    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. This end plans no
+    ///     deletion of a channel that this call creates. But the daily comparison plans the deletion of a channel that
+    ///     is older than the end. Nil for commands: a command's channel is deleted after any end.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,

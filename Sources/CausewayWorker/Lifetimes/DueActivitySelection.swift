@@ -18,7 +18,7 @@ struct DueActivitySelection: Equatable {
 
     /// - Parameters:
     ///   - rank: the rank at which the page begins.
-    ///   - dueNamesPerReadMax: the maximum number of names on a page.
+    ///   - dueNamesPerReadMax: the maximum number of entries that one read returns.
     ///   - claimsMax: the maximum number of names to claim.
     ///   - apps: the bundle ids of the worker's apps.
     ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that are overdue for this
