@@ -40,7 +40,7 @@ class Pages(unittest.TestCase):
             for key in re.findall(r"`(?:apns|redis|expiration|worker|kafka)\.(\w+)`", page.read_text()):
                 self.assertRegex(known, rf"(?m)^ +{key}:", page.name)
 
-    def test_the_readme_links_them(self):
-        readme = (root / "README.md").read_text()
+    def test_the_readme_or_contributing_links_them(self):
+        linked = "".join((root / page).read_text() for page in ("README.md", "CONTRIBUTING.md"))
         for page in pages:
-            self.assertTrue(f"({page.relative_to(root)})" in readme, page.name)
+            self.assertRegex(linked, rf"\({re.escape(str(page.relative_to(root)))}[)#]", page.name)
