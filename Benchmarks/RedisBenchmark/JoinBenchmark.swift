@@ -4,9 +4,9 @@ import Numbers
 import Reactor
 import Redis
 
-/// Registers activities that name an audience, with all store calls that a lane makes for such a
-/// registration. First the activity's record gets the list of its audiences. Then a page of the audience gets an
-/// entry. If the activity leaves another audience, a page of that audience gets an entry too, and last the activity's
+/// Registers activities that name an audience, with all store calls that a lane makes for such a registration. First
+/// the activity's record gets the list of its audiences. Then a page of the audience gets an entry. If the activity
+/// leaves another audience, two calls are added: a page of that audience gets an entry, and then the activity's
 /// record notes that both audiences know the change.
 final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// The maximum number of registrations whose calls are not all acknowledged.
@@ -21,10 +21,12 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// `leftAudience`.
     private var joinedAudience = AudienceDigest(value: 1)
     private var leftAudience = AudienceDigest(value: 0)
-    private var atMilliseconds: Int64 = 0
+    /// When the members of the current run join and leave, UNIX milliseconds. Each run has a later time.
+    private var changedAtMilliseconds: Int64 = 0
     /// For each registration, the number of its entries that Redis has not acknowledged.
     private var unacknowledgedEntries: [UInt8] = []
-    private var departureFlags: [Bool] = []
+    /// For each registration, whether its activity also leaves `leftAudience`.
+    private var leavesAudience: [Bool] = []
     private var finishedCount = 0
 
     struct Figures {
@@ -75,9 +77,9 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
 
     private func registerAll(_ members: Int) throws -> Figures {
         unacknowledgedEntries = [UInt8](repeating: 0, count: members)
-        departureFlags = [Bool](repeating: false, count: members)
+        leavesAudience = [Bool](repeating: false, count: members)
         finishedCount = 0
-        atMilliseconds = max(atMilliseconds + 1, loop.wallMilliseconds)
+        changedAtMilliseconds = max(changedAtMilliseconds + 1, loop.wallMilliseconds)
         let (processorSecondsBefore, callsBefore) = (server.processorSeconds, server.scriptCallCount)
         var issuedCount = 0
         while finishedCount < members {
@@ -101,7 +103,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         let registration = TokenRegistration(
             token: Crowd.token(index),
             environment: .production,
-            registeredAtMilliseconds: atMilliseconds
+            registeredAtMilliseconds: changedAtMilliseconds
         )
         return try issue(
             index,
@@ -118,7 +120,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// Appends an entry to an audience's page. The store has room, because it can hold two entries for each
     /// registration in progress, and a registration makes no more.
     private func append(_ index: Int, _ audience: AudienceDigest, isLeaving: Bool) throws {
-        let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: atMilliseconds)
+        let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: changedAtMilliseconds)
         let call = AudienceCall(tag: UInt64(index), app: Crowd.app, audience: audience, operation: .append(entry))
         guard try isIssued(call.withBorrowedBytes({ audienceStore?.issue($0) })) else {
             throw RedisServerProcess.Failure(description: "no room for a member's entry")
@@ -155,10 +157,10 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         let index = Int(tag)
         switch reply.verdict {
         case .registered:
-            departureFlags[index] = reply.departures != nil
+            leavesAudience[index] = reply.departures != nil
             recordFailure {
                 try append(index, joinedAudience, isLeaving: false)
-                if departureFlags[index] { try append(index, leftAudience, isLeaving: true) }
+                if leavesAudience[index] { try append(index, leftAudience, isLeaving: true) }
             }
         case .settled: finishedCount += 1
         default: failure = failure ?? RedisError(.unknown, "a registration was told \(reply.verdict)")
@@ -173,12 +175,12 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         let index = Int(tag)
         unacknowledgedEntries[index] -= 1
         guard unacknowledgedEntries[index] == 0 else { return }
-        guard departureFlags[index] else {
+        guard leavesAudience[index] else {
             finishedCount += 1
             return
         }
         recordFailure {
-            guard try issue(index, .confirmDepartures(atMilliseconds: atMilliseconds)) else {
+            guard try issue(index, .confirmDepartures(atMilliseconds: changedAtMilliseconds)) else {
                 throw RedisServerProcess.Failure(description: "no room for a confirmation")
             }
         }

@@ -57,18 +57,20 @@ extension Int {
     }
 }
 
-/// Settings that turn off work which Causeway's scripts do not need: the count of Lua instructions, by which Redis
-/// notices a script that runs too long, and the histogram of each command's duration.
+/// Settings that turn off two kinds of work that Causeway's scripts do not need. Redis counts Lua instructions, to
+/// notice a script that runs too long. It also keeps a histogram of each command's duration.
 let recommendedSettings = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
 func measure(
     _ benchmark: AdmissionBenchmark,
     over transport: RedisServerProcess.Transport,
-    admissions: Int,
+    admissionsPerCommand: Int,
     _ name: String
 ) throws {
-    try benchmark.connect(over: transport, callsPerCommandMax: admissions)
-    let batching = admissions == 1 ? "each admission a command" : "up to \(admissions) admissions a command"
+    try benchmark.connect(over: transport, callsPerCommandMax: admissionsPerCommand)
+    let batching =
+        admissionsPerCommand == 1
+        ? "each admission a command" : "up to \(admissionsPerCommand) admissions a command"
     print("\(benchmark.server.version), \(name), over \(transport), \(batching), calls a second on one core:")
     try report("admit, send at priority 5", benchmark) { try benchmark.sendAll(isHighPriority: false) }
     try report("admit, send at priority 10", benchmark) { try benchmark.sendAll(isHighPriority: true) }
@@ -148,13 +150,13 @@ func formatThousandths(_ number: Double) -> String {
 
 do {
     let measurementsByName = ["members": measureMembers, "joins": measureJoins]
-    if let measure = CommandLine.arguments.dropFirst().first.flatMap({ measurementsByName[$0] }) {
-        for (transport, calls) in [
+    if let measureChosen = CommandLine.arguments.dropFirst().first.flatMap({ measurementsByName[$0] }) {
+        for (transport, callsPerCommandMax) in [
             (RedisServerProcess.Transport.unix, RedisConnection.callsPerCommandMax),
             (.tcp, RedisConnection.callsPerCommandMax),
             (.tcp, 1),
         ] {
-            try measure(transport, calls)
+            try measureChosen(transport, callsPerCommandMax)
         }
         exit(0)
     }
@@ -175,10 +177,10 @@ do {
             )
             print("ten million: \(formatHundredths(gibibytes)) GiB")
         }
-        for (transport, admissions) in [
+        for (transport, admissionsPerCommand) in [
             (RedisServerProcess.Transport.unix, callsPerCommandMax), (.unix, 1), (.tcp, callsPerCommandMax),
         ] {
-            try measure(benchmark, over: transport, admissions: admissions, name)
+            try measure(benchmark, over: transport, admissionsPerCommand: admissionsPerCommand, name)
         }
     }
 } catch {

@@ -44,7 +44,7 @@ func send(_ initialArguments: Arguments) throws {
         port: UInt16(port),
         tls: try .client(caFile: caFile, applicationProtocols: ["h2"]),
         serverName: serverName,
-        profile: try PushProfile(liveActivitiesOf: bundle)
+        appHeaders: try AppPushHeaders(liveActivitiesOf: bundle)
     )
     configuration.connectionsMax = connections
     configuration.connectionsMin = rate > 0 ? 1 : connections

@@ -26,8 +26,8 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
         case (.failure(let fault), let nghttp2Head?):
             // A decoder may set limits (RFC 7541, section 7.4). If a block exceeds one, our decoder's message
             // names this section.
-            let isLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
-            return isLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(nghttp2Head)"
+            let exceedsLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
+            return exceedsLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(nghttp2Head)"
         case (.failure, nil): return nil
         }
     }

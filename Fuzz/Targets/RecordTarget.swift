@@ -13,7 +13,7 @@ func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
             let command = try Command.decode(record)
-            return bodyViolation(command, record) ?? recallViolation(command, record)
+            return bodyViolation(command, record) ?? cacheViolation(command, record)
                 ?? truncationViolation(command, record)
         } catch {
             return faultViolation(error, record)
@@ -89,8 +89,8 @@ private func isAcceptedByFoundation(_ body: UnsafeRawBufferPointer) -> Bool {
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
 }
 
-/// Cuts a record off inside its `aps` dictionary. The decoder must refuse it, and must not replace the incomplete
-/// dictionary by the complete one of the previous record, which is in the decoder's cache.
+/// Cuts a record off inside its `aps` dictionary. The decoder must refuse the shortened record. It must not take the
+/// dictionary from its cache instead: the cache has the complete dictionary of the previous record.
 private func truncationViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
     return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { truncatedRecord in
@@ -105,7 +105,7 @@ private func truncationViolation(_ command: Command, _ record: UnsafeRawBufferPo
     }
 }
 
-private func recallViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
+private func cacheViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     var cache = ApsCache()
     var movedRecord = Array(record)
     guard let brace = movedRecord.firstIndex(of: UInt8(ascii: "{")) else { return "a command that is no object" }

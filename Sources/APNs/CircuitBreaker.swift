@@ -12,7 +12,7 @@ public enum BreakerCause: UInt8, Sendable {
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct CircuitBreakerConfiguration: Sendable, Hashable {
-    /// The length of the time window in which the breaker counts ended pushes and, among them, failures: timeouts, and
+    /// The length of the time window in which the breaker counts ended pushes and failures. Failures are timeouts, and
     /// 5xx responses other than Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var failureWindowMilliseconds: Int64 = 10_000
     /// The breaker checks the share of failures only after this many pushes have ended in the window. Otherwise one
@@ -100,8 +100,8 @@ struct CircuitBreaker {
         /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
         /// are still in flight. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A
-        /// `throttled` probe counts as a success, unless the cause is `providerToken`.
+        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A probe
+        /// with the sample ``CircuitBreakerSample/throttled`` succeeds too, unless the cause is `providerToken`.
         case probing(cause: BreakerCause)
     }
 
@@ -121,8 +121,8 @@ struct CircuitBreaker {
     private var failuresInWindow = 0
     private var pushesInSuspectWindow = 0
     private var suspectsInSuspectWindow = 0
-    /// Counts `forbidden` responses. It becomes 0 when a response shows that APNs accepts the provider token, and when
-    /// the breaker closes.
+    /// The number of `forbidden` responses since a response last showed that APNs accepts the provider token, or since
+    /// the breaker closed.
     private var forbiddenResponseCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {
@@ -158,14 +158,14 @@ struct CircuitBreaker {
         }
     }
 
-    /// Handles the outcome of an ended push, and returns how the state changed. While probing, the push can only be the
-    /// probe, because `permitsProbe` required that no other push was in flight. While open, the outcome belongs to a
-    /// push that was sent before, so it does not count.
+    /// Handles the outcome of an ended push, and returns how the state changed.
     mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
+            // This push was sent before the breaker opened, so its outcome does not count.
             return .none
         case .probing(let cause):
+            // This push is the probe: `permitsProbe` required that no other push was in flight.
             if sample == .succeeded || sample == .throttled && cause != .providerToken {
                 self = CircuitBreaker(configuration)
                 return .closed
@@ -194,8 +194,7 @@ struct CircuitBreaker {
         pushesInSuspectWindow += 1
         switch sample {
         case .succeeded: forbiddenResponseCount = 0
-        // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of `forbidden`
-        // responses.
+        // A 5xx or a timeout says nothing about the provider token, so `forbiddenResponseCount` does not change.
         case .unavailable: failuresInWindow += 1
         case .suspect:
             suspectsInSuspectWindow += 1

@@ -51,8 +51,8 @@ extension Connection {
         frameAllowance = ConnectionLimits.framesPerSecondMax
     }
 
-    /// Returns the slot of a stream's push, or -1 if the stream is closed. For a frame of a closed stream, the caller
-    /// updates only the state of the connection: the server may have sent the frame before our reset arrived.
+    /// Returns the slot of a stream's push, or -1 if the stream is closed. The server may send a frame on a closed
+    /// stream before our reset arrives. Such a frame may change only the state of the connection.
     private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -103,8 +103,8 @@ extension Connection {
         finishResponse(slotIndex)
     }
 
-    /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then has no
-    /// final status and ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
+    /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). Without a status, the
+    /// push ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
     private func discardResponse(_ slotIndex: Int32) {
         pushSlots.pointer(slotIndex).pointee.status = 0
         resetStream(slotIndex, .protocolError)
@@ -165,26 +165,26 @@ extension Connection {
         applyPeerSettings()
     }
 
-    /// Throws if the window of an open stream has become too large: a new initial window size changes the
+    /// Throws if a new initial window size has made the window of an open stream too large. A new size changes the
     /// window of every open stream (RFC 9113, section 6.9.2).
     private func checkStreamWindows() throws(ConnectionFault) {
         for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.stage != .free {
-            let window = Int64(peerSettings.initialWindowBytes) + pushSlots.pointer(slotIndex).pointee.windowDeltaBytes
-            guard window <= Int64(Int32.max) else {
+            let windowDeltaBytes = pushSlots.pointer(slotIndex).pointee.windowDeltaBytes
+            guard Int64(peerSettings.initialWindowBytes) + windowDeltaBytes <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE raises a window beyond 2^31-1")
             }
         }
     }
 
     private func pingReceived(_ frame: Frame) throws(ConnectionFault) {
-        if frame.flags & FrameFlags.acknowledgement != 0 { return cancel(.ping) }
+        if frame.flags & FrameFlags.acknowledgement != 0 { return cancel(.pingTimeout) }
         try requirePeerReadsOutput()
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the acknowledgement of a SETTINGS or PING frame has no room in the output, because the peer does not
-    /// read. Pushes alone may fill the output slightly beyond ``Stream/highWaterBytes``. So acknowledgements have room
-    /// of their own.
+    /// Throws if the output has no room for the acknowledgement of a SETTINGS or PING frame, because the peer does not
+    /// read. Pushes alone may fill the output slightly beyond ``Stream/highWaterBytes``, so acknowledgements have
+    /// room of their own.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {

@@ -16,8 +16,8 @@ extension Connection {
         let slotIndex = allocateSlot(for: request, timeoutMilliseconds: timeoutMilliseconds)
         let slot = pushSlots.pointer(slotIndex)
 
-        // Write the header block and the body together if the body fits into one frame, and into the flow-control
-        // windows of the connection and of the new stream.
+        // Write the header block and the body together if the body fits into one frame and into both flow-control
+        // windows: the connection's and the new stream's.
         let body = request.body
         let bodyBytesMax = min(
             Int64(FrameHeader.payloadBytesMax),
@@ -62,7 +62,7 @@ extension Connection {
             pushSlots.queueBody(slotIndex)
             sendBody(slotIndex)
         }
-        if !isScheduled(.request) { schedule(.request, afterMilliseconds: timeoutMilliseconds / 2) }
+        if !isScheduled(.requestTimeout) { schedule(.requestTimeout, afterMilliseconds: timeoutMilliseconds / 2) }
         frameAllowance = min(frameAllowance + ConnectionLimits.framesAllowedPerPush, ConnectionLimits.frameAllowanceMax)
         requestCount += 1
         if requestCount >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
@@ -106,9 +106,8 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. The connection
-    /// keeps a token for at least 20 minutes. If another key signed the newest token, the connection keeps its old
-    /// token as long as the old token may be used.
+    /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. A connection
+    /// never changes to a token of another key, and keeps each token for at least 20 minutes.
     ///
     /// - Returns: false if the connection has no token that it may use now. The caller then closes or retires the
     ///   connection.
@@ -119,13 +118,13 @@ extension Connection {
             return false
         }
         if let providerToken, providerToken.keyGeneration != nextToken.keyGeneration {
-            // A connection must never carry tokens of two keys. So this connection keeps its token of the old
-            // key until the pool replaces the connection, or the token is too old to use.
+            // A connection must never carry tokens of two keys.
             nextToken = providerToken
         }
-        // Refuse a token that is too old for APNs. Only the key in use gets new tokens, so a token of any other key
-        // can become too old. If APNs refused the token of a new key for its age, the source would drop the new key
-        // although the key is right.
+        // Refuse a token that is too old for APNs. `tokenSource` renews only the token of the key in use. So a
+        // connection with the token of a replaced key, or of the new key that it tries, may keep the token for too
+        // long. If APNs refused the new key's token for its age, `tokenSource` would drop the new key for no good
+        // reason.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
@@ -141,8 +140,8 @@ extension Connection {
             pinnedAtSeconds: tokenPinnedAtSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If the connection got no newer token, `checkAtSeconds` may be in the past, and every push would ask for a
-        // token again. So wait for at least `newerTokenRetrySeconds`.
+        // `checkAtSeconds` is in the past if the connection got no newer token. Without a minimum wait, every push
+        // would then ask for a token again.
         newerTokenCheckAtMilliseconds = max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
     }
@@ -165,9 +164,9 @@ extension Connection {
         while slotIndex >= 0, sendWindowBytes > 0, let stream = transportStream,
             stream.pendingOutputBytes <= Stream.highWaterBytes
         {
-            let behind = pushSlots.pointer(slotIndex).pointee.nextWaitingIndex
+            let nextIndex = pushSlots.pointer(slotIndex).pointee.nextWaitingIndex
             sendBody(slotIndex)
-            slotIndex = behind
+            slotIndex = nextIndex
         }
     }
 
@@ -207,8 +206,8 @@ extension Connection {
         completePush(slotIndex, wasRefused: false)
     }
 
-    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. If the
-    /// final status has already arrived, this status decides how the push ends.
+    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. A final
+    /// status that has already arrived decides how the push ends.
     func resetStream(_ slotIndex: Int32, _ code: ErrorCode) {
         writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, code)
         completePush(slotIndex, wasRefused: false)
@@ -238,8 +237,7 @@ extension Connection {
         let reason = body.reason
         var kind = responseKind(slot, wasRefused: wasRefused)
         let isTrialKeyRefused = trialToken != nil && slot.status == 403
-        // If this connection tries a new key and got 403, APNs has not processed the push. So the push can be sent
-        // again with the old key.
+        // APNs has not processed the push, so it can be sent again with the old key.
         if isTrialKeyRefused { kind = .notProcessed }
         let disposition = ResponseDisposition(kind: kind, status: slot.status, reason: reason)
         let response = PushResponse(
@@ -299,8 +297,8 @@ extension Connection {
             guard phase != .closed else { return }
             hasTimedOutPush = true
         }
-        // If pushes time out while much output waits, the peer has stopped reading. Much output without a
-        // timeout only means that the connection is busy.
+        // If pushes time out while much output waits, the peer has stopped reading. Much output without a timeout only
+        // means that the connection is busy.
         if hasTimedOutPush, let stream = transportStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
@@ -309,28 +307,27 @@ extension Connection {
         let halfTimeoutMilliseconds = configuration.requestTimeoutMilliseconds / 2
         guard nowMilliseconds >= deadlineMilliseconds - halfTimeoutMilliseconds else {
             return schedule(
-                .request,
+                .requestTimeout,
                 afterMilliseconds: deadlineMilliseconds - halfTimeoutMilliseconds - nowMilliseconds
             )
         }
-        // If nothing has arrived for half of the request timeout, send a PING. It shows by the deadline of the oldest
-        // push whether the peer is dead.
+        // A PING to a silent peer shows whether the peer is dead, before the oldest push reaches its deadline.
         if nowMilliseconds - lastReceivedAtMilliseconds >= halfTimeoutMilliseconds {
             sendPing(
                 timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadlineMilliseconds - nowMilliseconds)
             )
         }
         guard phase != .closed else { return }
-        schedule(.request, afterMilliseconds: deadlineMilliseconds - nowMilliseconds)
+        schedule(.requestTimeout, afterMilliseconds: deadlineMilliseconds - nowMilliseconds)
     }
 
     /// Sends a PING, and closes the connection if the peer does not acknowledge it in time. Does nothing while an
     /// earlier PING is unacknowledged.
     func sendPing(timeoutMilliseconds: Int64) {
-        guard phase != .closed, !isScheduled(.ping) else { return }
+        guard phase != .closed, !isScheduled(.pingTimeout) else { return }
         var data: UInt64 = 0
         withUnsafeBytes(of: &data) { writeFrame(FrameType.ping, flags: FrameFlags.none, payload: $0) }
-        schedule(.ping, afterMilliseconds: timeoutMilliseconds)
+        schedule(.pingTimeout, afterMilliseconds: timeoutMilliseconds)
     }
 }
 

@@ -26,15 +26,15 @@ final class Connection {
 
     enum Timer: UInt64 {
         /// Fires if the server's SETTINGS frame has not arrived in time.
-        case settings
-        /// Fires at half of the timeout of the oldest request in flight. If the peer is silent, the connection then
-        /// sends a PING. Fires again at the end of this timeout, and ends the request.
-        case request
-        /// Checks for silence. If nothing has arrived for `pingAfterIdleMilliseconds`, the connection sends a PING,
+        case settingsTimeout
+        /// Fires twice for the oldest request in flight. At half of its timeout, the connection sends a PING if the
+        /// peer is silent. At the end of its timeout, the request ends.
+        case requestTimeout
+        /// Checks whether anything has arrived in `pingAfterIdleMilliseconds`. If not, the connection sends a PING,
         /// because the peer may be dead.
-        case idle
+        case silenceCheck
         /// Fires if the peer has not acknowledged a PING in time.
-        case ping
+        case pingTimeout
     }
 
     unowned let pool: Pool
@@ -46,9 +46,9 @@ final class Connection {
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
     /// Whether a push ended on this `unauthenticated` connection and did not show that APNs accepts the provider
-    /// token. If true, the pool no longer prefers the connection for the next push. Otherwise a pool with few pushes
-    /// would send all of them to this server, although the server may be overloaded. The pool clears the flag at the
-    /// end of each sizing interval, to try the connection again.
+    /// token. The pool then no longer prefers the connection: its server may be overloaded, and a pool with few pushes
+    /// would send all of them there. At the end of each sizing interval, the pool clears the flag and tries the
+    /// connection again.
     var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -81,7 +81,9 @@ final class Connection {
     /// The token of the candidate key that this connection tries; see ``ProviderTokenSource``. Nil if it tries none,
     /// and after the trial has ended.
     var trialToken: ProviderToken?
+    /// When the connection began to use `providerToken`, UNIX seconds.
     var tokenPinnedAtSeconds: Int64 = 0
+    /// When the connection next asks for a newer token, UNIX milliseconds.
     var newerTokenCheckAtMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
@@ -109,7 +111,7 @@ final class Connection {
         let authority =
             configuration.port == 443
             ? configuration.serverName : "\(configuration.serverName):\(configuration.port)"
-        headerEncoder = HeaderEncoder(profile: configuration.profile, authority: authority)
+        headerEncoder = HeaderEncoder(appHeaders: configuration.appHeaders, authority: authority)
     }
 
     deinit {
@@ -120,12 +122,12 @@ final class Connection {
 
     /// How many pushes the connection has room for now.
     var freeStreams: Int {
-        let free = streamsMax - pushSlots.count
-        guard free > 0, let stream = transportStream else { return 0 }
-        // While a push waits in the caller's queue, a newer state can replace it. A submitted push cannot be
-        // replaced. So take no push that would only wait for the send window.
+        let unusedStreams = streamsMax - pushSlots.count
+        guard unusedStreams > 0, let stream = transportStream else { return 0 }
+        // Take no push that would only wait for the send window: while a push waits in the caller's queue instead, a
+        // newer state can replace it.
         let hasWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
-        return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
+        return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreams : 0
     }
 
     var peer: SocketAddress? { transportStream?.peer }
@@ -151,15 +153,15 @@ final class Connection {
         )
     }
 
-    /// Applies the server's SETTINGS. The first frame makes the connection `unauthenticated`. If there is no provider
-    /// token that the connection may use, it closes instead. A later frame may change the stream limit.
+    /// Applies the server's SETTINGS. The first frame makes the connection `unauthenticated`, or closes it if there is
+    /// no provider token that it may use. A later frame may change the stream limit.
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
-            cancel(.settings)
+            cancel(.settingsTimeout)
             guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token may be used") }
             enter(.unauthenticated)
-            startIdleTimer()
+            scheduleSilenceCheck()
             pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
             pool.connectionReady(self)
         } else {
@@ -224,7 +226,7 @@ final class Connection {
         guard phase != .closed else { return }
         let lastPhase = phase
         enter(.closed)
-        for timer in [Timer.settings, .request, .idle, .ping] { cancel(timer) }
+        for timer in [Timer.settingsTimeout, .requestTimeout, .silenceCheck, .pingTimeout] { cancel(timer) }
         if let stream = transportStream {
             stream.flush()
             stream.close()
@@ -254,18 +256,18 @@ final class Connection {
         timers[Int(timer.rawValue)] != .none
     }
 
-    private func startIdleTimer() {
-        schedule(.idle, afterMilliseconds: configuration.pingAfterIdleMilliseconds)
+    private func scheduleSilenceCheck() {
+        schedule(.silenceCheck, afterMilliseconds: configuration.pingAfterIdleMilliseconds)
     }
 
-    private func idleTimerFired() {
+    private func checkSilence() {
         let silenceMilliseconds = loop.nowMilliseconds - lastReceivedAtMilliseconds
         let remainingMilliseconds = configuration.pingAfterIdleMilliseconds - silenceMilliseconds
         if remainingMilliseconds > 0 {
-            schedule(.idle, afterMilliseconds: remainingMilliseconds)
+            schedule(.silenceCheck, afterMilliseconds: remainingMilliseconds)
         } else {
             sendPing(timeoutMilliseconds: configuration.pingTimeoutMilliseconds)
-            startIdleTimer()
+            scheduleSilenceCheck()
         }
     }
 }
@@ -311,7 +313,7 @@ extension Connection {
         framesRefilledAtMilliseconds = loop.nowMilliseconds
         writePreface()
         enter(.awaitingSettings)
-        schedule(.settings, afterMilliseconds: configuration.settingsTimeoutMilliseconds)
+        schedule(.settingsTimeout, afterMilliseconds: configuration.settingsTimeoutMilliseconds)
     }
 
     fileprivate func streamDrained() {
@@ -322,10 +324,10 @@ extension Connection {
     }
 
     fileprivate func streamClosed(error: StreamError?) {
-        // Keep the pool alive, because `close` calls its handler, which may release the pool. `close` ends all pushes
-        // of this connection. If the pool then has no push in flight, an open breaker may permit a probe on another
-        // connection. So look for room after `close`.
+        // Keep the pool alive, because `close` calls its handler, which may release the pool.
         let pool = pool
+        // Look for room only after `close` has ended the pushes of this connection. While the breaker is open, a
+        // free stream counts as room only if the pool has no push in flight.
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {
             return close(.connectionLost, detail: error?.description ?? "ended by the peer")
@@ -369,10 +371,10 @@ extension Connection: TimerHandler {
         timers[Int(tag)] = .none
         let pool = pool
         switch timer {
-        case .settings: close(.settingsTimeout, detail: "")
-        case .request: requestTimerFired()
-        case .idle: idleTimerFired()
-        case .ping: close(.pingTimeout, detail: "")
+        case .settingsTimeout: close(.settingsTimeout, detail: "")
+        case .requestTimeout: requestTimerFired()
+        case .silenceCheck: checkSilence()
+        case .pingTimeout: close(.pingTimeout, detail: "")
         }
         pool.notifyHandlerIfRoom()
     }

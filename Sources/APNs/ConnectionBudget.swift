@@ -4,8 +4,8 @@ import Synchronization
 /// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
 /// budget. The connections of ``ChannelManagement`` do not count.
 ///
-/// The limits do not apply to a connection that a pool cannot do without: its only live one, or one that tries a new
-/// key or replaces an old key. Otherwise one app's connections could keep another app from sending.
+/// The limits do not apply to an *essential* connection: a pool's only live one, or one that tries a new key or
+/// replaces an old key. Otherwise one app's connections could keep another app from sending.
 ///
 /// A lock guards the counts. Pools take it to open a connection and at its end, never for a push.
 public final class ConnectionBudget: Sendable {
@@ -30,8 +30,7 @@ public final class ConnectionBudget: Sendable {
     /// Reserves a connection to one address: one of `preferred` if such an address has room, otherwise one of
     /// `all`. Chooses the address to which the pools have the fewest connections.
     ///
-    /// - Parameter isEssential: whether the pool cannot do without the connection. If true, the limits do not
-    ///   apply.
+    /// - Parameter isEssential: if true, the limits do not apply.
     /// - Returns: nil if the limit in total, or the limit of every address, is reached; or if `all` is empty.
     func reserveAddress(preferred: [SocketAddress], all: [SocketAddress], isEssential: Bool) -> SocketAddress? {
         state.withLock { state in

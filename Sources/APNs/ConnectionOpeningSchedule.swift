@@ -3,7 +3,7 @@ import Reactor
 /// Decides when a pool may open its next connection. The pool opens one connection at a time, with the spacing that
 /// Apple advises between two openings, and waits longer after each failure.
 ///
-/// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
+/// An attempt for which the ``ConnectionBudget`` has no room has not failed: the next attempt follows after
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
     /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, when
@@ -15,8 +15,7 @@ struct ConnectionOpeningSchedule {
     /// Whether the last attempt found no room in the budget, and the pool still waits for room.
     private(set) var awaitsConnectionBudget = false
 
-    /// The longest random delay before the pool's first connection. It spreads the openings of all lanes of a worker,
-    /// which start at the same moment.
+    /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
     private static let firstJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
     /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
@@ -41,13 +40,11 @@ struct ConnectionOpeningSchedule {
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let previousMilliseconds = lastOpenedAtMilliseconds else {
-            // The lanes of a worker start at the same moment, and several workers may too. A random part spreads
-            // their first openings.
+            // A random part, because lanes, and perhaps several workers, start at the same moment.
             return backoffMilliseconds
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
         }
-        // Add or subtract a random part of up to a quarter of the spacing. So lanes and workers that started
-        // together no longer open at the same moments.
+        // A random part keeps lanes and workers that started together from opening at the same moments again.
         let jitterMilliseconds = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
         return max(
             backoffMilliseconds,
@@ -71,7 +68,7 @@ struct ConnectionOpeningSchedule {
 
     /// Ends the wait for room: the budget has room or does not limit the connection, or no connection is wanted any
     /// more.
-    mutating func endBudgetWait() {
+    mutating func endConnectionBudgetWait() {
         awaitsConnectionBudget = false
     }
 

@@ -6,12 +6,12 @@ extension Pool {
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled. If the pool waits for room in the budget and now needs the connection,
-            // schedule the opening again without this wait, because the budget does not limit a needed connection.
+            // An opening is already scheduled, perhaps at the end of a wait for room in the budget. The budget does not
+            // limit an essential connection: schedule its opening again, without this wait.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
-        if isNextConnectionEssential { openingSchedule.endBudgetWait() }
+        if isNextConnectionEssential { openingSchedule.endConnectionBudgetWait() }
         let waitMilliseconds = openingSchedule.waitMilliseconds(nowMilliseconds: loop.nowMilliseconds)
         openingSchedule.timer = loop.schedule(
             afterMilliseconds: waitMilliseconds,
@@ -21,11 +21,11 @@ extension Pool {
     }
 
     /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
-    /// not count, so its replacement opens without waiting for these responses. So that retired connections cannot
-    /// accumulate, all connections together are at most twice `connectionsMax`.
+    /// not count, so its replacement opens without waiting for these responses. But all connections together are at
+    /// most twice `connectionsMax`, so that retired connections cannot accumulate.
     private var wantsAnotherConnection: Bool {
-        let extra = trialToken != nil || keepsExtraConnection ? 1 : 0
-        return connections.count(where: \.isLive) < sizing.connectionsWanted + extra
+        let extraConnections = trialToken != nil || keepsExtraConnection ? 1 : 0
+        return connections.count(where: \.isLive) < sizing.connectionsWanted + extraConnections
             && connections.count < 2 * configuration.connectionsMax
     }
 
@@ -35,15 +35,15 @@ extension Pool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
-    /// Whether the pool cannot do without the next connection: this connection tries a new key, replaces one with an
-    /// old key, or will be the pool's only live connection.
+    /// Whether the next connection is essential (``ConnectionBudget``): it tries a new key, replaces a connection with
+    /// an old key, or will be the pool's only live connection.
     private var isNextConnectionEssential: Bool {
         trialToken != nil || hasConnectionWithOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Retires one connection if more of them take pushes than the pool wants. It prefers an `unauthenticated` one that
-    /// tries no key and has no push in flight. If there is none, and the `open` ones alone are more than wanted, it
-    /// retires the `open` one with the fewest pushes in flight.
+    /// Retires one connection if more connections take pushes than the pool wants. It prefers an `unauthenticated` one
+    /// that tries no key and has no push in flight. Otherwise, if too many are `open`, it retires the `open` one with
+    /// the fewest pushes in flight.
     func retireSurplusConnection() {
         let wanted = sizing.connectionsWanted + (keepsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
@@ -53,8 +53,8 @@ extension Pool {
         }) {
             return unusedConnection.retire(.surplus)
         }
-        // Count only `open` connections here. An open connection must not be retired in favour of an `unauthenticated`
-        // one, whose token APNs has not accepted yet.
+        // Count only `open` connections here. An `unauthenticated` one cannot replace an open one, because APNs has not
+        // accepted its token yet.
         let openConnections = acceptingConnections.filter { $0.phase == .open }
         if openConnections.count > wanted {
             openConnections.min { $0.pushesInFlight < $1.pushesInFlight }?.retire(.surplus)
@@ -62,10 +62,10 @@ extension Pool {
     }
 
     func openConnection() {
-        // Check again whether the pool wants and needs the connection. While the timer ran, the pool may have got fewer
-        // pushes, or APNs may have accepted or refused a new key.
+        // Decide again: while the timer ran, the pool may have got fewer pushes, or APNs may have accepted or refused a
+        // new key.
         guard phase == .running else { return }
-        guard wantsAnotherConnection else { return openingSchedule.endBudgetWait() }
+        guard wantsAnotherConnection else { return openingSchedule.endConnectionBudgetWait() }
         guard isNextConnectionEssential || configuration.connectionBudget.hasRoom else {
             return waitForConnectionBudget()
         }
@@ -96,7 +96,7 @@ extension Pool {
         // Give up if the pool no longer wants the connection after the look-up.
         guard wantsAnotherConnection else {
             openingSchedule.isAttemptUnderWay = false
-            return openingSchedule.endBudgetWait()
+            return openingSchedule.endConnectionBudgetWait()
         }
         let usedAddresses = connections.compactMap(\.peer)
         let unusedAddresses = addresses.filter { !usedAddresses.contains($0) }
@@ -110,7 +110,7 @@ extension Pool {
             openingSchedule.isAttemptUnderWay = false
             return waitForConnectionBudget()
         }
-        openingSchedule.endBudgetWait()
+        openingSchedule.endConnectionBudgetWait()
         statistics.connectionsOpened += 1
         let connection = Connection(
             pool: self,
@@ -135,9 +135,8 @@ extension Pool {
     /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on this one.
     func connectionReady(_ connection: Connection) {
         openingSchedule.isAttemptUnderWay = false
-        // Choose the connection for the next push again, so that the new connection gets it. Otherwise the
-        // preferred connection would first get the rest of its 32 pushes: with one push a second, a new key
-        // would wait half a minute until a push tries it.
+        // Let the new connection get the next push. Otherwise the preferred connection would first get the rest of its
+        // 32 pushes. With one push a second, the pool would try a new key only after half a minute.
         preferredConnection = nil
         scheduleOpeningIfNeeded()
     }

@@ -30,8 +30,8 @@ extension Pool {
     /// Tries a new key, if the pool may. After APNs has accepted the key, retires one `open` connection with the old
     /// key per interval, and only while a connection with the new key is open.
     ///
-    /// A pool in which no push ended in the last interval does not try a key. It may have no push to try the key with,
-    /// and other pools would wait for APNs' response.
+    /// Only one pool at a time may try a key. A pool in which no push ended in the last interval leaves this to the
+    /// others, because it may have no push to try the key with.
     private func continueKeyReplacement() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
@@ -54,18 +54,17 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Takes the token of a new key, the candidate, to try the key. Does so only if the key in use works, or if the
-    /// breaker is open because APNs refuses the provider token.
+    /// Takes the token of a new key, the candidate, to try the key. Does so in two cases:
     ///
-    /// If the key in use works, its connections keep sending during the trial. If APNs refuses the provider token of
-    /// the key in use, the pool retires the connections with this key. Otherwise these connections would get the
-    /// breaker's probes, and no push would try the candidate.
+    /// - APNs accepts the key in use. The connections with this key keep sending during the trial.
+    /// - The breaker is open because APNs refuses the key in use. The pool retires the connections with this key:
+    ///   otherwise they would get the breaker's probes, and no push would try the candidate.
     private func takeTrialToken() {
-        let isRefused = breaker.cause == .providerToken
-        let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
-        guard intervalCounts.pushesEnded > 0, trialToken == nil, isProven || isRefused else { return }
+        let isUsedKeyRefused = breaker.cause == .providerToken
+        let isUsedKeyAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
+        guard intervalCounts.pushesEnded > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else { return }
         trialToken = tokenSource.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
-        guard isRefused, trialToken != nil else { return }
+        guard isUsedKeyRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }
 

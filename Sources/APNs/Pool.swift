@@ -40,8 +40,8 @@ public final class Pool {
     /// The token of a new key that APNs has not accepted yet. The next connection tries it.
     var trialToken: ProviderToken?
 
-    /// The connection that gets the next pushes, up to 32 in a row. Together, 32 pushes fill about one TLS record, and
-    /// one full record needs fewer system calls than several small ones.
+    /// The connection that gets the next pushes, up to 32 in a row. They fill about one TLS record. One full record
+    /// needs fewer system calls than several small ones.
     var preferredConnection: Connection?
     private var preferredConnectionPushesLeft = 0
     private static let preferredConnectionPushesMax = 32
@@ -97,9 +97,9 @@ public final class Pool {
     /// How many pushes the pool has room for now; at most 1 while the breaker is open.
     public var freeStreams: Int {
         guard phase == .running else { return 0 }
-        let free = connections.reduce(0) { $0 + $1.freeStreams }
-        if breaker.isClosed { return free }
-        return mayProbe ? min(1, free) : 0
+        let freeStreamsOfConnections = connections.reduce(0) { $0 + $1.freeStreams }
+        if breaker.isClosed { return freeStreamsOfConnections }
+        return mayProbe ? min(1, freeStreamsOfConnections) : 0
     }
 
     /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
@@ -109,9 +109,8 @@ public final class Pool {
     /// false, the environment or topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since its last refusal with one of
-    /// these reasons. Read the value in ``PushHandler/pushResponseReceived(_:)``: there, the refusal that is being
-    /// handled does not count yet as the last refusal. But if this refusal has opened the breaker, the value is
-    /// false.
+    /// these reasons. Read the value in ``PushHandler/pushResponseReceived(_:)``: the refusal that is being handled may
+    /// already have opened the breaker, but does not count yet as the last refusal.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 
@@ -208,8 +207,8 @@ public final class Pool {
         var bestConnection: Connection?
         var bestFreeStreams = 0
         for connection in connections where connection.identifier != avoided {
-            // Only a response shows that APNs accepts a new connection's provider token, and until then the connection
-            // may have only one push in flight. So the next push goes there.
+            // Let the next push test whether APNs accepts this connection's provider token: until a response shows
+            // this, the connection may have only one push in flight.
             if connection.phase == .unauthenticated, !connection.hasInconclusivePush, connection.freeStreams > 0 {
                 return connection
             }
@@ -218,8 +217,7 @@ public final class Pool {
                 bestFreeStreams = connection.freeStreams
             }
         }
-        // If only `avoided` has room, which is the connection of the push's last attempt, use this connection.
-        // Otherwise this push would wait, and the pushes behind it too.
+        // If only the avoided connection has room, use it. Otherwise this push would wait, and those behind it too.
         if bestConnection == nil {
             bestConnection = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
@@ -383,8 +381,8 @@ extension Pool: TimerHandler, TurnEndHandler {
     public func turnEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // The malformed pushes no longer count as in flight. They may have made `submit` refuse other pushes: a probe
-        // must be the only push in flight, and `malformedPushTags` has room for a limited number.
+        // Until now the malformed pushes counted as in flight. So `submit` may have refused a probe, which must be the
+        // only push in flight. Or `malformedPushTags` was full, and `submit` refused a further malformed push.
         notifyHandlerIfRoom()
     }
 }

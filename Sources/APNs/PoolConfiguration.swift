@@ -11,11 +11,11 @@ public struct PoolConfiguration {
     /// The name that the server's certificate must contain. Requests also send it in `:authority`, followed by the port
     /// if the port is not 443.
     public var serverName: String
-    public var profile: PushProfile
+    public var appHeaders: AppPushHeaders
     /// How many connections the pool wants at most for its load; see ``PoolSizing``. For a short time it may have more:
-    /// to replace connections, or to test whether APNs accepts a new signing key. Range 1 to 16: users of the library
-    /// pushy saw no gain from more than about 16 connections in a whole process (pushy discussion 1052), so no pool
-    /// needs more.
+    /// to replace connections, or to test whether APNs accepts a new signing key. Range 1 to 16: even a whole process
+    /// gains nothing from more than about 16 connections, according to users of the library pushy (pushy discussion
+    /// 1052).
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
@@ -40,8 +40,8 @@ public struct PoolConfiguration {
     /// The longest time that the connection waits for the acknowledgement of a PING before it closes. Range 10 to
     /// 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// How long the pool waits at least between the openings of two connections. The real wait is random, from 75 to
-    /// 125 per cent of this value. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
+    /// The least time from the opening of one connection to that of the next. A random part of up to a quarter is added
+    /// or subtracted. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
     public var openingIntervalMillisecondsMin: Int64 = 2_000
     /// The longest random delay after the first failed look-up or connection. The longest delay doubles with each
     /// further failure, up to `backoffMillisecondsMax`. Half of `backoffBaseMilliseconds` is added to every delay.
@@ -54,12 +54,18 @@ public struct PoolConfiguration {
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
     public var breaker = CircuitBreakerConfiguration()
 
-    public init(host: String, port: UInt16 = 443, tls: TLSContext, serverName: String? = nil, profile: PushProfile) {
+    public init(
+        host: String,
+        port: UInt16 = 443,
+        tls: TLSContext,
+        serverName: String? = nil,
+        appHeaders: AppPushHeaders
+    ) {
         self.host = host
         self.port = port
         self.tls = tls
         self.serverName = serverName ?? host
-        self.profile = profile
+        self.appHeaders = appHeaders
     }
 
     /// - Throws: ``InvalidSettingError`` that names the first setting with a value that is not allowed.

@@ -34,9 +34,11 @@ public enum RetirementCause: UInt8, Sendable {
     case goAway
     /// APNs responded with IdleTimeout or Shutdown.
     case serverClosing
-    /// The connection has no usable provider token. APNs refused the token or its key, or responded with
-    /// TooManyProviderTokenUpdates. Or the token is too old. Or another key replaced the key that signed the token.
-    /// Or the pool was trying this key, and the key failed in another pool.
+    /// The connection has no usable provider token, for one of these reasons:
+    /// - APNs refused the token or its key, or responded with TooManyProviderTokenUpdates.
+    /// - The token is too old.
+    /// - Another key has replaced the token's key.
+    /// - The pool was trying the token's key, but the key failed in another pool, or a newer candidate replaced it.
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax

@@ -1,12 +1,9 @@
 /// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
-/// - The pool wants **one more** connection if, for at least half of the interval, it refused pushes because no stream
-///   was free, and all wanted connections are open. There are two exceptions. First, more than ``failurePercentMax``
-///   per cent of the interval's pushes failed. Second, the mean round trip was more than
-///   ``fastRoundTripMillisecondsMax`` and more than ``roundTripFactorMax`` times the shortest one that the pool
-///   remembers (``shortestRoundTripAgeMillisecondsMax``). APNs or this host is then slow, and more connections would
-///   make both slower.
+/// - The pool wants **one more** connection if all wanted connections are open, and if for at least half of the
+///   interval it refused pushes because no stream was free. But the number does not grow while APNs or this host is
+///   slow or failing (`isFailingOrSlow`), because more connections would make both slower.
 /// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
 ///   ``PoolConfiguration/shrinkAfterMilliseconds``. One fewer is enough in an interval if the peak of pushes in flight
 ///   was at most half of what the remaining connections can carry. Wanted connections that are not open carry nothing.
@@ -53,8 +50,8 @@ struct PoolSizing {
     /// A mean round trip up to this time never counts as slow. The loop's own turns take a large part of a
     /// time this short.
     static let fastRoundTripMillisecondsMax: Int64 = 250
-    /// How long the shortest round trip is kept for comparison. After this time, the next interval with responses
-    /// gives a new value to compare with: its own shortest round trip, which may be longer.
+    /// How long the pool remembers the shortest round trip. After this time, the next interval with responses replaces
+    /// it by its own shortest round trip, which may be longer.
     static let shortestRoundTripAgeMillisecondsMax: Int64 = 120_000
 
     private let connectionsMin: Int
@@ -87,7 +84,6 @@ struct PoolSizing {
         updateShortestRoundTrip(counts, nowMilliseconds: nowMilliseconds)
         if counts.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSinceMilliseconds = nil
-            // Want one more connection only when all connections that the pool wanted before are open.
             guard openConnections >= connectionsWanted, connectionsWanted < connectionsMax, !isFailingOrSlow(counts)
             else { return .none }
             connectionsWanted += 1
@@ -116,6 +112,9 @@ struct PoolSizing {
         shortestRoundTripAtMilliseconds = nowMilliseconds
     }
 
+    /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was
+    /// slow. A slow round trip is longer than ``fastRoundTripMillisecondsMax``, and longer than ``roundTripFactorMax``
+    /// times the shortest one that the pool remembers.
     private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
         if counts.pushesFailed * 100 > counts.pushesEnded * Self.failurePercentMax { return true }
         guard counts.responses > 0 else { return false }

@@ -45,10 +45,10 @@ public final class ProviderToken: @unchecked Sendable {
 ///
 /// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
 ///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.
-/// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use
-///   the last token until it is 55 minutes old, because a new token from each process would break Apple's
-///   limit for the team. A connection that pins the last token late keeps it until the token is 55 minutes
-///   old, and is then replaced. So no connection changes its token within 20 minutes.
+/// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use the last
+///   token until it is 55 minutes old: a new token from each process would break Apple's limit for the team. If a
+///   connection has kept this token for less than 20 minutes at that age, it may not change the token, so the pool
+///   replaces the connection.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``pinSecondsMin``.

@@ -54,11 +54,11 @@ public struct ProviderTokenCipher: Sendable {
         let associatedData = Array(name.utf8)
         var ciphertext = [UInt8](repeating: 0, count: plaintext.count)
         var tag = [UInt8](repeating: 0, count: Self.tagBytes)
-        var (count, last): (Int32, Int32) = (0, 0)
+        var (count, finalCount): (Int32, Int32) = (0, 0)
         guard EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
             EVP_EncryptUpdate(context, nil, &count, associatedData, Int32(associatedData.count)) == 1,
             EVP_EncryptUpdate(context, &ciphertext, &count, plaintext, Int32(plaintext.count)) == 1,
-            EVP_EncryptFinal_ex(context, &tag, &last) == 1,
+            EVP_EncryptFinal_ex(context, &tag, &finalCount) == 1,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagBytes), &tag) == 1
         else { return nil }
         return nonce + ciphertext + tag
@@ -76,14 +76,14 @@ public struct ProviderTokenCipher: Sendable {
         var tag = Array(bytes.suffix(Self.tagBytes))
         let associatedData = Array(name.utf8)
         var plaintext = [UInt8](repeating: 0, count: count + Self.tagBytes)
-        var (decryptedBytes, last): (Int32, Int32) = (0, 0)
+        var (decryptedBytes, finalCount): (Int32, Int32) = (0, 0)
         guard EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
             EVP_DecryptUpdate(context, nil, &decryptedBytes, associatedData, Int32(associatedData.count)) == 1,
             EVP_DecryptUpdate(context, &plaintext, &decryptedBytes, ciphertext, Int32(count)) == 1,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagBytes), &tag) == 1
         else { return nil }
         var rest = [UInt8](repeating: 0, count: Self.tagBytes)
-        guard EVP_DecryptFinal_ex(context, &rest, &last) == 1 else { return nil }
+        guard EVP_DecryptFinal_ex(context, &rest, &finalCount) == 1 else { return nil }
         return String(validating: plaintext.prefix(Int(decryptedBytes)), as: UTF8.self)
     }
 }

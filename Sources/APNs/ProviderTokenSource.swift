@@ -6,10 +6,10 @@ import Synchronization
 /// reference to its token, so a push takes no lock. A token never changes; a renewal creates a new one.
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
-/// more connection with the candidate's token and sends one push at a time there. If a response shows that APNs accepts
-/// the token, the candidate becomes the key in use. The pools then replace their connections with the old key one after
-/// the other, because one connection must never carry tokens of two keys. If APNs refuses the candidate, the source
-/// drops it, and the push is sent again with the key in use.
+/// more connection with the candidate's token, and sends one push at a time there. If APNs refuses the candidate, the
+/// source drops it, and the push is sent again with the key in use. If APNs accepts the candidate's token, the
+/// candidate becomes the key in use. The pools then replace their connections with the old key one after the other,
+/// because one connection must never carry tokens of two keys.
 public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
@@ -71,19 +71,18 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Returns the token to send now. Signs a new one if there is none, or the token in use has reached
-    /// ``ProviderTokenTimes/renewalAgeSeconds`` or was issued in the future. If signing fails, returns the token in use
-    /// until it reaches ``ProviderTokenTimes/ageSecondsMax``, then nil.
+    /// Returns the token to send now. Signs a new one if there is none, if the token in use has reached
+    /// ``ProviderTokenTimes/renewalAgeSeconds``, or if it was issued in the future. If signing fails, returns the token
+    /// in use until it reaches ``ProviderTokenTimes/ageSecondsMax``, then nil.
     ///
-    /// If the workers share tokens, this process signs here only if it has no token that may be used: there is none,
-    /// the token has reached `ageSecondsMax`, or its issue time is too far in the future. In all other cases, the
-    /// worker that has the lease in Redis signs for all workers.
+    /// If the workers share tokens, the worker that has the lease in Redis signs for all. This process then signs here
+    /// only if it has no token, if its token has reached `ageSecondsMax`, or if it was issued too far in the future.
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newestToken {
                 let ageSeconds = token.ageSeconds(at: unixSeconds)
-                // A token's issue time is in the future if this clock was set back after the signing, or if another
-                // process, whose clock is ahead, signed the token.
+                // The issue time is in the future if this clock was set back after the signing. Or another process
+                // signed the token, and its clock is ahead.
                 let ageSecondsMin = state.sharesTokens ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
                 let ageSecondsMax =
                     state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
@@ -124,8 +123,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { $0.sharesTokens = true }
     }
 
-    /// The input of ``ProviderTokenRenewal``: the id of the key in use, the issue time of the token in use, and the
-    /// issue time of the last token that was dropped because APNs refused it. A time is nil if there is no such token.
+    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and the issue times of the token in use and of
+    /// the last token that was dropped because APNs refused it. A time is nil if there is no such token.
     public var sharingState: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
@@ -178,9 +177,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether this key is in use under this id, and no candidate may replace it. Keys are the same if they were read
-    /// from the same file, unchanged.
-    public func isSettled(on key: SigningKey, keyIdentifier: String) -> Bool {
+    /// Whether this key is in use under this id, and there is no candidate. Keys are the same if they were read from
+    /// the same file, unchanged.
+    public func usesOnlyKey(_ key: SigningKey, keyIdentifier: String) -> Bool {
         state.withLock { state in
             state.candidate == nil && state.signer.keyIdentifier == keyIdentifier
                 && state.signer.key.fileIdentity == key.fileIdentity

@@ -2,8 +2,8 @@ import Numbers
 
 /// One push, borrowed for the call to ``Pool/submit(_:)``.
 ///
-/// The call copies every field except ``body``. The body's bytes must stay valid and unchanged until the push
-/// has its response, because the connection may send a part of them later, when flow control allows it.
+/// The call copies every field except ``body``. The body's bytes must stay valid and unchanged until the push has its
+/// response: flow control may make the connection send a part of them later.
 public struct PushRequest: ~Copyable {
     /// A number that the caller chooses to identify the push. ``PushResponse/tag`` repeats it.
     public var tag: UInt64

@@ -44,7 +44,7 @@ struct PushSlot {
     var isBodyWaiting = false
     var isBroadcast = false
     /// Whether the response's `content-length` announces the length of its body. False for a 204 or 304 response, which
-    /// has no body in any case.
+    /// has no body.
     var hasContentLength = false
 }
 
@@ -74,7 +74,7 @@ struct PushSlotTable: ~Copyable {
     var count: Int { lists.pointee.count }
     /// The slot whose push has waited longest, first in the list of deadlines; -1 if the list is empty.
     var oldestIndex: Int32 { lists.pointee.oldestIndex }
-    /// The slot whose body has waited longest; -1 if none waits.
+    /// The slot whose body has waited longest to be sent; -1 if no body waits.
     var firstWaitingIndex: Int32 { lists.pointee.firstWaitingIndex }
 
     init(capacity: Int) {
@@ -161,9 +161,13 @@ struct PushSlotTable: ~Copyable {
         let slot = pointer(index)
         precondition(!slot.pointee.isBodyWaiting && slot.pointee.stage == .queued)
         slot.pointee.isBodyWaiting = true
-        let last = lists.pointee.lastWaitingIndex
-        slot.pointee.previousWaitingIndex = last
-        if last >= 0 { slots[Int(last)].nextWaitingIndex = index } else { lists.pointee.firstWaitingIndex = index }
+        let lastIndex = lists.pointee.lastWaitingIndex
+        slot.pointee.previousWaitingIndex = lastIndex
+        if lastIndex >= 0 {
+            slots[Int(lastIndex)].nextWaitingIndex = index
+        } else {
+            lists.pointee.firstWaitingIndex = index
+        }
         lists.pointee.lastWaitingIndex = index
     }
 
@@ -171,16 +175,16 @@ struct PushSlotTable: ~Copyable {
         let slot = pointer(index)
         guard slot.pointee.isBodyWaiting else { return }
         slot.pointee.isBodyWaiting = false
-        let (before, behind) = (slot.pointee.previousWaitingIndex, slot.pointee.nextWaitingIndex)
-        if before >= 0 {
-            slots[Int(before)].nextWaitingIndex = behind
+        let (previousIndex, nextIndex) = (slot.pointee.previousWaitingIndex, slot.pointee.nextWaitingIndex)
+        if previousIndex >= 0 {
+            slots[Int(previousIndex)].nextWaitingIndex = nextIndex
         } else {
-            lists.pointee.firstWaitingIndex = behind
+            lists.pointee.firstWaitingIndex = nextIndex
         }
-        if behind >= 0 {
-            slots[Int(behind)].previousWaitingIndex = before
+        if nextIndex >= 0 {
+            slots[Int(nextIndex)].previousWaitingIndex = previousIndex
         } else {
-            lists.pointee.lastWaitingIndex = before
+            lists.pointee.lastWaitingIndex = previousIndex
         }
         slot.pointee.previousWaitingIndex = -1
         slot.pointee.nextWaitingIndex = -1

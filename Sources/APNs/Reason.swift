@@ -1,5 +1,5 @@
-/// Why APNs refused a push or a request about channels, or ends a connection: the `reason` in the JSON body of a
-/// response, or in a GOAWAY frame's debug data.
+/// Why APNs refused a push or a request about channels, or ends a connection. The JSON body of a response, or the debug
+/// data of a GOAWAY frame, has it as `reason`.
 ///
 /// Besides `absent` and `unknown`, the cases are all names of Apple's tables for `/3/device` and for channels
 /// ("Handling notification responses from APNs", "Handling error responses from broadcast and channel requests").

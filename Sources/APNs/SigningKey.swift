@@ -6,9 +6,9 @@ import Glibc
 /// Only OpenSSL holds the key. The bytes of the file are erased from memory after reading.
 public struct SigningKey: Sendable {
     private let key: OpenSSLKey
-    /// Whether the file's mode lets every user read it (`o+r`). The file is loaded in spite of this mode,
-    /// because Apple's download and Kubernetes' secrets have it; the worker logs a warning. The file of a
-    /// secret that is mounted with `defaultMode: 0440` does not have this mode.
+    /// Whether the file's mode lets every user read it (`o+r`). The worker then only logs a warning, because Apple's
+    /// download and Kubernetes' secrets have this mode. The file of a secret that is mounted with `defaultMode: 0440`
+    /// does not have it.
     public let isReadableByOthers: Bool
 
     /// Identifies the file that the key was read from, as it was before the reading. So ``SigningKeyFile/poll()`` also

@@ -1,13 +1,12 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use: it is overwritten, another file is renamed to it, or the
-/// symbolic link to a directory above it is changed, as Kubernetes does. Only ``poll()`` checks the file. The
-/// check of an unchanged file costs one `stat`; a broken file is also read again.
+/// A key file that may be replaced while it is in use. It may be overwritten, another file may be renamed to it, or the
+/// symbolic link to a directory above it may change, as with Kubernetes. Only ``poll()`` checks the file. The check of
+/// an unchanged file costs one `stat`; a broken file is also read again.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
-        /// The file has changed since the last check, is there again after it was missing, or can be read at last. It
-        /// holds a usable key.
+        /// The file holds a usable key. It has changed since the last check, or was missing or unusable then.
         case replaced(SigningKey)
         /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
         /// each change.
@@ -15,8 +14,8 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file's identity at the last check that found the file. Until then: the file's identity when the caller
-    /// read `loadedKey`.
+    /// The file's identity at the last check that found the file. Before the first such check: its identity when the
+    /// caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
     /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode

@@ -11,13 +11,12 @@ import Foundation
 ///     )
 ///
 /// `check` fails if the file in the repository differs from the types; `write` updates the file. An example
-/// should have no nil and no empty array. For a missing value, the recorder sees only the declared type, and
-/// may have to record `"any"`.
+/// should have no nil and no empty array: without a value, the library knows only the declared type, and may have to
+/// record `"any"`.
 ///
-/// The types may be any `Codable` types; ActivityKit is not needed. The recorder decodes each example with a
-/// `Decoder` of its own, as a `JSONDecoder` would. It notes the coding key and the type of each value that
-/// the example's type decodes, and whether the value is optional. A date has the shape `"date"`: a number of
-/// seconds since 2001, as ActivityKit decodes it.
+/// The types may be any `Codable` types; ActivityKit is not needed. The library decodes each example as a `JSONDecoder`
+/// would, with a `Decoder` of its own. It notes the coding key and the type of each value that is decoded, and whether
+/// the value is optional. A date has the shape `"date"`: a number of seconds since 2001, as ActivityKit decodes it.
 public enum ActivityShapes {
     /// One type of `ActivityAttributes` with its `ContentState`.
     public struct Activity: Sendable {

@@ -3,8 +3,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
 
-    /// The keys of the example, without those that `Key` cannot represent. A type that reads this property chooses by
-    /// the keys what to decode, as an enum with associated values does. The recorder cannot see what the type decodes
+    /// The keys of the example, without those that `Key` cannot represent. A type that reads this property, such as an
+    /// enum with associated values, chooses by the keys what to decode. The recorder cannot see what the type decodes
     /// for other keys, so the type's shape becomes `any`.
     var allKeys: [Key] {
         recorder.recording.describesOnlyExample = true

@@ -1,7 +1,7 @@
 import Foundation
 
-/// A `Decoder` that records which values a type decodes. It returns the values of an example, and invents values for
-/// fields that the example lacks or has as null.
+/// A `Decoder` that records which values a type decodes. The type gets the values of an example. For fields that the
+/// example lacks or has as null, the type gets invented values.
 struct ShapeRecorder: Decoder {
     /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values have the
     /// shape `any`. Workers accept a few levels more (`shapeDepthMax`).
@@ -24,9 +24,8 @@ struct ShapeRecorder: Decoder {
         var nestedRecordings: [String: Recording] = [:]
         var valueShape: FieldShape?
         var isNullable = false
-        /// Whether the recording may describe only the example, not everything that the type accepts. For example, the
-        /// type reads an array element by element, or tries a second type after the first fails. The shape is then
-        /// `any`.
+        /// Whether the type may accept values that the recording of the example does not show. For example, the type
+        /// reads an array element by element, or tries a second type after the first fails. The shape is then `any`.
         var describesOnlyExample = false
 
         var shape: FieldShape {
@@ -56,15 +55,15 @@ struct ShapeRecorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type. If no other rule gives the shape, calls the type's `init(from:)` with a recorder
-    /// and records which values the type asks for. The recorder returns values of the example, or, if `example` is
-    /// nil, values that it makes up. Returns `any` if types are nested too deeply, or if the decoding fails or cannot
-    /// be described.
+    /// Returns the shape of a type. If no other rule gives the shape, decodes the type with a recorder, which records
+    /// the values that the type asks for. Returns `any` if types are nested too deeply, or if the decoding fails or
+    /// cannot be described.
+    /// - Parameter example: the value that the type decodes; nil: the recorder invents values.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalarNames[ObjectIdentifier(type)] { return .scalar(scalar) }
-        if let collection = type as? any RecordableCollection.Type {
-            return collection.shape(from: example, depth: depth + 1)
+        if let shapedByElements = type as? any ShapedByElements.Type {
+            return shapedByElements.shape(from: example, depth: depth + 1)
         }
         if let cases = type as? any (CaseIterable & RawRepresentable & Decodable).Type, let shape = enumShape(of: cases)
         {
@@ -102,10 +101,10 @@ struct ShapeRecorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// Returns the raw values of an enum as a shape. Returns nil if the enum has no cases, or is not decoded from its
-    /// raw values. Also returns nil for raw values that are neither strings nor integers between -2^50 and 2^50; a
-    /// `Double` holds these integers exactly. Some enums also decode unknown raw values, because a later release of the
-    /// app may add cases. Their shape allows any string or any integer.
+    /// Returns the raw values of an enum as a shape. Some enums also decode unknown raw values, because a later release
+    /// of the app may add cases: their shape allows any string or any integer.
+    /// - Returns: nil if the enum has no cases, or is not decoded from its raw values. Also nil for raw values that are
+    ///   neither strings nor integers between -2^50 and 2^50, which a `Double` holds exactly.
     private static func enumShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {

@@ -56,11 +56,14 @@ public final class ActivityStore {
 
     /// Writes a call to Redis, or collects it for a script call that is written at the end of the turn at the latest.
     ///
-    /// Consecutive updates, ends and settlements of activities share one script call. Consecutive registrations of
-    /// activities and confirmations of their departures (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``)
-    /// share one too. Each call succeeds or fails alone, but if the script call itself fails, all its calls fail. A
-    /// token that came with a command is registered in a script call of its own. In a cluster no calls share a script
-    /// call, because all keys of a script call must belong to one slot.
+    /// Some calls about activities share a script call:
+    /// - consecutive updates, ends and settlements;
+    /// - consecutive registrations and confirmations of departures
+    ///   (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``). But a registration whose token came with a
+    ///   command has a script call of its own.
+    ///
+    /// Each of these calls succeeds or fails alone. If the script call itself fails, all its calls fail. In a cluster
+    /// no calls share a script call, because all keys of a script call must belong to one slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind),
             let count = StoreKey.write(call.subject, to: keyBuffer)
@@ -101,8 +104,8 @@ extension RedisError {
     /// can succeed at once.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // The server works, so other calls may succeed. For example, if too few replicas acknowledge, calls that
-        // do not wait for replicas still succeed.
+        // Other calls may succeed. For example, if too few replicas acknowledge, calls that do not wait for replicas
+        // still succeed.
         if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply

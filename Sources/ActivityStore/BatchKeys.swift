@@ -27,9 +27,8 @@ struct BatchKeys: ~Copyable {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
-    /// - Returns: whether the batch already has a key with the same fingerprint. If false, this key is new in the
-    ///   batch. If true, this key is almost certainly in the batch already, and the script reads its value again. If
-    ///   the keys differ nevertheless, this costs only time.
+    /// - Returns: false if the batch does not have the key yet. True if a key in the batch has the same fingerprint:
+    ///   almost certainly the same key. The script then reads the key's value again, which costs only time.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

@@ -16,25 +16,23 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes). In an
-/// update or an end, the call carries the alert of this older command. In a settlement, APNs accepted the alert of this
-/// command.
+/// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes). An update
+/// or an end carries the alert of this older command. A settlement reports that APNs accepted this command's alert.
 ///
-/// The script reads the values of all keys before it writes any. If an earlier call may have the same key,
-/// the later call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second
-/// call would not see the change of the first.
+/// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
+/// call with the same key. If the key may have occurred before, the later call has ``CallBits/keyRepeats``, and the
+/// script reads the value again.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
-    /// call. Byte 14 of a call has the number of its pace's argument in the five lowest bits, so this number must be
-    /// below 32.
+    /// call. The number of a pace's argument must be below 32, because byte 14 has five bits for it.
     static let pacesMax = 8
     /// The number of the script's argument that has the first pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. If the script's first argument has at least this length,
-    /// it is a batch. A shorter first argument is the name of an operation.
+    /// The length of a call without token and alert, in bytes. The first argument of the script is a batch if it has at
+    /// least this length. A shorter one is the name of an operation.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
@@ -46,8 +44,8 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// The index of the pace that the last call with a pace had. `index(of:)` looks there first, because most often
-    /// the next call has the same pace.
+    /// The index of the pace that a call had last. `index(of:)` looks there first, because most often the next call has
+    /// the same pace.
     private var lastPaceIndex = 0
 
     init(capacity: Int) {
@@ -79,14 +77,15 @@ struct CallBatch: ~Copyable {
     /// - Precondition: the batch has room for its pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddArgumentNumber(for: admission.pace)
-        let bits = CallBits.bits(of: admission) | appendKey(key)
+        let isRepeatedKey = keys.append(key)
+        let bits = CallBits.bits(of: admission) | (isRepeatedKey ? CallBits.keyRepeats : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
         let rereadBit = admission.isReread && admission.registration != nil ? CallBits.isReread : 0
-        let lifeBit = admission.isEnd && admission.endsNewerLife ? CallBits.endsNewerLife : 0
+        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallBits.endsNewerLife : 0
         writer.writeCallHead(
             bits,
-            paceNumber: paceNumber | ageBit | rereadBit | lifeBit,
+            paceNumber: paceNumber | ageBit | rereadBit | newerLifeBit,
             admission.version,
             admission.digest
         )
@@ -104,7 +103,7 @@ struct CallBatch: ~Copyable {
     ///   have room for the pace (``hasRoom(for:)``).
     mutating func append(
         _ key: UnsafeRawBufferPointer,
-        _ number: SettlementCode,
+        _ code: SettlementCode,
         _ version: Version,
         digest: UInt64,
         pace: Policy.Pace?,
@@ -112,25 +111,21 @@ struct CallBatch: ~Copyable {
         alert: Version?
     ) {
         let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
-        let repeatBit = appendKey(key)
+        let isRepeatedKey = keys.append(key)
         let followBits =
             (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
-        let bits = number.rawValue | CallBits.isSettlement | followBits | repeatBit
+        let repeatBit = isRepeatedKey ? CallBits.keyRepeats : 0
+        let bits = code.rawValue | CallBits.isSettlement | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
-            // Without a time, the latest possible time is written. Then the token is retired, whenever it was
-            // registered.
+            // If APNs gave no time, the latest possible time retires the token, whenever it was registered.
             let invalidAtMilliseconds =
                 retirement.invalidAtMilliseconds.map { StoredTime.clampedMilliseconds($0) } ?? .max
             writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
         }
         if let alert { writer.writeAlertVersion(alert) }
         argumentByteCount = writer.count
-    }
-
-    private mutating func appendKey(_ key: UnsafeRawBufferPointer) -> UInt8 {
-        keys.append(key) ? CallBits.keyRepeats : 0
     }
 
     /// The maximum length of the Redis command that `write` writes, without the given prefix.
@@ -183,9 +178,8 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The bits of a call in a batch. They are in byte 15, except three that few calls set: ``isTooOld``, ``isReread`` and
-/// ``endsNewerLife``. Byte 15 has no room for these, so they are the highest bits of byte 14, above the number of the
-/// pace's argument.
+/// The bits of a call in a batch. They are in byte 15, except three for which it has no room: ``isTooOld``,
+/// ``isReread`` and ``endsNewerLife``. These are the highest bits of byte 14, above the number of the pace's argument.
 enum CallBits {
     static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
@@ -199,13 +193,12 @@ enum CallBits {
     static let alertFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
-    /// In the byte of the pace's number: the command is older than the longest time for which the system shows an
-    /// activity. If Redis knows no version of the activity, the command is `expired`.
+    /// In byte 14: the command is too old for any phone to show its activity. If Redis knows no version of the
+    /// activity, the command is `expired`.
     static let isTooOld: UInt8 = 128
-    /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
-    /// data.
+    /// In byte 14: the command brings a token, and is read again because Redis lost data.
     static let isReread: UInt8 = 64
-    /// In the byte of the pace's number: the end takes effect even if the activity's newest start is newer than it.
+    /// In byte 14: the end takes effect even if the activity's newest start is newer.
     static let endsNewerLife: UInt8 = 32
 
     static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
@@ -219,8 +212,8 @@ enum CallBits {
 /// What a settlement reports, as a number that the script `admit` reads.
 enum SettlementCode: UInt8 {
     case accepted, notShown, unknown, throttled
-    /// Redis must retire the token (R17). The settlement does not say how a version ended: either its command waits for
-    /// the next token, or a push to an audience has found the token dead.
+    /// Redis must retire the token (R17). No version has ended: the command waits for the next token, or a push to an
+    /// audience has found the token dead.
     case tokenRetired
 
     init(_ settlement: Settlement) {

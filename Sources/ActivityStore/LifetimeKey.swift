@@ -14,20 +14,20 @@ public enum LifetimeKey {
     /// tag, because in a cluster all keys of a script call must belong to one slot.
     public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
 
-    static let keptStartsSuffix = UInt8(ascii: "*")
-    static let keptUpdatesSuffix = UInt8(ascii: "=")
+    static let startsForRestartSuffix = UInt8(ascii: "*")
+    static let updatesForRestartSuffix = UInt8(ascii: "=")
 
-    /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts` has
-    /// each activity's newest start, `updates` its newest update, whose state a new start shows. Each value begins with
-    /// the command's version in thirty digits. This must never change, because the script `lifetime` of every version
-    /// compares these digits.
-    public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], updates: [UInt8]) {
-        (timetableKey(number) + [keptStartsSuffix], timetableKey(number) + [keptUpdatesSuffix])
+    /// Returns the keys of two hashes of commands that a worker needs to start activities again. `starts` has each
+    /// activity's newest start. `updates` has its newest update, whose state a new start shows. Each value begins with
+    /// the command's version in thirty digits. This must never change: every version of the script `lifetime` compares
+    /// these digits.
+    public static func restartKeys(_ number: Int) -> (starts: [UInt8], updates: [UInt8]) {
+        (timetableKey(number) + [startsForRestartSuffix], timetableKey(number) + [updatesForRestartSuffix])
     }
 
-    /// Splits a value of the hashes of `keptCommandKeys` into the command's version and record; nil if the value does
-    /// not have this form.
-    public static func splitKeptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
+    /// Splits a value of a hash of ``restartKeys(_:)`` into the command's version and record; nil if the value does not
+    /// have this form.
+    public static func splitCommandKeptForRestart(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
             guard value.count > StoredVersion.textByteCount,
                 let version = StoredVersion.readText(
@@ -53,8 +53,8 @@ public enum LifetimeKey {
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
-        // In a key, one of these signs comes between the app and the activity's id. The first sign in the key is that
-        // one: a bundle id contains none of them, but the activity's id may.
+        // The first of these signs in the key separates the app and the activity's id. A bundle id contains none of
+        // them; the activity's id may.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
         else { return nil }

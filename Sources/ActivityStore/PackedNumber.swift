@@ -1,19 +1,19 @@
-/// How the script `admit` puts several values into one number: value × factor + rest. Each rest is less than its
-/// factor, so a division by the factor gives back the value, and its remainder is the rest.
+/// How the script `admit` puts two values into one number: value × factor + rest. The rest is less than the factor. So
+/// a division by the factor gives back the value, and the remainder is the rest.
 enum PackedNumber {
-    /// For a number that is timestamp × this factor + rest. In a call, the rest is the call's bytes 15 (``CallBits``)
-    /// and 14 (the number of the pace's argument). In a reply, the rest is the priority and the number of pushes left.
+    /// In a call and in a reply: timestamp × this factor + rest. The rest is packed from two values in the same way.
     static let timestampFactor: Int64 = 1 << 16
-    /// For the rest in a call: byte 15 (``CallBits``) × this factor + byte 14 (the number of the pace's argument).
+    /// The rest beside a call's timestamp: byte 15 (``CallBits``) × this factor + byte 14 (the number of the pace's
+    /// argument).
     static let requestFactor: Int64 = 1 << 8
-    /// For the rest in a reply: ``SentPriority`` × this factor + the number of pushes left in the budget.
+    /// The rest beside a reply's timestamp: ``SentPriority`` × this factor + the number of pushes left in the budget.
     static let priorityFactor: Int64 = 1 << 14
-    /// For bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the state's byte.
+    /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the state's byte.
     static let lastSendTimeFactor: Int64 = 1 << 8
-    /// For the token's length in bytes 1–7 of an activity's value, which are one number: form × ``tokenFormFactor`` +
-    /// length × this factor + the last second of the activity's first eight hours. In these hours Redis admits updates.
+    /// Bytes 1–7 of an activity's value: the token's form × ``tokenFormFactor`` + the token's length × this factor +
+    /// the last second of the activity's first eight hours, in which Redis admits updates.
     static let tokenLengthFactor: Int64 = 1 << 32
-    /// For the token's form in bytes 1–7 of an activity's value, see ``tokenLengthFactor``.
+    /// See ``tokenLengthFactor``.
     static let tokenFormFactor: Int64 = 1 << 48
 }
 

@@ -3,8 +3,7 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name, in bytes. The script `admit` takes a longer first argument for a
-    /// batch of calls.
+    /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
     static let operationBytesMax = CallBatch.callBytesMin - 1
 
     /// Writes the name of an operation of a script.
@@ -65,9 +64,9 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments. The first two are the token as a device's fields `t` and `u`
-    /// store it, but without the registration time. The third is the time before which the token must have
-    /// been registered; empty: at any time.
+    /// Writes a retirement as three arguments. The first two are the token, as a device's fields `t` and `u` store it,
+    /// but without the registration time. The third is the time before which the token must have been registered;
+    /// empty: the token is retired in any case.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -107,8 +106,7 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), bytes: StoredDigest.byteCount)
     }
 
-    /// Writes the version of a command with an alert into a call of a ``CallBatch``. An update or an end carries this
-    /// alert. A settlement reports that APNs accepted this alert.
+    /// Writes the version of a command with an alert at the end of a call of a ``CallBatch``.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
     /// Writes a token and its time into a call of a ``CallBatch``.
@@ -148,8 +146,8 @@ extension RedisCommandWriter {
         if let shownVersion { writeVersionText(shownVersion) }
     }
 
-    /// Writes a call of a ``RegistrationBatch`` that confirms an activity's departures: each audience that the activity
-    /// left now has an entry that says so. `milliseconds` is the time in the reply that named these audiences.
+    /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
+    /// - Parameter milliseconds: the time in the reply that named the audiences.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, bytes: 4)

@@ -2,8 +2,7 @@ import LiveActivity
 import Redis
 
 /// Registrations and confirmations of activities, collected for one script call: one key for each call, and one
-/// argument with all calls. A confirmation says that an activity's departures from audiences are recorded: each
-/// audience that the activity left has an entry that says so.
+/// argument with all calls. A confirmation says that each audience that an activity left has an entry about this.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -17,8 +16,9 @@ import Redis
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
 /// From byte 6 to the digests, the bytes are the same as in a new activity's value, so that the script can copy them.
-/// If the reply has no room for the held command of a registration, the registration changes nothing, and its reply is
-/// `full`. The core makes the registration again after a pause of at most a second.
+///
+/// The reply may have no room for the held command of a registration. Then the registration changes nothing, and its
+/// reply is `full`. The core makes the registration again after a pause of at most a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
@@ -68,18 +68,19 @@ struct RegistrationBatch: ~Copyable {
         }
         if audiences != nil { bits |= RegistrationBits.namesAudiences }
         if shownVersion != nil { bits |= RegistrationBits.versionFollows }
-        if keys.append(key) { bits |= RegistrationBits.keyRepeats }
+        let isRepeatedKey = keys.append(key)
+        if isRepeatedKey { bits |= RegistrationBits.keyRepeats }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion)
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation. A reply has named audiences that the activity left; each of them now has an entry that says
-    /// so.
+    /// Adds a confirmation: each audience that the activity left has an entry that says so.
     ///
-    /// - Parameter milliseconds: the time of the departures, as the reply gave it.
+    /// - Parameter milliseconds: the time of the departures, from the reply that named these audiences.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
-        let bits = RegistrationBits.isDepartureConfirmation | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
+        let isRepeatedKey = keys.append(key)
+        let bits = RegistrationBits.isDepartureConfirmation | (isRepeatedKey ? RegistrationBits.keyRepeats : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeDepartureConfirmation(bits, milliseconds: milliseconds)
         argumentByteCount = writer.count
@@ -117,7 +118,7 @@ enum RegistrationBits {
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let namesAudiences: UInt8 = 16
-    /// The version of the command that the app shows comes after the registration.
+    /// The registration's last bytes are the version of the command that the app shows.
     static let versionFollows: UInt8 = 32
     static let isDepartureConfirmation: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.

@@ -11,9 +11,10 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
 
     /// Whether the reply waits until replicas have acknowledged the write
     /// (``RedisConfiguration/requiredReplicaCount``). After the reply to such a call, the core may settle the record.
-    /// Then Kafka will not bring the token or the held command again, so Redis must not lose them. Admissions do not
-    /// wait: waiting would delay every turn, and an app whose commands bring tokens sends the token again with the next
-    /// command.
+    /// Kafka then never brings the token or the held command again, so Redis must not lose them.
+    ///
+    /// Admissions do not wait, because this would delay every turn. A token that came with a command may be lost: the
+    /// next command brings it again.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -21,8 +22,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script to name in logs if the call fails. For every settlement this is `settle`, although the script `admit`
-    /// settles activities, together with the admissions of the same batch.
+    /// The script to name in logs if the call fails. For every settlement it is `settle`, although the script `admit`
+    /// performs the settlements of activities.
     var loggedScript: StoreScript {
         switch self {
         case .settle: .settle
@@ -71,9 +72,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     private static let verdictsOfLifetime = VerdictSet(.settled, .retry, .superseded)
     private static let noVerdicts = VerdictSet()
 
-    /// The verdicts that the script can give to a call of this kind. None for `settle`: its reply begins with 0 or 1
-    /// and has no verdict. After any other verdict the session closes the connection, because the reply must belong to
-    /// another call.
+    /// The verdicts that a call of this kind can get. After any other verdict the session closes the connection,
+    /// because the reply must belong to another call. None for `settle`: its reply has a 0 or 1 instead of a verdict.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.verdictsOfUpdate

@@ -8,8 +8,8 @@ public enum StoreLimits {
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
     /// The maximum number of a member's departures that no worker has confirmed: the audience's page may still have the
-    /// member. A member can be in eight audiences, so it can change all of them twice. If a registration would exceed
-    /// this number, its reply is `full`, and the worker makes the registration again later.
+    /// member. The number is enough to change all eight audiences of a member twice. If a registration would exceed it,
+    /// its reply is `full`, and the worker makes the registration again later.
     ///
     /// An unregistration, a retired token or an accepted end may exceed this number. They need no limit: they only
     /// remove the member from the audiences that it is in.
@@ -21,17 +21,16 @@ public enum StoreLimits {
     /// (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua` lists
-    /// these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock Screen, plus an
-    /// hour. The hour is necessary because not every send verdict renews the expiry: in each 1,000 seconds, only the
-    /// first one does.
+    /// these writes). A Live Activity can stay on the Lock Screen for 12 hours; the 25 hours are twice this time plus
+    /// an hour. The hour is necessary because only the first send verdict in each 1,000 seconds renews the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
-    /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity because
-    /// of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with each claim,
-    /// because each claim writes a further command to Kafka.
+    /// The maximum factor by which a lease grows. When a worker reads the command that ends or restarts an activity
+    /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with each
+    /// claim, because each claim writes a further command to Kafka.
     public static let leaseFactorMax: Int64 = 8
     /// How many claims of a due life the script `lifetime` permits while another end of the activity, such as a
-    /// producer's, is admitted but not settled. Normally the settlement of that end removes the life. After this many
-    /// claims that end seems to be lost, and the script removes the life.
+    /// producer's, is admitted but not settled. Normally that end removes the life when it settles. After this many
+    /// claims it seems to be lost, and the script removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after the last registration, unregistration, hold or
     /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)`` that changed its hash: 90 days.

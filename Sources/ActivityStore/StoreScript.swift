@@ -4,8 +4,7 @@ import Redis
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
     /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities. Notes when each audience that an activity or device left has an entry about
-    /// this.
+    /// reopens versions of activities. Records that the audiences which a member left know of its departure.
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
@@ -102,7 +101,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
-        // Bits of a call that are in the byte with the number of the pace's argument.
+        // Bits of a call that are in its byte 14 (`CallBatch`).
         ("IS_TOO_OLD", Int64(CallBits.isTooOld)),
         ("IS_REREAD", Int64(CallBits.isReread)),
         ("ENDS_NEWER_LIFE", Int64(CallBits.endsNewerLife)),

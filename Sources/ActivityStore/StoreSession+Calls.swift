@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Writes the calls as Redis commands. The first argument tells `admit` what to do: it is the name of an operation, or
-/// a batch of admissions and settlements, which is longer than any name.
+/// Writes the calls as Redis commands. The first argument of the script `admit` is the name of an operation, or a batch
+/// of admissions and settlements. The script recognizes a batch by its length: it is longer than any name.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -16,9 +16,9 @@ extension StoreSession {
         case .admit(let admission):
             collectAdmission(admission, key: key, tag: tag, on: connection)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
-            let number = SettlementCode(settlement)
+            let code = SettlementCode(settlement)
             flushRegistrations(on: connection)
-            callBatch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
+            callBatch.append(key, code, version, digest: digest, pace: nil, retirement, alert: alert)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .throttle(let version, let pace):
             flushRegistrations(on: connection)
@@ -31,9 +31,9 @@ extension StoreSession {
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             flushCallBatch(on: connection)
-            // A registration whose token came with a command is alone in its script call, so that the reply always
-            // has room for the held command. Otherwise the script might refuse the registration (`full`), and the core
-            // does not always repeat a refused registration of this kind.
+            // A registration whose token came with a command is alone in its script call, so that the reply always has
+            // room for the held command. Without room, the script would refuse the registration (`full`), and the core
+            // does not always repeat a registration of this kind.
             let isFromCommand = source == .command
             if isFromCommand { flushRegistrations(on: connection) }
             registrationBatch.append(
@@ -150,7 +150,7 @@ extension StoreSession {
                 $0.writeArgument(start.activity)
             }
         case .registerDevice(let type, let registration, let step, let isFromCommand):
-            let (previousStart, audiences) = (step.heldStart, step.audiences)
+            let (previousStart, audiences) = (step.previousStart, step.audiences)
             let bytes =
                 128 + type.count + TokenText.bytesMax + (previousStart?.byteCount ?? 0) + (audiences?.count ?? 0)
             write(
@@ -251,7 +251,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
         case .registerDevice(let type, let registration, let step, _):
             kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
-                && (step.heldStart?.isWithinBounds ?? true) && Self.isAudienceList(step.audiences)
+                && (step.previousStart?.isWithinBounds ?? true) && Self.isAudienceList(step.audiences)
         case .settleStart(let start, _, let retirement):
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
         case .refundStart:

@@ -15,8 +15,8 @@ extension StoreSession {
     ) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         switch operation {
-        case .reportLifetimeEvent(let event, let keptCommand):
-            writeLifetimeReport(event, keptCommand, tag, timetableKey, activityKey, on: connection)
+        case .reportLifetimeEvent(let event, let commandKeptForRestart):
+            writeLifetimeReport(event, commandKeptForRestart, tag, timetableKey, activityKey, on: connection)
         case .checkLifetime(let beganAtMilliseconds, let stateVersion, let leaseMilliseconds):
             writeLifetimeCheck(
                 tag,
@@ -34,7 +34,7 @@ extension StoreSession {
 
     private func writeLifetimeReport(
         _ event: LifetimeEvent,
-        _ keptCommand: KeptCommand<Bytes>?,
+        _ commandKeptForRestart: CommandKeptForRestart<Bytes>?,
         _ tag: UInt64,
         _ timetableKey: Bytes,
         _ activityKey: Bytes,
@@ -48,7 +48,7 @@ extension StoreSession {
                 activityKey,
                 atMilliseconds: atMilliseconds,
                 lifetimeMilliseconds: lifetimeMilliseconds,
-                keptCommand,
+                commandKeptForRestart,
                 on: connection
             )
         }
@@ -129,20 +129,22 @@ extension StoreSession {
         _ activityKey: Bytes,
         atMilliseconds: Int64,
         lifetimeMilliseconds: Int64,
-        _ keptCommand: KeptCommand<Bytes>?,
+        _ commandKeptForRestart: CommandKeptForRestart<Bytes>?,
         on connection: RedisConnection
     ) {
-        let bytes = 192 + activityKey.count + (keptCommand?.record.count ?? 0)
-        let count = keptCommand == nil ? 4 : 7
+        let bytes = 192 + activityKey.count + (commandKeptForRestart?.record.count ?? 0)
+        let count = commandKeptForRestart == nil ? 4 : 7
         writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
             $0.writeArgument(operation: operation)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: atMilliseconds)
             $0.writeArgument(milliseconds: lifetimeMilliseconds)
-            guard let keptCommand else { return }
-            $0.writeArgument(letter: keptCommand.isStart ? LifetimeKey.keptStartsSuffix : LifetimeKey.keptUpdatesSuffix)
-            $0.writeTextArgument(keptCommand.version)
-            $0.writeArgument(keptCommand.record)
+            guard let commandKeptForRestart else { return }
+            let hashSuffix =
+                commandKeptForRestart.isStart ? LifetimeKey.startsForRestartSuffix : LifetimeKey.updatesForRestartSuffix
+            $0.writeArgument(letter: hashSuffix)
+            $0.writeTextArgument(commandKeptForRestart.version)
+            $0.writeArgument(commandKeptForRestart.record)
         }
     }
 

@@ -14,9 +14,10 @@ extension StoreSession {
         handleSingleReply(reply, on: connection)
     }
 
-    /// Takes the reply to a batch. The reply is an array with one element for each call. Then comes the activity's
-    /// stored value for each update or end whose element is a number, in the same order. The last element is the
-    /// server's clock; it may be missing if no call's element is a stored value.
+    /// Takes the reply to a batch. The reply is an array with these elements:
+    /// - one for each call;
+    /// - the activity's stored value for each update or end whose element is a number, in the same order;
+    /// - the server's clock. It may be missing if no call's element is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount count: Int,
@@ -36,10 +37,12 @@ extension StoreSession {
             }
             let element = reader.element(index)
             if calls[0].kind.isStateAdmission && element.kind == .integer {
-                endOldestCall(with: parseSendVerdict(element.integer, reader.element(valueIndex)), on: connection)
+                let verdict = parseSendVerdict(number: element.integer, value: reader.element(valueIndex))
+                endOldestCall(with: verdict, on: connection)
                 valueIndex += 1
             } else if calls[0].kind.isStateAdmission && element.isStoredActivity, let nowMilliseconds {
-                endOldestCall(with: parseSendVerdict(to: calls[0], element.bytes, nowMilliseconds), on: connection)
+                let verdict = parseSendVerdict(asAskedBy: calls[0], value: element.bytes, nowMilliseconds)
+                endOldestCall(with: verdict, on: connection)
             } else {
                 handleSingleReply(element, on: connection)
             }
@@ -75,7 +78,7 @@ extension StoreSession {
             endOldestCall(with: parseReply(reply, of: kind), on: connection)
         } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
             endOldestCall(with: makeSettledReply(reply), on: connection)
-        } else if reply.kind == .string, let departures = Self.readDepartures(behind: 1, in: reply.bytes) {
+        } else if reply.kind == .string, let departures = Self.readDepartures(at: 1, in: reply.bytes) {
             endOldestCall(with: makeSettledReply(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
         } else {
             endOldestCall(with: .protocolViolation, on: connection)
@@ -113,9 +116,9 @@ extension StoreSession {
 
     private func makeSettledReply(_ reply: Reply) -> ParsedReply { makeSettledReply(reply.integer == 1, nil) }
 
-    private func makeSettledReply(_ retiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
+    private func makeSettledReply(_ hasRetiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
         var result = StoreReply<Bytes>(.settled)
-        result.hasRetiredToken = retiredToken
+        result.hasRetiredToken = hasRetiredToken
         result.departures = departures
         return .reply(result)
     }
@@ -123,10 +126,10 @@ extension StoreSession {
     /// Returns the audiences that the member has left. In a reply, a `=` and these audiences come after the verdict's
     /// word, or after the 0 or 1 of a settlement. Nil if the reply names none, or if they cannot be read.
     ///
-    /// - Parameter word: the number of bytes of `reply` before the `=`.
-    private static func readDepartures(behind word: Int, in reply: Bytes) -> Bytes? {
-        guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
-        let departures = Bytes(rebasing: reply[(word + 1)...])
+    /// - Parameter signPosition: where the `=` is in `reply`.
+    private static func readDepartures(at signPosition: Int, in reply: Bytes) -> Bytes? {
+        guard reply.count > signPosition, reply[signPosition] == UInt8(ascii: "=") else { return nil }
+        let departures = Bytes(rebasing: reply[(signPosition + 1)...])
         return AudienceDepartures(departures) == nil ? nil : departures
     }
 
@@ -141,7 +144,7 @@ extension StoreSession {
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         if verdict == .duplicate, kind == .end, rest.first == UInt8(ascii: "-") {
-            result.wasNotShown = true
+            result.isUnshownDuplicate = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         switch verdict {
@@ -149,7 +152,7 @@ extension StoreSession {
             .registered where rest.first == UInt8(ascii: "="),
             .stale where rest.count > 0,
             .unregistered where rest.count > 0:
-            result.departures = Self.readDepartures(behind: 0, in: rest)
+            result.departures = Self.readDepartures(at: 0, in: rest)
             if result.departures == nil { return .protocolViolation }
         case .wait:
             guard let waitMilliseconds = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), waitMilliseconds > 0
@@ -182,10 +185,10 @@ extension StoreSession {
     }
 
     /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
-    /// Timestamp and priority may differ from those that the command asked for. `value` has the token: it is the
-    /// beginning of the activity's value before the admission. If the command brought a new token, `value` has the new
-    /// token.
-    private func parseSendVerdict(_ number: Int64, _ value: Reply) -> ParsedReply {
+    /// Timestamp and priority may differ from those that the command asked for.
+    /// - Parameter value: the beginning of the activity's value before the admission, from which the token is read. If
+    ///   the command brought a new token, the value has the new token.
+    private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
         else { return .protocolViolation }
@@ -201,10 +204,14 @@ extension StoreSession {
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
-    /// Reads a reply that is the activity's value as it was before the admission. Such a reply is a send verdict with
-    /// exactly the timestamp and the priority that the command asked for. The value has the token. The number of pushes
-    /// left in the budget is computed from the value and the server's clock.
-    private func parseSendVerdict(to call: StoreSessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> ParsedReply {
+    /// Reads the short form of a send verdict: the activity's value before the admission. In this form, the verdict has
+    /// the timestamp and the priority that the command asked for. The token is in the value. The number of pushes left
+    /// in the budget is computed from the value and the server's clock.
+    private func parseSendVerdict(
+        asAskedBy call: StoreSessionCall,
+        value: Bytes,
+        _ nowMilliseconds: UInt64
+    ) -> ParsedReply {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5
@@ -244,9 +251,9 @@ extension StoreSession {
         )
     }
 
-    /// Reads a device's registration: the registration's time and the token. `stored` is the field `t`, which has the
-    /// time and the beginning of the token, followed by the field `u`, which has the rest. Nil if the scripts did not
-    /// write them.
+    /// Reads a device's registration; nil if the scripts did not write it.
+    /// - Parameter stored: the field `t`, which has the registration's time and the beginning of the token, followed by
+    ///   the field `u`, which has the rest of the token.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
         guard stored.count > StoredTime.digitCount, let memory = tokenMemory.baseAddress,
             let milliseconds = StoredTime.parseMilliseconds(
@@ -263,9 +270,9 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict it
-    /// is a printable character, so it is at least 32. In a value it is the token's form, which is below 8, plus 8 for
-    /// ``StoredActivity/Flag/allowsFrequentUpdates``. A value with other flags is never the reply to a call.
+    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict, it
+    /// is a printable character, at least 32. In a value, it is the token's form, below 8, plus 8 if frequent updates
+    /// are allowed. A value with other flags is never a reply.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenOffset && bytes[StoredActivity.flagsOffset] < 0x10
     }

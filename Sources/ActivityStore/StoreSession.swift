@@ -5,24 +5,24 @@ import Redis
 struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: StoreCallKind
-    /// This property and the next three say what an update or end asked for. If Redis grants exactly this, its reply
-    /// may have no timestamp, no priority and no number of pushes left. The session then takes timestamp and priority
-    /// from here, and computes the pushes left from one of the two budgets.
+    /// What an update or an end asks for: this property and the next three. If Redis grants all of it, the reply may
+    /// lack the timestamp, the priority and the number of pushes left. The session then takes the timestamp and the
+    /// priority from these properties, and computes the number of pushes left from one of the two budgets.
     var timestamp: Int64 = 0
     var requestsHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }
 
-/// The store's part of one connection. It collects calls that leave as one Redis command, writes the script
-/// calls, and reads the replies.
+/// The store's part of one connection. It collects calls into one Redis command, writes the script calls, and reads the
+/// replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.luaSources }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<StoreSessionCall>
-    /// Updates, ends and settlements that are not written yet. A call of any other kind first writes this batch, so
-    /// that Redis replies in the order of ``calls``.
+    /// Updates, ends and settlements that are not written yet. The session writes this batch before a call of any other
+    /// kind, so that Redis replies in the order of ``calls``.
     var callBatch: CallBatch
     /// Registrations and confirmations that are not written yet. At any time, ``callBatch`` or this batch is empty, so
     /// that calls are written in the order in which they were issued.

@@ -43,20 +43,20 @@ import Numbers
 ///
 /// A *round* passes through the places of one range again and again, as long as the range has versions under way. One
 /// such pass is a *lap*. The *position* of a round (`UInt64`) only grows: the position modulo the length of the range
-/// says which place of the range it is. Each version has a *window*: it begins at the position that the round had
-/// reached when the version came, and is one lap long, unless the version is closed early. The member at a position
-/// gets the newest version. For an older version whose window includes this position, the member's outcome is
-/// `superseded`.
+/// says which place of the range it is. Each version has a *window*: the positions at which it reaches members. The
+/// window begins at the position that the round had reached when the version came. It is one lap long, or shorter if
+/// the version is closed. The member at a position gets the newest version. For an older version whose window includes
+/// this position, the member's outcome is `superseded`.
 ///
 /// Invariants:
-/// - A member gets a push of a round only when no push of the previous lap to it is in flight. So these pushes leave
-///   in the order of their versions.
+/// - A round pushes to a member only when its push of the previous lap to this member is over. So these pushes leave in
+///   the order of their versions.
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order,
 ///   except those that newer versions have replaced. The newest version of a round settles last.
 /// - If the core has no room for a record, it keeps only the record's offset and does not settle it. Later records of
 ///   its app in the partition are then passed over too, except those for other ranges that are under way. (R30)
-/// - The counts of a version in a checkpoint include exactly the members of its window that are below the
-///   checkpoint's watermark and not parked.
+/// - In a checkpoint, a version has counted exactly the members of its window that are below the checkpoint's completed
+///   position and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
@@ -89,19 +89,19 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelsByKey: [ChannelKey: ChannelIndex] = [:]
-    /// The slot of `channels` at which the last search for an idle channel ended. The next search begins behind it.
-    /// Otherwise each search would compare the same few channels.
+    /// The slot of `channels` at which the last search for an idle channel ended. The next search begins behind it, so
+    /// that it does not compare the same few channels.
     var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0
-    /// The audiences of commands that have waited for a channel without success. Until the entry's time (monotonic
-    /// milliseconds), no further command of the audience begins to wait.
+    /// Until when no command of an audience begins to wait for a channel (monotonic milliseconds). A command that has
+    /// waited without success adds its audience.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauseEndMilliseconds` were last removed (monotonic milliseconds).
-    var channelWaitPausesCleanedAtMilliseconds: Int64 = .min / 2
+    var channelWaitPausesRemovedAtMilliseconds: Int64 = .min / 2
 
     var membershipChanges: Slab<MembershipChangeSlot>
     /// The slot in `membershipChanges` of each member's latest change, until the change is finished.
@@ -187,15 +187,15 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// When the shell last found one of two things: the store has all members, or some have been missing for
-    /// ``membersWaitMillisecondsMax``. Monotonic milliseconds. `.min`: the shell has found neither, so rounds wait for
-    /// members. `.max`, the initial value: rounds need not wait.
+    /// When the shell last found that rounds need not wait for members: the store has all, or some have been missing
+    /// for ``membersWaitMillisecondsMax``. Monotonic milliseconds. `.min`: the shell has not found this, so rounds
+    /// wait. `.max`, the initial value: no round waits.
     ///
-    /// A round whose data the store has lost waits until this time is later than the loss, at most
+    /// If the store has lost a round, the round waits until this time is later than the loss, at most
     /// ``membersWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
-    /// The last time at which the store may have lost data: the shell lost a connection to it or could not reach it, or
-    /// the core found that the store had lost a round. Monotonic milliseconds; `.min`: never.
+    /// The last time at which the store may have lost data (monotonic milliseconds); `.min`: never. At this time the
+    /// shell could not reach the store or lost a connection to it, or the core found that the store had lost a round.
     public var storeLostAtMilliseconds = Int64.min
     /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the last loss.
     public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeLostAtMilliseconds }
@@ -256,8 +256,8 @@ public struct AudienceCounters: Sendable {
     /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
     public var pagesRead: UInt64 = 0
-    /// How often a page from the store was damaged: it could not be read, or only up to some entry, or an entry was
-    /// outside the page's bounds.
+    /// How often a page from the store was damaged: it could not be read completely, or an entry was outside the page's
+    /// bounds.
     public var pagesDamaged: UInt64 = 0
     /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or no claim.
     public var roundsLost: UInt64 = 0

@@ -6,7 +6,7 @@ import Kafka
 /// A monitor belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// How long a broker may take to respond before the monitor prints that no broker has responded.
-    package static let messageDelayMilliseconds: Int64 = 2_500
+    package static let warningDelayMilliseconds: Int64 = 2_500
 
     private let command: String
     /// The addresses of the brokers, separated by commas.
@@ -33,7 +33,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     ///   due.
     package func printIfUnreached(_ hasReachedBroker: @autoclosure () -> Bool) {
         guard !wasReached, !hasPrinted,
-            Clock.monotonicMilliseconds - startedAtMilliseconds >= Self.messageDelayMilliseconds
+            Clock.monotonicMilliseconds - startedAtMilliseconds >= Self.warningDelayMilliseconds
         else {
             return
         }

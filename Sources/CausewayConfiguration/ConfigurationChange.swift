@@ -29,8 +29,8 @@ package struct ConfigurationChange {
         if isApplied { appliedKeys.append(key) } else { keysNeedingRestart.append(key) }
     }
 
-    /// Takes changed policies. Commands in memory name a policy by its position in the list, so positions
-    /// never change: a new policy is appended, and a policy that was removed from the file stays.
+    /// Takes changed policies. Commands in memory name a policy by its position in the list, so positions never change:
+    /// a new policy is appended, and a policy that was removed from the file stays.
     private mutating func applyPolicies(of newConfiguration: WorkerConfiguration) {
         for index in configuration.policies.indices {
             let name = configuration.policies[index].name

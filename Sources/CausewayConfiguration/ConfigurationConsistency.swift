@@ -100,15 +100,15 @@ enum ConfigurationConsistency {
     /// Checks that the URLs of Redis and of the Sentinels, and the Sentinels' password file, fit `redis.mode`.
     private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
-        let isUnix = if case .unix = url.location { true } else { false }
+        let isUnixSocket = if case .unix = url.location { true } else { false }
         switch redis.mode {
         case .single where url.locations.count > 1:
             return ("redis.url", "names several hosts, which only a cluster has (redis.mode: cluster)")
-        case .sentinel where isUnix || url.locations.count > 1:
+        case .sentinel where isUnixSocket || url.locations.count > 1:
             return ("redis.url", "must name the primary as the Sentinels do, such as redis://mymaster")
         case .sentinel where redis.sentinelURL == nil:
             return ("redis.sentinelURL", "is required with redis.mode: sentinel")
-        case .cluster where isUnix:
+        case .cluster where isUnixSocket:
             return ("redis.url", "must name hosts: a cluster cannot be reached through a Unix socket")
         case .cluster where url.database != 0:
             return ("redis.url", "names a database other than 0, but a cluster has only 0")

@@ -4,9 +4,8 @@ import Yams
 /// The YAML file, parsed and checked against the schema. It has the place of each key. It also has a fault for each
 /// unknown key, and for each value of a wrong kind, such as a list for a number.
 ///
-/// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this type parses
-/// the same text once more with Yams. `snapshot` has the values; `places` says which of them are set and of the right
-/// kind.
+/// swift-configuration reads the values (`snapshot`), but it knows neither line numbers nor the keys that exist. So
+/// this type parses the same text once more with Yams. `places` says which keys have a value of the right kind.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
     /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
@@ -61,24 +60,24 @@ struct ConfigurationDocument {
     /// Returns how many of `nodesMax` values are left after `node`. Nil if the node has more values, is nested too
     /// deeply, or has a form that the snapshot cannot represent.
     private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
-        var nodeCount = nodesMax - 1
-        guard nodeCount >= 0, depth < 16 else { return nil }
+        var remainingCount = nodesMax - 1
+        guard remainingCount >= 0, depth < 16 else { return nil }
         switch node {
         case .scalar:
-            return nodeCount
+            return remainingCount
         case .sequence(let sequence):
-            nodeCount -= sequence.count
-            return nodeCount >= 0 && sequence.allSatisfy { $0.scalar != nil } ? nodeCount : nil
+            remainingCount -= sequence.count
+            return remainingCount >= 0 && sequence.allSatisfy { $0.scalar != nil } ? remainingCount : nil
         case .mapping(let mapping):
             for (key, value) in mapping {
                 guard key.scalar != nil,
-                    let remainder = remainingNodeCount(value, nodesMax: nodeCount, depth: depth + 1)
+                    let countAfterValue = remainingNodeCount(value, nodesMax: remainingCount, depth: depth + 1)
                 else {
                     return nil
                 }
-                nodeCount = remainder
+                remainingCount = countAfterValue
             }
-            return nodeCount
+            return remainingCount
         case .alias:
             return nil
         }
@@ -157,8 +156,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a fault. If a
-    /// text or a choice has no value, adds neither: the key counts as missing.
+    /// Adds a key to `places` if its value is of the right kind; if not, adds a fault. For a text or a choice without a
+    /// value, adds nothing, because the key counts as missing.
     private mutating func checkValue(
         _ value: Node,
         valueKind: ConfigurationValueKind,
@@ -199,7 +198,6 @@ extension ConfigurationDocument {
             }
         case .text, .choice:
             if value.isNull {
-                // A key with an empty value is treated as missing.
                 return
             } else if value.scalar != nil {
                 places[key] = valuePlace

@@ -1,7 +1,7 @@
 /// One fault of a configuration, and its place.
 package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConvertible {
-    /// `file:line:column`, the name of an environment variable, or only the file if the fault has no line there, for
-    /// example a missing key. Without a file: `environment`.
+    /// `file:line:column`, or the name of an environment variable. For a fault without a line, such as a missing key:
+    /// the file, or `environment` if there is no file.
     package var place: String
     /// The key, such as `worker.lanes`. Empty if the fault concerns the whole document, or an environment variable that
     /// belongs to no key.

@@ -2,7 +2,7 @@ import Configuration
 import LiveActivity
 
 /// Finds faults that the schema cannot find, and returns each with its key. If the schema has found a fault in a key,
-/// `configuration` has the default of this key.
+/// `configuration` has the key's default.
 ///
 /// - Parameter requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationCheck =
@@ -10,16 +10,16 @@ package typealias ConfigurationCheck =
 
 /// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
 ///
-/// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. If the
-/// text is not a YAML map, the loader reads no key of it. It compares values with each other only if it has found no
-/// other fault, because a key with a fault has its default value.
+/// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. It
+/// compares values with each other only if it has found no other fault, because a key with a fault has its default
+/// value.
 ///
-/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the entries of a list.
-/// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. A
-/// property whose name has a capital letter, `_` or `-` has no variable.
-/// `apps` and `policies` are maps, so the keys of each app and policy have variables too.
-/// `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name apps and policies that the file does not
-/// have.
+/// The variables:
+/// - Every key has one: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the entries of a list.
+/// - The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. A
+///   property whose name has a capital letter, `_` or `-` has no variable.
+/// - The keys of each app and policy have variables too. `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name
+///   apps and policies that the file does not have.
 package struct ConfigurationLoader: Sendable {
     /// The environment variables. Tests pass their own.
     package var environment: [String: String]
@@ -143,9 +143,8 @@ private struct ConfigurationReader {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // The key is missing, or its value in the file is of a wrong kind. For a wrong kind, `faults` already has
-            // an entry.
-            if key.isRequired, !faults.contains(where: { $0.key == name }) {
+            let hasValueOfWrongKind = faults.contains { $0.key == name }
+            if key.isRequired, !hasValueOfWrongKind {
                 let app = section.split(separator: ".").last.flatMap { document.namePlaces[.apps]?[String($0)] }
                 addFault(
                     app ?? .wholeFile,

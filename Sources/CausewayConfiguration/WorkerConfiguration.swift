@@ -116,7 +116,7 @@ extension WorkerConfiguration {
         /// The time after which the worker treats a call to Redis without a reply as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
         /// The number of replicas that must acknowledge a registration or a held state before the worker treats it as
-        /// stored, so that a failover does not lose it. After 10 s without them, the worker continues. 0...16.
+        /// stored. A failover then does not lose it. After 10 s without them, the worker continues. 0...16.
         package var replicas = 0
         /// If Redis has lost all its data, workers read commands again that are at most this old. The default is the
         /// longest time that an activity lives, 12 hours. 1...720.
@@ -277,6 +277,7 @@ extension WorkerConfiguration {
         /// no command meanwhile. 1...600,000.
         package var readAheadMillisecondsMax = 30_000
     }
+
     /// The share of records that are traced, and the collector of the traces.
     package struct Tracing: Sendable {
         /// A collector's base URL, for OTLP over HTTP, with or without TLS. Nil exports nothing.

@@ -3,8 +3,8 @@ import Glibc
 
 /// Waits for SIGTERM or SIGINT.
 ///
-/// A handler catches the signals. To block them in one thread would not be enough, because the runtime
-/// already has other threads, and the signal would end the process through one of these.
+/// A handler catches the signals. Blocking them in one thread would not be enough: the runtime already has other
+/// threads, and a signal would end the process through one of these.
 struct TerminationSignal {
     /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe,
     /// because it has one set of handlers. The pipe is never closed.

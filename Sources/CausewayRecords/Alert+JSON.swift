@@ -4,12 +4,12 @@ extension Alert: Codable {
     public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 
     init(_ alert: RecordObject) throws(RecordFault) {
-        title = try Self.text(alert, "title")
-        body = try Self.text(alert, "body")
+        title = try Self.readText(alert, "title")
+        body = try Self.readText(alert, "body")
         sound = try alert.string("sound")
     }
 
-    private static func text(_ alert: RecordObject, _ key: String) throws(RecordFault) -> Text? {
+    private static func readText(_ alert: RecordObject, _ key: String) throws(RecordFault) -> Text? {
         guard case .object = alert.member(key) else { return try alert.string(key).map { .plain($0) } }
         let text = try alert.object(key)
         return .localized(

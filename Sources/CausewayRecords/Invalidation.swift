@@ -10,8 +10,8 @@ public struct Invalidation: Hashable, Sendable {
     public var environment: PushEnvironment
     /// The reason from APNs' response, for example `Unregistered`.
     public var reason: String
-    /// When the token became invalid. If APNs named no time: when Causeway received APNs' response. If the app received
-    /// the token after this time, the token is valid: keep it.
+    /// When the token became invalid. If APNs named no time: when Causeway received APNs' response. Keep the token if
+    /// the app received it after this time: then it is valid.
     public var invalidAt: Date
 }
 
@@ -60,7 +60,7 @@ public struct Channel: Hashable, Sendable {
     public var createdAt: Date
     /// `active` or `deleting`.
     public var state: String
-    /// The channel is deleted after this time, because its audience has ended. Nil: no deletion is planned, or
+    /// The channel is deleted after this time, because its audience has ended. Nil if no deletion is planned, or if
     /// `causeway channels delete` deletes the channel now (`state` is then `deleting`).
     public var deleteAfter: Date?
 }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Any JSON value: a whole record, or a part of a record whose format only the app knows. Texts are equal only if
-/// their bytes are.
+/// Any JSON value: a whole record, or a part of a record whose format only the app knows. Two texts are equal only if
+/// their bytes are equal.
 public enum JSONValue: Sendable {
     case null
     case boolean(Bool)

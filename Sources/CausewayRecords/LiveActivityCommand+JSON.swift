@@ -23,7 +23,7 @@ extension LiveActivityCommand: Codable {
 
     public init(value: Data) throws { try self.init(json: JSONValue(text: value)) }
 
-    /// Returns the record's JSON. If the command was read from a record, all that is unchanged stays as it was read.
+    /// Returns the record's JSON. If the command was read from a record, unchanged parts stay as they were read.
     func json() throws -> JSONValue {
         let ownJSON = try propertiesJSON()
         guard let receivedJSON else { return ownJSON }
@@ -78,8 +78,8 @@ extension LiveActivityCommand: Codable {
         case .update: aps["event"] = "update"
         case .end: aps["event"] = "end"
         }
-        // Encode the state with default strategies, because ActivityKit decodes it with them. The encoder of the whole
-        // record may have other strategies.
+        // The encoder of the whole record may have other strategies than the default ones, with which ActivityKit
+        // decodes the state. So the state has an encoder of its own.
         aps[Key.contentState] = try contentState.map { try JSONValue(encoding: $0) }
         aps["alert"] = alert?.json
         aps[Key.staleDate] = staleDate.map { .seconds($0) }
@@ -92,7 +92,7 @@ extension LiveActivityCommand: Codable {
         let record = try RecordObject(json, "")
         let aps = try record.object("aps")
         receivedJSON = json
-        event = try Self.event(record, aps)
+        event = try Self.readEvent(record, aps)
         app = try record.required("app", record.string("app"))
         let environment = try record.string("environment").map { PushEnvironment(rawValue: $0) }
         if let audience = try record.string("audience") {
@@ -121,7 +121,7 @@ extension LiveActivityCommand: Codable {
         relevanceScore = try aps.number(Key.relevanceScore)
     }
 
-    private static func event(_ record: RecordObject, _ aps: RecordObject) throws(RecordFault) -> Event {
+    private static func readEvent(_ record: RecordObject, _ aps: RecordObject) throws(RecordFault) -> Event {
         switch try aps.required("event", aps.string("event")) {
         case "update": return .update
         case "end": return .end

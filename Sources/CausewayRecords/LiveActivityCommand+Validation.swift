@@ -4,9 +4,8 @@ extension LiveActivityCommand {
     /// Checks the command by the worker's rules before it is sent, as `causeway check --commands` does without a
     /// configuration.
     ///
-    /// This function does not check the rules that depend on the worker's configuration: the apps, the policies, and
-    /// what the phones can decode. A policy may also drop fields of a body that is too large. Here every body that is
-    /// too large is a fault.
+    /// This function does not check what depends on the worker's configuration: the apps, the policies, and what the
+    /// phones can decode. Every body that is too large is a fault, although a policy may drop fields from it.
     /// - Parameter now: the present time. The command's timestamp may be at most 300 s later.
     /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
     ///   JSON.

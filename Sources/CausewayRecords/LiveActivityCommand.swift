@@ -3,9 +3,11 @@ import Foundation
 /// A command for `causeway.commands`: a start, an update or an end, for an activity, an audience, or the activities
 /// on a channel.
 ///
-/// `ContentState` is the app's own type. The content state and a start's attributes are encoded in the way in which
-/// ActivityKit decodes them. The command's own dates, such as `timestamp`, are written as UNIX seconds. If you read a
-/// command from a record, change it and write it, then unknown keys and the digits of unchanged numbers stay the same.
+/// `ContentState` is the app's own type. The content state and a start's attributes are encoded as ActivityKit decodes
+/// them. The command's own dates, such as `timestamp`, are written as UNIX seconds.
+///
+/// You can read a command from a record, change it, and write it. Unknown keys and the digits of unchanged numbers then
+/// stay as they were read.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// The address of the command.
     public enum Address: Hashable, Sendable {
@@ -74,8 +76,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// the token as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
-    /// The record that the command was read from; nil if the command is new. Kept so that unknown keys and the digits
-    /// of unchanged numbers are written as they were read.
+    /// The record that the command was read from, for its unknown keys and the digits of its numbers; nil if the
+    /// command is new.
     let receivedJSON: JSONValue?
 
     private init(

@@ -2,8 +2,8 @@ import Foundation
 
 /// A record of `causeway.results`.
 public enum LiveActivityResult: Hashable, Sendable {
-    /// The outcome of one command or of an invalid registration. If APNs permanently refused a push to one member of an
-    /// audience, this push has such a result too.
+    /// The outcome of one command or of an invalid registration. A push to one member of an audience also has such a
+    /// result if APNs permanently refused it.
     case command(CommandResult)
     /// The outcome of a command in one range of its audience.
     case range(RangeResult)
@@ -64,8 +64,7 @@ extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
     /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of an
-    /// audience, the member's id. The result of an `invalid` record may have another key in Kafka, because Causeway
-    /// writes it with the key of that record.
+    /// audience, the member's id. In Kafka, the result of an `invalid` record has the key of that record instead.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -91,8 +90,8 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var status: Int?
     /// A reason from APNs' response, or a reason of Causeway's.
     public var reason: String?
-    /// `lifetime` if the activity's lifetime was over and Causeway therefore made this command: an end, or the start
-    /// that follows this end. Otherwise nil.
+    /// `lifetime` if Causeway made this command because the activity's lifetime was over: an end, or the start that
+    /// follows this end. Otherwise nil.
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
@@ -182,8 +181,8 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // A later release may add a key with another kind of value. So the value of an unknown key is ignored if it
-            // is no integer.
+            // A later release may add a key with another kind of value. So an unknown key whose value is no integer is
+            // ignored.
             counts[outcome] =
                 Self.memberOutcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)

@@ -22,16 +22,14 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")
-    /// APNs has responded that the token is no longer valid. Or, for a member of an audience: the member left the
-    /// audience before its push was sent.
+    /// APNs has responded that the token is no longer valid. Or a member left its audience before its push was sent.
     public static let unregistered = Outcome(rawValue: "unregistered")
     /// This command cannot succeed, usually because APNs or Redis refused it. Other commands may succeed.
     public static let failed = Outcome(rawValue: "failed")
     /// A start was sent and its response was lost. The start is not sent again.
     public static let unknown = Outcome(rawValue: "unknown")
-    /// For an audience or a range: every member has an outcome, and none is `superseded`, `expired` or `started`; some
-    /// may be `failed` or `unregistered`. An audience's broadcasts have outcomes of their own. For one member or
-    /// broadcast: APNs responded with 200.
+    /// For one member or broadcast: APNs responded with 200. For an audience or a range: every member's outcome is
+    /// `delivered`, `failed` or `unregistered`. An audience's broadcasts have outcomes of their own.
     public static let delivered = Outcome(rawValue: "delivered")
     /// Only for audiences, ranges and members: Causeway made a separate start command for each device.
     public static let started = Outcome(rawValue: "started")

@@ -100,8 +100,8 @@ extension JSONValue {
     /// record. Unchanged parts stay as they were read: unknown keys, the digits of numbers, empty arrays.
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
-    ///   - unchanged: the JSON that Causeway would write if the record had not been changed. Where `self` differs
-    ///     from `unchanged`, the record was changed.
+    ///   - unchanged: the JSON that the library would write if the record had not been changed. The differences between
+    ///     `self` and `unchanged` are the changes.
     ///   - nestedKeys: the keys of objects in which each value is changed separately. Other values are replaced
     ///     completely.
     func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)

@@ -45,7 +45,7 @@ struct RecordRules: Sendable {
     }
 
     /// Returns a fault for each string or key that is too long, and for each object or array that is nested too deep.
-    /// What such an object or array contains is not checked.
+    /// The contents of such an object or array are not checked.
     /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
     private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {

@@ -23,8 +23,8 @@ struct RecordSchema: Sendable {
             + elementFaults(value, keywords, path)
     }
 
-    /// Returns the branch of `anyOf` that is for objects, if the value is an object. The faults that this
-    /// branch finds name fields. The keyword `anyOf` itself would only find that no branch accepts the value.
+    /// Returns the branch of `anyOf` that is for objects, if the value is an object. The faults that this branch finds
+    /// name fields. The keyword `anyOf` itself only says that no branch accepts the value.
     private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
@@ -115,7 +115,7 @@ extension JSONValue {
         if case .object(let members) = self { members } else { [:] }
     }
 
-    /// The integer, if the value is one and is not negative; else nil.
+    /// The value if it is an integer and not negative; else nil.
     fileprivate var asWholeNumber: UInt64? {
         switch self {
         case .integer(let value): UInt64(exactly: value)

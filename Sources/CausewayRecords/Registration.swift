@@ -95,7 +95,7 @@ public struct Registration: Hashable, Sendable {
     public var token: PushToken
     public var kind: Kind
     /// All audiences of the activity or device, at most 8. The activity or device leaves audiences that are not listed;
-    /// nil: it leaves all. Each registration names all audiences, so the order of reading does not change the result.
+    /// nil: it leaves all.
     public var audiences: [String]?
 
     public init(

@@ -144,8 +144,8 @@ package enum StartupCheck {
             if !faults.contains(where: { $0 == (key, message) }) { faults.append((key, message)) }
         }
 
-        /// Whether a file is examined. A missing file is examined, and is a fault, only with `requiresFiles`. Without
-        /// it, the check may run on another machine than the worker's.
+        /// Whether a file is examined. A missing file is a fault only with `requiresFiles`. Otherwise it is not
+        /// examined, because the check may run on a machine that does not have the worker's files.
         func canExamine(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
         /// Runs `make`, and records its error as a fault of the key.

@@ -67,7 +67,7 @@ extension WorkerSetup {
                         host: endpoint.host,
                         port: UInt16(clamping: endpoint.port),
                         tls: tls,
-                        profile: try PushProfile(liveActivitiesOf: app.bundleId)
+                        appHeaders: try AppPushHeaders(liveActivitiesOf: app.bundleId)
                     )
                     pool.connectionsMax = configuration.apns.connectionsPerPool
                     pool.connectionBudget = budget

@@ -114,13 +114,13 @@ struct WorkerSetup: @unchecked Sendable {
     func makeChannelKeeper() throws -> ChannelKeeper? {
         let (status, log, labels) = (registry.channels, log, registry.labels)
         let apps = configuration.apps
-        let pool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
+        let findPool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
             let name = apps.first { $0.bundleId == app }?.name ?? ""
             return labels.pools.firstIndex { $0.app == name && $0.environment == environment }
         }
         for app in apps where !app.channels.audiences.isEmpty {
             for environment in app.channels.environments {
-                guard let pool = pool(app.bundleId, "\(environment.name)") else { continue }
+                guard let pool = findPool(app.bundleId, "\(environment.name)") else { continue }
                 status.change(pool) { $0.isConfigured = true }
             }
         }
@@ -133,7 +133,7 @@ struct WorkerSetup: @unchecked Sendable {
                 }
                 return source
             },
-            report: { event in ChannelEventReporter.report(event, log, status, pool: pool) }
+            report: { event in ChannelEventReporter.report(event, log, status, findPool: findPool) }
         )
     }
 

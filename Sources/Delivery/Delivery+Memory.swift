@@ -1,8 +1,7 @@
 /// Limits the memory of a core: how much a record needs, and when unused blocks are freed.
 extension Delivery {
-    /// An estimate of the bytes that one more record needs, without the record's blocks: its slot, its entries in
-    /// the queues of calls, outgoing records, deferrals and commands to audiences, its change of audiences, and
-    /// two activities.
+    /// An estimate of the bytes that one more record needs, without the record's blocks: its slot, its entries in the
+    /// queues, its change of audiences, and two activities.
     public static var bytesPerRecord: Int {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }

@@ -6,10 +6,11 @@ import Synchronization
 /// audiences, and passes them to the core of audiences. It does no I/O. (R1)
 ///
 /// Each event is a call, usually with the `Moment` at which the event happened. Events are, for example, a record, a
-/// reply of the store, a response of APNs, a delivery report of Kafka, and the passing of time. Decisions go out
-/// through queues: store calls, pushes, outgoing records, and what the core of audiences must do. The shell empties the
-/// queues when it can. The same events in the same order give the same decisions, so a simulation can repeat any
-/// sequence of faults from its seed.
+/// reply of the store, a response of APNs, a delivery report of Kafka, and the passing of time.
+///
+/// Decisions go out through queues: store calls, pushes, outgoing records, and what the core of audiences must do. The
+/// shell empties the queues when it can. The same events in the same order give the same decisions, so a simulation can
+/// repeat any sequence of faults from its seed.
 ///
 /// The steps of a command:
 /// - `receive` reads its record. While the command waits, newer commands of its activity may replace it.
@@ -21,15 +22,15 @@ import Synchronization
 /// What must hold:
 /// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). The others wait for
 ///   their admission, and a newer state may still replace them.
-/// - A slot is freed only when no call, push or outgoing record names it. Otherwise a late reply would change
-///   another record, to which the slot was given.
+/// - A slot is freed only when no call, push or outgoing record names it. Otherwise a late reply would change another
+///   record that has got the slot.
 /// - A record is settled in its partition's ledger at most once, and only after all its calls and outgoing records are
 ///   acknowledged. A dropped record is not settled.
 ///
 /// Two limits of these promises:
 /// - The settlement in Redis is sent together with the result, not after it. If the worker dies when Redis has the
-///   settlement and Kafka does not have the result, the next owner reads the record again. Its result then says
-///   `duplicate`, or `superseded` or `ended` after a newer version, although its first outcome was never published.
+///   settlement and Kafka does not have the result, the next owner reads the record again. The first outcome is never
+///   published. The new result says `duplicate`, or `superseded` or `ended` after a newer version.
 /// - The core does not check that a record's Kafka key is the id of its activity. If commands of one activity
 ///   are in two partitions, Redis still orders them by version. Commands with the same version have no order.
 public struct Delivery: ~Copyable {
@@ -42,8 +43,8 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// The last `aps` dictionary that was read. If the next command has the same dictionary, as many do, the dictionary
-    /// is not decoded again. Reading a command of 456 bytes then takes 2,200 instructions instead of 5,400.
+    /// The last `aps` dictionary that was read. Many commands have the same dictionary as the command before. It is
+    /// then not decoded again, so reading a command of 456 bytes takes 2,200 instructions instead of 5,400.
     var lastAps = ApsCache()
     /// The contracts of those apps that have one: what the phones of the app can decode.
     var contracts: LaneContracts
@@ -56,8 +57,8 @@ public struct Delivery: ~Copyable {
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let bundleIdentifiers: BundleIdentifiers
-    /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property, so
-    /// that its memory is reused.
+    /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. A property, so that
+    /// its memory is reused.
     var storedCommandWriter = JSONWriter()
     var outgoingRecords: OutgoingRecordQueue<OutgoingRecord>
     /// Commands that the producer has not yet taken for the deferred topic. They have a queue of their own, so that
@@ -75,9 +76,9 @@ public struct Delivery: ~Copyable {
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var earliestPoolReviewAtMilliseconds: Int64 = .min
     let pools: PoolTable
-    /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
-    /// address. Without this property, each call of a method that only reads would copy the whole struct of more than
-    /// 1,000 bytes, several times for each command.
+    /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its address. Without
+    /// this property, each call of a method that only reads would copy the whole struct: more than 1,000 bytes, several
+    /// times for each command.
     private let fixedAddressMarker = Atomic<Bool>(false)
     /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the
     /// push.
@@ -87,9 +88,8 @@ public struct Delivery: ~Copyable {
     private var countersByApp: [AppCounters]
     /// When unused blocks were last freed, a monotonic time.
     var lastBlockReleaseAtMilliseconds: Int64 = 0
-    /// The number of records that wait for a reply of the store before their next step. Not counted: records whose
-    /// calls only report an event to a timetable, record a start or an outcome, refund a draw or confirm departures
-    /// (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records whose next step needs a reply of the store. Some calls need no reply before the next step,
+    /// so their records are not counted (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var recordsAwaitingStore = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -104,8 +104,8 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving at `activitiesWhileReceivingMax`. Each record that it has received by then may still
-        // add one activity: for example, a registration may release a held command of another activity.
+        // The lane stops receiving at `activitiesWhileReceivingMax`. Each record received by then may still add one
+        // activity: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activitiesWhileReceivingMax(configuration) + recordsMax
         // At most four calls name a record at a time, except a tombstone, which has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
@@ -124,9 +124,9 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records.
-    /// Even without a record, an activity keeps its slot while it has a wait, such as the spacing after its last push.
-    /// The factor 2 leaves room for as many activities without records as with records.
+    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. An
+    /// activity without a record also keeps its slot while it has a wait, such as the spacing after its last push. The
+    /// factor 2 leaves room for as many activities without records as with records.
     private static func activitiesWhileReceivingMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -188,8 +188,8 @@ public struct Delivery: ~Copyable {
 
 /// Counters of one app for its metrics. They only grow.
 public struct AppCounters: Sendable, Equatable {
-    /// Commands that another command of their activity replaced in the lane, and records that repeat the same command.
-    /// Nearly all are replaced before they reach Redis.
+    /// Commands that another command of their activity replaced in the lane, and records that repeat a command of the
+    /// lane. Nearly all are replaced before they reach Redis.
     public var coalescedCommands: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.

@@ -3,8 +3,8 @@ extension DocumentValue {
     /// JSON, because JSON is valid YAML.
     package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
 
-    /// Returns YAML that begins with a line end if the value is a block, and with a space if the value
-    /// continues the line of its key.
+    /// Returns YAML that begins with a line end if the value is a block, and with a space if the value is on the line
+    /// of its key.
     private func yaml(indentation: Int) -> String {
         let lineStart = "\n" + String(repeating: " ", count: indentation)
         switch self {

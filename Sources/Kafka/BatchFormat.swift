@@ -6,18 +6,21 @@
 enum BatchFormat {
     /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
-    /// The byte after the value is read only if the bytes before the value have this format: the key, then the value's
-    /// length as a varint of one to three bytes. Four bytes are not accepted, because older formats store every length
-    /// in four bytes. So the result is false for each value of a mebibyte or more. If librdkafka copied key and value
-    /// to separate addresses, the result would be false too, because the bytes would practically never match.
+    /// In the format of magic 2, these parts follow one another: the key, the value's length as a varint, the value,
+    /// and the number of headers. First this function checks that there are one to three bytes between key and value,
+    /// and that they are the value's length. Only then it reads the byte after the value: 0 means no headers.
+    ///
+    /// If the check fails, the result is false. This happens in two cases even in the format of magic 2:
+    /// - The value has a mebibyte or more, so its length takes four bytes. Four bytes are not accepted, because older
+    ///   formats store every length in four bytes.
+    /// - librdkafka has copied the key and the value to separate addresses. The bytes before the value are then
+    ///   practically never its length.
     ///
     /// In this format at least one byte follows the value. If a broker damaged the record, this byte may belong to
     /// what follows the record. At worst the record then counts as one without headers. librdkafka would find no
     /// headers in such a record either.
     ///
-    /// - Parameters:
-    ///   - key: the record's key.
-    ///   - value: the value of the same record.
+    /// - Parameter value: the value of the same record as the key.
     static func certainlyHasNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
         guard let keyStart = key.baseAddress, let start = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count

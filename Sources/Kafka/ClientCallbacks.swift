@@ -27,6 +27,10 @@ final class ClientCallbacks {
         self.logHandler = logHandler
     }
 
+    /// Keeps this context until the process ends. Call this for a client that was not freed in time: its threads still
+    /// run, and may use the context.
+    func keepUntilProcessEnds() { _ = Unmanaged.passRetained(self) }
+
     /// Registers the callbacks that all kinds of clients need.
     func install(on configuration: borrowing ClientConfiguration) {
         configuration.withHandle { handle in

@@ -71,7 +71,7 @@ struct ClientConfiguration: ~Copyable {
     /// Throws if the configuration lacks this property. librdkafka does not check this: without the property, its
     /// client would wait forever, or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
-        guard let value = value(of: name), !value.isEmpty else {
+        guard value(of: name)?.isEmpty == false else {
             throw KafkaError.unusableProperty(name, reason)
         }
     }
@@ -97,10 +97,12 @@ struct ClientConfiguration: ~Copyable {
     /// property, for example `ssl.ca.location failed: error:05800088:x509 certificate routines::no
     /// certificate…`.
     private borrowing func creationError(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
-        guard let end = text.firstRange(of: " failed: "), let value = value(of: String(text[..<end.lowerBound])),
-            let cause = text[end.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last
+        guard let separator = text.firstRange(of: " failed: "),
+            let refusedValue = value(of: String(text[..<separator.lowerBound])),
+            let cause = text[separator.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last
         else { return KafkaError(code, "cannot start the client: \(text)") }
-        return KafkaError.unusableProperty(String(text[..<end.lowerBound]), "\(value): \(cause.drop { $0 == " " })")
+        let property = String(text[..<separator.lowerBound])
+        return KafkaError.unusableProperty(property, "\(refusedValue): \(cause.drop { $0 == " " })")
     }
 
     /// - Returns: why the property was not set; nil if it was.

@@ -21,14 +21,14 @@ extension Consumer {
         defer { isOpen = false }
         disableWakeup(of: queue)
         guard awaitAssignment(until: deadline), leaveGroup(until: deadline) else {
-            abandon()
+            callbacks.keepUntilProcessEnds()
             return .unfinished
         }
         topics.destroyHandles()
         commits.destroyQueue()
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: deadline)
-        if outcome == .unfinished { abandon() } else { topics.freeNames() }
+        if outcome == .unfinished { callbacks.keepUntilProcessEnds() } else { topics.freeNames() }
         return outcome
     }
 
@@ -53,11 +53,5 @@ extension Consumer {
             _ = poll(timeoutMilliseconds: deadline.remainingMilliseconds(atMost: Self.pollTimeoutMilliseconds))
         }
         return true
-    }
-
-    /// Gives up a client that could not be closed. Its threads may continue to use the callbacks' context, so
-    /// the context is never freed.
-    private func abandon() {
-        _ = Unmanaged.passRetained(callbacks)
     }
 }

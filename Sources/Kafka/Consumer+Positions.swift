@@ -67,8 +67,8 @@ extension Consumer {
         seekToWakeFetching(changedPartitions)
     }
 
-    /// Seeks each resumed partition: to the offset that `pause(_:rereadingFrom:)` set, otherwise to its present
-    /// position, which only wakes the thread of its broker. librdkafka 2.0.2 does not wake this thread after a
+    /// Seeks each resumed partition to the offset that `pause(_:rereadingFrom:)` set. Seeks the others to their present
+    /// positions, which only wakes the threads of their brokers. librdkafka 2.0.2 does not wake these threads after a
     /// resume, so an idle thread would notice the resume only after up to a second.
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
@@ -131,9 +131,9 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards. Otherwise they
-    /// would stay stopped, but librdkafka would no longer regard them as paused, so a later `resume` could not start
-    /// them.
+    /// Assigns all partitions again. Before this, resumes the paused partitions, and pauses them again afterwards.
+    /// Otherwise they would stay stopped, but librdkafka would no longer regard them as paused. A later `resume` could
+    /// then not start them.
     private func reassignAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.

@@ -68,10 +68,10 @@ extension Consumer {
     ) {
         guard let committedList = rd_kafka_topic_partition_list_copy(partitions) else { return }
         defer { rd_kafka_topic_partition_list_destroy(committedList) }
-        let limitMilliseconds =
+        let timeoutMilliseconds =
             closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
             ?? Self.requestTimeoutMilliseconds
-        let code = rd_kafka_committed(handle, committedList, limitMilliseconds)
+        let code = rd_kafka_committed(handle, committedList, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return setPendingError(code) }
         let reportsUnknownPositions = reportsUnknownPositions
         for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
@@ -129,11 +129,11 @@ extension Consumer {
         let removedPartitions = isCooperative ? subscribedPartitions(in: partitions) : Array(assignment)
         if !removedPartitions.isEmpty {
             handler?.partitionsRevoked(removedPartitions, areLost: isLost)
-            let limitMilliseconds = min(
+            let timeoutMilliseconds = min(
                 Self.revokeCommitTimeoutMilliseconds,
                 closingDeadline?.remainingMilliseconds ?? .max
             )
-            if !isLost, let error = commit(until: Deadline(afterMilliseconds: limitMilliseconds)) {
+            if !isLost, let error = commit(until: Deadline(afterMilliseconds: timeoutMilliseconds)) {
                 pendingError = error
             }
             commits.remove(removedPartitions)

@@ -55,9 +55,9 @@ public final class Consumer {
     /// The time limit of calls that wait for a broker, unless the call has a limit of its own. Meanwhile the polling
     /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
-    /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read before, so
-    /// the time is short. Settled offsets in a commit's metadata are used only if they are below the log's end. If the
-    /// end is not known, the settled records above the committed offset are read again.
+    /// The longest time that an assignment waits for the ends of the partitions' logs. The time is short, because no
+    /// partition is read during the wait. Settled offsets in a commit's metadata are used only if they are below the
+    /// log's end. If the end is not known, the settled records above the committed offset are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has

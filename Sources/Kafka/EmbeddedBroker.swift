@@ -37,7 +37,7 @@ public final class EmbeddedBroker {
 
     /// - Parameters:
     ///   - brokers: the number of brokers. Each gets an ephemeral port on loopback, and a number from 1.
-    ///   - defaultPartitions: the number of partitions of a topic that is created without such a number.
+    ///   - defaultPartitions: how many partitions a topic gets if its creation does not say how many.
     public init(brokers: Int = 1, defaultPartitions: Int = 4) throws(KafkaError) {
         precondition((1...64).contains(brokers) && (1...10_000).contains(defaultPartitions))
         let configuration = ClientConfiguration()

@@ -90,9 +90,7 @@ public final class GroupPositionReader {
         guard isOpen else { return }
         isOpen = false
         if destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds)) == .unfinished {
-            // The client was not freed in time. Its threads still run and may use the callbacks' context, so keep the
-            // context until the process ends.
-            _ = Unmanaged.passRetained(callbacks)
+            callbacks.keepUntilProcessEnds()
         }
     }
 }

@@ -72,6 +72,7 @@ struct OffsetCommits {
         for partition in partitions { storedOffsets[partition] = nil }
     }
 
+    /// Returns whether the next commit is due. If so, the interval until the following commit begins.
     mutating func restartIntervalIfDue(nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds else { return false }
         dueMilliseconds = nowMilliseconds + intervalMilliseconds
@@ -178,9 +179,8 @@ extension Consumer {
     /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit
     /// is in flight. Does not wait.
     ///
-    /// - Returns: why the commit could not be sent, or why an earlier one was refused; nil if there is no such error,
-    ///   or if no commit is due. A refusal because of a rebalance is no error. The next commit sends refused offsets
-    ///   again.
+    /// - Returns: why the commit could not be sent, or why an earlier commit was refused; nil if there is no such
+    ///   error. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }

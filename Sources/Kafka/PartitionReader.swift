@@ -78,23 +78,23 @@ public final class PartitionReader {
         return topicMetadata.pointee.partition_cnt
     }
 
-    /// Returns the partition into which a producer puts a key; nil if the key is empty, if there is no partition, or
-    /// if the partitioner chooses at random or is not known here.
+    /// Returns the partition into which a producer puts a key. Nil if the key is empty or there is no partition. Also
+    /// nil if the partitioner chooses at random, or is not known here.
     ///
     /// - Parameter partitioner: the producer's property of this name; nil for the default in
     ///   ``KafkaProperties/producerDefaults``.
-    public func partition(of key: [UInt8], among count: Int32, partitioner: String?) -> Int32? {
+    public func partition(of key: [UInt8], among partitionCount: Int32, partitioner: String?) -> Int32? {
         precondition(isOpen)
-        guard count > 0, !key.isEmpty else { return nil }
+        guard partitionCount > 0, !key.isEmpty else { return nil }
         let name = partitioner ?? KafkaProperties.producerDefaults.last { $0.name == "partitioner" }?.value
         return key.withUnsafeBytes { key in
             switch name {
             case "murmur2", "murmur2_random":
-                rd_kafka_msg_partitioner_murmur2(topicHandle, key.baseAddress, key.count, count, nil, nil)
+                rd_kafka_msg_partitioner_murmur2(topicHandle, key.baseAddress, key.count, partitionCount, nil, nil)
             case "consistent", "consistent_random":
-                rd_kafka_msg_partitioner_consistent(topicHandle, key.baseAddress, key.count, count, nil, nil)
+                rd_kafka_msg_partitioner_consistent(topicHandle, key.baseAddress, key.count, partitionCount, nil, nil)
             case "fnv1a", "fnv1a_random":
-                rd_kafka_msg_partitioner_fnv1a(topicHandle, key.baseAddress, key.count, count, nil, nil)
+                rd_kafka_msg_partitioner_fnv1a(topicHandle, key.baseAddress, key.count, partitionCount, nil, nil)
             default:
                 nil
             }
@@ -201,9 +201,7 @@ public final class PartitionReader {
         topics.destroyHandles()
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if outcome == .unfinished {
-            // The client was not freed in time. Its threads still run and may use the callbacks' context, so keep the
-            // context until the process ends.
-            _ = Unmanaged.passRetained(callbacks)
+            callbacks.keepUntilProcessEnds()
         } else {
             topics.freeNames()
         }

@@ -263,9 +263,7 @@ extension Producer {
             topics.removeAll()
         }
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        // If the outcome is `.unfinished`, the client was not freed in time. Its threads still run and may use the
-        // callbacks' context, so keep the context until the process ends.
-        if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
+        if outcome == .unfinished { callbacks.keepUntilProcessEnds() }
         return outcome
     }
 

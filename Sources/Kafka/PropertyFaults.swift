@@ -16,8 +16,8 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 extension Consumer {
     /// Returns all faults of the properties; `init` throws only the first one.
     ///
-    /// librdkafka finds some faults only when it makes a client. So if the properties whose files can be opened have no
-    /// fault, this method makes a client with these properties, but without servers, so nothing connects.
+    /// librdkafka finds some faults only when it makes a client. So this method may make a client, but without servers:
+    /// nothing connects (`PropertyCheck`).
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -33,8 +33,8 @@ extension Consumer {
 extension Producer {
     /// Returns all faults of the properties; `init` throws only the first one.
     ///
-    /// librdkafka finds some faults only when it makes a client. So if the properties whose files can be opened have no
-    /// fault, this method makes a client with these properties, but without servers, so nothing connects.
+    /// librdkafka finds some faults only when it makes a client. So this method may make a client, but without servers:
+    /// nothing connects (`PropertyCheck`).
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
@@ -108,8 +108,8 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns the properties that keep the client of the check from asking a server for a ticket or token: for a
-    /// mechanism in `mechanismsThatContactServer`, a `security.protocol` without SASL. Empty for other mechanisms.
+    /// Returns a `security.protocol` without SASL, if the SASL mechanism is one of `mechanismsThatContactServer`; else
+    /// nothing. With this protocol, the client that is made for the check asks no server for a ticket or token.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }

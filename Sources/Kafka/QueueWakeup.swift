@@ -12,7 +12,7 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
     withUnsafeBytes(of: wakeupIncrement) { bytes in
         rd_kafka_queue_io_event_enable(queue, descriptor, bytes.baseAddress, bytes.count)
     }
-    // librdkafka does not write for events that are already in the queue, so wake their reader here.
+    // The queue may already have events. librdkafka writes only for later ones, so wake the reader here.
     wake(descriptor)
 }
 

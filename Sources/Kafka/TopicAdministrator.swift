@@ -90,7 +90,7 @@ public final class TopicAdministrator {
         precondition(isOpen)
         var requests: [OpaquePointer?] = []
         defer { for request in requests { rd_kafka_NewTopic_destroy(request) } }
-        for topic in topics { requests.append(try Self.request(for: topic)) }
+        for topic in topics { requests.append(try Self.makeRequest(for: topic)) }
         let options = rd_kafka_AdminOptions_new(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS)
         defer { rd_kafka_AdminOptions_destroy(options) }
         var text = ErrorText()
@@ -109,10 +109,10 @@ public final class TopicAdministrator {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
             throw KafkaError(code, rd_kafka_event_error_string(event).map { String(cString: $0) })
         }
-        return Self.failures(in: event)
+        return Self.readFailures(in: event)
     }
 
-    private static func request(for topic: NewTopic) throws(KafkaError) -> OpaquePointer {
+    private static func makeRequest(for topic: NewTopic) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard
             let request = rd_kafka_NewTopic_new(
@@ -133,7 +133,7 @@ public final class TopicAdministrator {
         return request
     }
 
-    private static func failures(in event: OpaquePointer) -> [String: KafkaError] {
+    private static func readFailures(in event: OpaquePointer) -> [String: KafkaError] {
         var count = 0
         guard let result = rd_kafka_event_CreateTopics_result(event),
             let topics = rd_kafka_CreateTopics_result_topics(result, &count)
@@ -154,9 +154,7 @@ public final class TopicAdministrator {
         isOpen = false
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        // If the outcome is `.unfinished`, the client was not freed in time. Its threads still run and may use the
-        // callbacks' context, so keep the context until the process ends.
-        if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
+        if outcome == .unfinished { callbacks.keepUntilProcessEnds() }
         return outcome
     }
 }

@@ -11,9 +11,9 @@ public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryBytes: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// The number of the dictionary in the last record that was decoded without a fault. If two such records have the
-    /// same number, they have the same dictionary. Each dictionary that is parsed without a fault increases the number,
-    /// even if it is not remembered. So does ``forget()``.
+    /// Identifies the dictionary of the last record that was decoded without a fault: records with the same number have
+    /// the same dictionary. Each dictionary that is parsed without a fault gets a new number, even if it is not
+    /// remembered. ``forget()`` also increases the number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
@@ -67,8 +67,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered, but it has increased `apsDictionaryNumber`. So forget the
-        // previous dictionary: a record that repeats the previous dictionary would get the number of the long one.
+        // A dictionary that is too long is not remembered. The previous one is forgotten too: otherwise a record that
+        // repeats the previous one would get `apsDictionaryNumber`, which is now the number of the long one.
         guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

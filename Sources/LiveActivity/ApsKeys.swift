@@ -78,7 +78,7 @@ extension Command {
             dismissalDateSeconds = value
             return next
         case .relevanceScore:
-            return try text.skipNumberValue(position, field)
+            return try text.skipRequiredNumber(position, field)
         case .apsAttributesType:
             let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
             attributesType = name.textRange

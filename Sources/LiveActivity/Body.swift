@@ -2,7 +2,7 @@
 /// fields were dropped (R33), the decoded record is the one without them. Only the timestamp and the alert may be
 /// changed afterwards.
 ///
-/// The body is `{"aps":` and the dictionary. Then follow a comma and the custom keys, if there are any, and `}`.
+/// A body has the form `{"aps":DICTIONARY,KEYS}`; without custom keys, `{"aps":DICTIONARY}`.
 public enum Body {
     /// The bytes before the dictionary.
     private static let opening: StaticString = "{\"aps\":"
@@ -81,7 +81,8 @@ public enum Body {
         return number == min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
     }
 
-    /// Overwrites the ten digits of a body's timestamp: Redis may raise the timestamp above the last one sent (R11).
+    /// Overwrites the ten digits of a body's timestamp, because Redis may have raised the timestamp above the last one
+    /// sent (R11).
     /// - Parameters:
     ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that it always has
     ///     ten digits.
@@ -101,8 +102,8 @@ public enum Body {
     }
 
     /// Returns a digest of everything that a phone can display: Apple's dictionary without the digits of its timestamp,
-    /// and the custom keys. Bodies that differ only in the timestamp have the same digest, on every machine and in
-    /// every release, because Redis compares it with the digest of the state that was sent last.
+    /// and the custom keys. Redis compares the digest with that of the state that was sent last. So bodies that differ
+    /// only in the timestamp have the same digest, on every machine and in every release.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

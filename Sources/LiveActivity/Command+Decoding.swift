@@ -200,7 +200,7 @@ extension Command {
         }
     }
 
-    /// Reads `channel`: a boolean that says whether the command asks for a broadcast channel, or a channel's id.
+    /// Reads `channel`: a channel's id, or a boolean that says whether the command asks for a broadcast channel.
     @inline(never)
     private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
         guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
@@ -226,16 +226,16 @@ extension Command {
     /// Reads the custom keys. The body has them beside the key `aps`, so none of them may be `aps`.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .payload, unknownKeys: .unchecked)
-        var first = 0
-        var last = 0
+        var membersStart = 0
+        var membersEnd = 0
         while let field = try members.next(in: text, Field.payloadField) {
             guard field != .aps else { throw Fault(.notAllowed, .payload, at: members.keyPosition) }
-            if first == 0 { first = members.keyPosition }
-            last = try text.skipValue(members.position, depth: 2, .payload)
-            members.position = last
+            if membersStart == 0 { membersStart = members.keyPosition }
+            membersEnd = try text.skipValue(members.position, depth: 2, .payload)
+            members.position = membersEnd
         }
         payload = ByteRange(from: start, to: members.position)
-        if first > 0 { payloadMembers = ByteRange(from: first, to: last) }
+        if membersStart > 0 { payloadMembers = ByteRange(from: membersStart, to: membersEnd) }
         return members.position
     }
 

@@ -101,11 +101,11 @@ extension FieldPath {
     /// Whether a key may be shown in logs: short printable ASCII that cannot be a token.
     private static func mayBeShown(_ key: UnsafeRawBufferPointer) -> Bool {
         guard key.count <= shownKeyBytesMax else { return false }
-        var run = 0
+        var hexadecimalRun = 0
         for byte in key {
             guard byte > 0x20, byte < 0x7F else { return false }
-            run = Hexadecimal.digitValue(byte) == nil ? 0 : run + 1
-            guard run < hexadecimalRunMin else { return false }
+            hexadecimalRun = Hexadecimal.digitValue(byte) == nil ? 0 : hexadecimalRun + 1
+            guard hexadecimalRun < hexadecimalRunMin else { return false }
         }
         return true
     }

@@ -2,8 +2,8 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var path: FieldPath
-    /// The position in the record, in bytes. Usually this is the start of the wrong value, the byte that is not
-    /// allowed, the key that must not be there, or the start of the object that breaks a rule.
+    /// The position in the record, in bytes. Usually the position of the wrong value, of the byte or key that is not
+    /// allowed, or of the object that breaks a rule.
     public var offset: Int
     /// The value that is above its limit. For `recordTooLarge`, `tooLong` and `bodyTooLarge`: the size in bytes. For
     /// `tooMany`: the number of audiences, or the count of unknown keys at which reading stopped. For

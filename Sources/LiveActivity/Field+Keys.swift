@@ -1,5 +1,5 @@
-/// Finds the field that a key names; nil for an unknown key. Each kind of object has a function of its own. Where there
-/// are many names, the key's length is checked first, so that the key is compared only with names of this length.
+/// Finds the field that a key names; nil for an unknown key. There is a function for each kind of object. If an object
+/// has many names, its function first checks the key's length, and compares the key only with names of this length.
 extension Field {
     @inline(__always)
     static func commandField(forKey key: UnsafeRawBufferPointer) -> Field? {

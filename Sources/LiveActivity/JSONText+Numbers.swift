@@ -17,8 +17,8 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer without sign, fraction or exponent. The integer is a value inside an object, so if the record
-    /// ends after its digits, the fault is `truncated`.
+    /// Reads an integer without sign, fraction or exponent. If the record ends after the digits, the fault is
+    /// `truncated`, because the integer is a value inside an object.
     @inline(__always)
     func readUnsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
@@ -68,9 +68,9 @@ extension JSONText {
         return Fault(.outOfRange, field, at: position)
     }
 
-    /// Reads a number without computing its value.
+    /// Skips a value that must be a number.
     @inline(__always)
-    func skipNumberValue(_ position: Int, _ field: Field) throws(Fault) -> Int {
+    func skipRequiredNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "-") || byte(position) &- UInt8(ascii: "0") < 10 else {
             throw wrongTypeFault(position, field)
         }
@@ -80,7 +80,7 @@ extension JSONText {
     /// Reads any number as a date in whole seconds. The fraction is cut off, and the result is clamped to
     /// `0...Int64.max`.
     func readSeconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
-        let next = try skipNumberValue(start, field)
+        let next = try skipRequiredNumber(start, field)
         if byte(start) == UInt8(ascii: "-") { return (0, next) }
         let (value, digitsEnd) = readLeadingDigits(start)
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
@@ -119,9 +119,8 @@ extension JSONText {
         return value
     }
 
-    /// Reads the exponent whose "e" is at `start`; 0 if there is none. Clamped to twice the maximum length of a
-    /// record: such an exponent already moves the decimal point beyond all digits, so a larger one changes
-    /// nothing.
+    /// Reads the exponent whose "e" is at `start`; 0 if there is none. The exponent is clamped to twice the maximum
+    /// length of a record. Such an exponent already moves the decimal point beyond all digits.
     private func readExponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

@@ -21,15 +21,17 @@ struct JSONString {
 private let quote = UInt8(ascii: "\"")
 private let backslash = UInt8(ascii: "\\")
 
-/// Marks, by the top bit of each byte, the bytes of a word that are not plain: quotes, backslashes, control
-/// characters, DEL, and everything that is not ASCII.
+/// Returns a word that has the top bit of a byte set if the same byte of `word` is not plain: a quote, a backslash, a
+/// control character, DEL, or not ASCII. Callers use only the lowest set bit, because higher ones may be wrong.
+///
+/// The word's bytes are computed all at once. For each byte `b`:
 /// - `b ^ 2` changes the quote, 0x22, to 0x20. Control characters stay within 0 to 0x1F. After 0x21 is
 ///   subtracted, the quote and the control characters are negative, so their top bit is set.
 /// - `b ^ 0x5C` is zero only for the backslash, so subtracting 1 sets the top bit only for the backslash.
 /// - `b + 1` has the top bit set for DEL, 0x7F. A byte that is not ASCII has its own top bit set.
 ///
-/// A borrow or a carry can mark the next higher byte wrongly. A borrow or a carry comes only from a byte that
-/// is marked correctly, so the lowest mark is always correct. Callers use only the lowest mark.
+/// A borrow or a carry can set the bit of the next higher byte wrongly. It comes only from a byte whose own bit is
+/// set correctly. So the lowest set bit is always correct.
 @inline(__always)
 func nonPlainByteTopBits(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -42,7 +44,7 @@ extension JSONText {
     /// Reads a string, whose opening quote must be at `position`.
     ///
     /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
-    /// `readLongString` reads all others, and every string near the end of the record.
+    /// `readRestOfString` reads all others, and every string near the end of the record.
     @inline(__always)
     func readString(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         guard peek(position) == quote else { throw wrongTypeFault(position, field) }
@@ -59,7 +61,7 @@ extension JSONText {
                 return JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
             }
         }
-        return try readLongString(start, from: plainEnd, field)
+        return try readRestOfString(start, from: plainEnd, field)
     }
 
     /// Returns the position of the first quote, backslash, control character, DEL or byte outside of ASCII from `start`
@@ -73,8 +75,8 @@ extension JSONText {
             position &+= 8
         }
         while position < count {
-            let next = byte(position)
-            if next == quote || next == backslash || next < 0x20 || next >= 0x7F { break }
+            let nextByte = byte(position)
+            if nextByte == quote || nextByte == backslash || nextByte < 0x20 || nextByte >= 0x7F { break }
             position &+= 1
         }
         return position
@@ -83,7 +85,7 @@ extension JSONText {
     /// Reads the rest of a string. The bytes before `plainEnd` have been read: all are printable ASCII without quotes
     /// and backslashes.
     @inline(never)
-    private func readLongString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
+    private func readRestOfString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
         var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
         var position = endOfPlainBytes(plainEnd)
         while position < count {

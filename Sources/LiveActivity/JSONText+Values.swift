@@ -26,18 +26,18 @@ extension JSONText {
             }
             while true {
                 guard levelCount > 0 else { return position }
-                var next = peek(position)
-                if next <= 0x20 {
+                var nextByte = peek(position)
+                if nextByte <= 0x20 {
                     position = skipWhitespace(position)
-                    next = peek(position)
+                    nextByte = peek(position)
                 }
                 let isObject = objectBits & 1 == 1
-                if next == UInt8(ascii: ",") {
+                if nextByte == UInt8(ascii: ",") {
                     position = skipWhitespace(position &+ 1)
                     if isObject { position = try skipKeyAndColon(position, field) }
                     break
                 }
-                guard next == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
+                guard nextByte == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
                     throw unexpectedByteFault(position, field)
                 }
                 objectBits &>>= 1

@@ -5,8 +5,8 @@ import Numbers
 ///
 /// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {
-    /// The maximum length of a text, in bytes. All texts stay far below this length, because the length of all their
-    /// parts is limited. So a longer text shows a fault of Causeway, and traps (R6).
+    /// The maximum length of a text, in bytes. Texts stay far below this length, because all their parts have limits.
+    /// So a longer text shows a fault of Causeway, and traps (R6).
     public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer

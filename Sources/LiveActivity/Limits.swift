@@ -43,8 +43,8 @@ public enum Limits {
     /// it probably counts milliseconds, or seconds since 2001.
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
-    /// How many seconds `aps.timestamp` may be ahead of the worker's clock. If Redis admitted a version that is
-    /// further ahead, it would supersede the activity's correct updates until that time.
+    /// How many seconds `aps.timestamp` may be ahead of the worker's clock. A version that is further ahead would
+    /// supersede the activity's correct updates until its time comes.
     public static let timestampLeadSecondsMax: Int64 = 300
     /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. The same limit applies
     /// separately to the raw values of the enums.

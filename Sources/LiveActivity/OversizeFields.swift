@@ -36,8 +36,8 @@ public struct OversizeFields: Sendable, Equatable {
                 .allSatisfy { !$0.isEmpty }
     }
 
-    /// Whether the value of the header `dropped` can be a list of names: it is not too long, and has only letters,
-    /// digits, `_`, `-`, dots and commas. Causeway itself writes this header.
+    /// Whether the value of the header `dropped`, which Causeway itself writes, can be a list of names: it is not too
+    /// long, and has only letters, digits, `_`, `-`, dots and commas.
     public static func isFieldNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count <= nameListBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }

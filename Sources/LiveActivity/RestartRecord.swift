@@ -44,9 +44,10 @@ public enum RestartRecord {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }
 
-    /// Whether only a newer version can read the record of a kept command: the record begins with a letter, or has a
-    /// key or a value that this version does not know. Here and in all former versions, the record is a JSON object. A
-    /// version that changes this must begin the record with a letter.
+    /// Whether only a newer version of Causeway can read the record: it begins with a letter, or has a key or a value
+    /// that this version does not know. In this and all former versions, the record is a JSON object. A version that
+    /// changes this must begin the record with a letter.
+    /// - Parameter record: of a command that the timetable keeps.
     public static func hasUnknownFormat(_ record: [UInt8]) -> Bool {
         if case UInt8(ascii: "A")...UInt8(ascii: "Z") = record.first ?? 0 { return true }
         if case UInt8(ascii: "a")...UInt8(ascii: "z") = record.first ?? 0 { return true }

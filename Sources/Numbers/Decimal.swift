@@ -52,11 +52,11 @@ public enum Decimal {
         var position = count
         var rest = value
         while rest >= 10 {
-            let pair = Int(truncatingIfNeeded: rest % 100) &* 2
+            let index = Int(truncatingIfNeeded: rest % 100) &* 2
             rest /= 100
             position &-= 2
-            destination.storeBytes(of: pairs.utf8Start[pair], toByteOffset: position, as: UInt8.self)
-            destination.storeBytes(of: pairs.utf8Start[pair &+ 1], toByteOffset: position &+ 1, as: UInt8.self)
+            destination.storeBytes(of: digitPairs.utf8Start[index], toByteOffset: position, as: UInt8.self)
+            destination.storeBytes(of: digitPairs.utf8Start[index &+ 1], toByteOffset: position &+ 1, as: UInt8.self)
         }
         if position > 0 {
             let digit = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
@@ -66,15 +66,14 @@ public enum Decimal {
     }
 
     /// The numbers below 100, two digits each.
-    private static let pairs: StaticString = """
+    private static let digitPairs: StaticString = """
         00010203040506070809101112131415161718192021222324\
         25262728293031323334353637383940414243444546474849\
         50515253545556575859606162636465666768697071727374\
         75767778798081828384858687888990919293949596979899
         """
 
-    /// Writes exactly `digits` digits: leading zeros where the number has fewer, its last digits where it has
-    /// more.
+    /// Writes exactly `digits` digits. If the number has fewer, writes leading zeros; if it has more, its last digits.
     @inlinable
     public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
@@ -99,9 +98,9 @@ public enum Decimal {
     /// Returns the digits of a number below 10^8 as ASCII, the first digit in the lowest byte.
     ///
     /// Divides the number into halves of four digits, then into pairs, then into single digits. Each step
-    /// divides all parts at once, because they are in one 64-bit word. Multiplications replace the divisions.
-    /// They are exact for these numbers: `n * 10_486 >> 20` is `n / 100` for every `n` below 10,000, and
-    /// `n * 103 >> 10` is `n / 10` for every `n` below 100.
+    /// divides all parts at once, because they are in one 64-bit word. A multiplication and a shift replace each
+    /// division: `n * 10_486 >> 20` is `n / 100` for every `n` below 10,000, and `n * 103 >> 10` is `n / 10` for every
+    /// `n` below 100.
     @inlinable
     @inline(__always)
     public static func eightDigits(_ value: UInt64) -> UInt64 {

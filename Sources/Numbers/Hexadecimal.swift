@@ -29,14 +29,12 @@ public enum Hexadecimal {
             isValid = isValid && areDigits(bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
             position &+= 8
         }
-        // The loop left at most seven bytes unread. Reads the last eight bytes as one word, so some bytes are
-        // read twice.
+        // The loop left at most seven bytes unread. They are among the last eight bytes.
         return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
     }
 
-    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. Additions test all eight
-    /// bytes at once. No addition carries into the next byte, because a word with a byte of 0x80 or more is
-    /// refused before.
+    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. Each addition tests all eight bytes.
+    /// No addition carries into the next byte, because a word with a byte of 0x80 or more is refused first.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
@@ -64,8 +62,8 @@ public enum Hexadecimal {
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
     /// Returns a word in which a byte has its top bit set if the same byte of `block` is `0`-`9` or `a`-`f`.
-    /// Each addition sets the top bit of each byte that is at least as large as a bound, such as `0`. No addition
-    /// carries into the next byte, because the top bits of `block` are cleared before.
+    /// An addition sets the top bit of each byte that is not below a bound, such as `0`. No addition carries into the
+    /// next byte, because the top bits of `block` are cleared first.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {

@@ -23,8 +23,8 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a random time between half of `milliseconds` and `milliseconds`. So calls that failed at the
-    /// same time are not all repeated at the same time.
+    /// Returns a random time between half of `milliseconds` and `milliseconds`, so that calls that failed together are
+    /// not repeated together.
     /// - Precondition: `milliseconds` is at least 1.
     public mutating func jitteredMilliseconds(_ milliseconds: Int64) -> Int64 {
         let halfMilliseconds = milliseconds / 2

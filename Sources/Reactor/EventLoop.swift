@@ -17,8 +17,7 @@ public final class EventLoop {
     /// threads: a slow name server can block a thread for half a minute.
     public static let lookUpsMax = 64
     /// The maximum number of passes over the turn-end handlers in one turn. A handler that is registered during a pass
-    /// runs in the next pass. If handlers register again in every pass, the limit ends the turn, so that the loop also
-    /// handles events.
+    /// runs in the next pass. The limit ends the turn even if handlers register again in every pass.
     public static let turnEndPassesMax = 4
     /// The maximum number of turn-end handlers that wait at one time. A caller that reaches the limit registers one
     /// handler many times, which is a defect.
@@ -32,8 +31,8 @@ public final class EventLoop {
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Grows with each `add` and each `remove` of this descriptor number. An event has the generation of its
-        /// `add`, so an event that was fetched before the number was reused does not reach the new handler.
+        /// Grows with each `add` and each `remove` of this descriptor number. An event carries the generation of its
+        /// `add`. So an old event does not reach the new handler of a reused number.
         var generation: UInt32
     }
 
@@ -89,7 +88,7 @@ public final class EventLoop {
 
     /// The shortest time from the wake-up of one turn of `run` to the wake-up of the next; 0: no spacing. An idle loop
     /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
-    /// larger writes: the season of `make demo` costs a worker less than half of the CPU time (Measurements.md).
+    /// larger writes. The season of `make demo` then costs a worker less than half of the CPU time (Measurements.md).
     public var turnIntervalMicrosecondsMin: Int64 = 0
     private var turnBeganAtNanoseconds: Int64 = 0
 
@@ -131,8 +130,8 @@ public final class EventLoop {
     public func runTurn(waitMilliseconds: Int32) {
         let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
         let count = epoll_wait(epollDescriptor, eventBuffer, Int32(EventLoop.eventsPerTurnMax), effectiveMilliseconds)
-        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. An interrupted
-        // wait counts as a turn without events.
+        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. It makes this a turn
+        // without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
         turnBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = turnBeganAtNanoseconds / 1_000
@@ -148,8 +147,8 @@ public final class EventLoop {
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
         guard let deadlineMilliseconds = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The loop's clock may still have the time at which the last turn began. A wait computed from that time would
-        // make timers late.
+        // The loop's clock may still show the beginning of the last turn. A wait computed from that time would be too
+        // long.
         refreshClock()
         guard deadlineMilliseconds > nowMilliseconds else { return 0 }
         let untilTimerMilliseconds = Int32(clamping: deadlineMilliseconds - nowMilliseconds)
@@ -167,11 +166,11 @@ public final class EventLoop {
     }
 
     private func fireTimers() {
-        // If a timer's handler schedules another timer, the loop fires it in the next turn at the earliest,
-        // even if it is due at once. The sequence number separates the new timers from the older ones.
+        // A timer that another timer's handler schedules fires in the next turn at the earliest, even if it is due at
+        // once.
         let currentMilliseconds = nowMilliseconds
-        let sequence = timers.nextSequence
-        while let timer = timers.popDue(at: currentMilliseconds, scheduledBefore: sequence) {
+        let firstNewSequence = timers.nextSequence
+        while let timer = timers.popDue(at: currentMilliseconds, scheduledBefore: firstNewSequence) {
             timer.handler.timerFired(tag: timer.tag)
         }
     }

@@ -3,14 +3,13 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0. The
-    /// candidates are lower ports, so Linux gives none of them to another socket before the caller's server listens on
-    /// it.
+    /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0. So it gives
+    /// none of these lower ports to another socket before the caller's server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
     /// The last port that was tried; before the first search, a random one. Each search continues with the next port.
-    /// If each began at a random port, two searches could return the same port: the server of the first caller may not
-    /// listen on it yet.
+    /// With a random port each time, two searches could return the same port, before the first caller's server listens
+    /// on it.
     private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {
@@ -32,9 +31,8 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Tests whether a port is unused, by connecting to the port. A test that listens on the port could keep the port
-    /// in use. If another thread starts a process meanwhile, that process has a copy of the listening socket until it
-    /// executes its program.
+    /// Tests whether a port is unused, by connecting to the port. Listening on the port instead could keep the port in
+    /// use: until a new process executes its program, it has a copy of the listening socket.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

@@ -78,8 +78,9 @@ public final class Listener {
         let accepted = withUnsafeMutablePointer(to: &storage) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
                 let flags = Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
-                let accepted = CLinux_accept4(descriptor, raw, &length, flags)
-                return (descriptor: accepted, from: accepted >= 0 ? SocketAddress(raw, length: length) : nil)
+                let acceptedDescriptor = CLinux_accept4(descriptor, raw, &length, flags)
+                let from = acceptedDescriptor >= 0 ? SocketAddress(raw, length: length) : nil
+                return (descriptor: acceptedDescriptor, from: from)
             }
         }
         guard accepted.descriptor < 0 else { return .accepted(accepted.descriptor, from: accepted.from) }
@@ -120,7 +121,7 @@ extension Listener: DescriptorHandler, TimerHandler {
             guard descriptor >= 0 else { return }
             guard let handler else { return close() }
             switch acceptConnection() {
-            case .accepted(let accepted, let from): handler.listenerAccepted(descriptor: accepted, from: from)
+            case .accepted(let newDescriptor, let from): handler.listenerAccepted(descriptor: newDescriptor, from: from)
             case .connectionFailed: continue
             case .noneWaiting: return
             case .resourcesExhausted: return pauseAccepting()

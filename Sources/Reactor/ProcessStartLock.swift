@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Keeps the starts of programs apart from work that such a start would disturb. For a moment, a program that is being
-/// started has copies of all descriptors of this process.
+/// Keeps the starts of programs apart from work that such a start would disturb. At its start, a program has copies of
+/// all descriptors of this process for a moment.
 public enum ProcessStartLock {
     private static let startLock = Mutex(())
 

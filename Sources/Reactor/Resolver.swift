@@ -91,9 +91,9 @@ final class Resolver: DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        for result in mailbox.takeEntries() {
-            guard let completion = completions.removeValue(forKey: result.identifier) else { continue }
-            completion(result.resolution)
+        for entry in mailbox.takeEntries() {
+            guard let completion = completions.removeValue(forKey: entry.identifier) else { continue }
+            completion(entry.resolution)
         }
     }
 }

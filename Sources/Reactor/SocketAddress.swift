@@ -33,7 +33,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
         var version6 = in6_addr()
         guard inet_pton(AF_INET6, String(text), &version6) == 1 else { return nil }
-        storage = SocketAddress.storage(version6, scope: 0, port: port)
+        storage = SocketAddress.ipv6Storage(version6, scope: 0, port: port)
     }
 
     /// Returns the address of a Unix socket; nil if the path is empty, contains a NUL, or is longer than
@@ -62,7 +62,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             )
         case AF_INET6 where bytes.count >= MemoryLayout<sockaddr_in6>.size:
             let address = bytes.loadUnaligned(as: sockaddr_in6.self)
-            storage = SocketAddress.storage(
+            storage = SocketAddress.ipv6Storage(
                 address.sin6_addr,
                 scope: address.sin6_scope_id,
                 port: UInt16(bigEndian: address.sin6_port)
@@ -76,7 +76,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    private static func storage(_ address: in6_addr, scope: UInt32, port: UInt16) -> Storage {
+    private static func ipv6Storage(_ address: in6_addr, scope: UInt32, port: UInt16) -> Storage {
         withUnsafeBytes(of: address) { bytes in
             .ipv6(
                 high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),

@@ -73,18 +73,18 @@ extension Stream {
         guard case .handshaking = state else { return }
         switch transport.handshake() {
         case .bytes:
-            readWantsWrite = false
+            readWaitsUntilWritable = false
             negotiatedProtocol = transport.applicationProtocol
             guard negotiatedProtocol != nil || tls?.expectsApplicationProtocol != true else {
                 let reason = "the peer agreed on no application protocol"
                 return closeAndReport(StreamError(code: .handshakeFailed, reason: reason))
             }
             becomeOpen()
-        case .wantsRead:
-            readWantsWrite = false
+        case .blockedUntilReadable:
+            readWaitsUntilWritable = false
             updateInterest()
-        case .wantsWrite:
-            readWantsWrite = true
+        case .blockedUntilWritable:
+            readWaitsUntilWritable = true
             updateInterest()
         case .endOfStream:
             closeAndReport(StreamError(code: .handshakeFailed, reason: "the peer ended the connection"))
@@ -102,8 +102,8 @@ extension Stream {
         if output.count > 0 || isShutdownRequested { scheduleTurnEnd() }
         guard let handler else { return close() }
         handler.streamConnected(self)
-        // The last read of the handshake may also have taken the peer's first bytes from the socket. Deliver
-        // them now, because the loop does not report bytes that TLS has already taken.
+        // The handshake may also have taken the peer's first bytes from the socket. Deliver them now, because the loop
+        // no longer reports them.
         if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
     }
 

@@ -20,8 +20,8 @@ extension Stream {
         if transport.hasBufferedInput { scheduleReadContinuation() }
     }
 
-    /// Reads the available input and passes it to the handler. After `fillsPerEventMax` full buffers, the
-    /// rest waits until the next turn. Called only from the loop.
+    /// Reads the available input and passes it to the handler. After `fillsPerEventMax` buffers, the rest waits until
+    /// the next turn. Called only from the loop.
     func readInput() {
         for _ in 0..<Stream.fillsPerEventMax {
             switch state {
@@ -34,11 +34,11 @@ extension Stream {
             switch outcome {
             case .bytes:
                 continue
-            case .wantsRead:
-                setReadWantsWrite(false)
+            case .blockedUntilReadable:
+                setReadWaitsUntilWritable(false)
                 return
-            case .wantsWrite:
-                setReadWantsWrite(true)
+            case .blockedUntilWritable:
+                setReadWaitsUntilWritable(true)
                 return
             case .endOfStream:
                 return closeAndReport(nil)
@@ -61,12 +61,12 @@ extension Stream {
             guard case .bytes(let count) = outcome else { break }
             filledBytes += count
             if transport.isTLS {
-                // A TLS record shorter than the maximum is usually the last one in the socket, so another
-                // read would waste a system call. If the socket has more input, the loop reports it.
-                if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { outcome = .wantsRead }
+                // A TLS record shorter than the maximum is usually the last one in the socket. Another read would then
+                // waste a system call. If the socket has more input, the loop reports it.
+                if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { outcome = .blockedUntilReadable }
             } else {
                 // A read that does not fill the buffer has emptied the socket.
-                if filledBytes < buffer.count { outcome = .wantsRead }
+                if filledBytes < buffer.count { outcome = .blockedUntilReadable }
                 break
             }
         }
@@ -88,8 +88,8 @@ extension Stream {
         return transport.takeFailure()
     }
 
-    /// Delivers the input that is left after output has failed, at most `fillsPerEventMax` buffers. The peer's last
-    /// bytes may say why it closed the connection.
+    /// Delivers the input that is left after output has failed: the peer's last bytes may say why it closed the
+    /// connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
         for _ in 0..<Stream.fillsPerEventMax {
@@ -97,9 +97,9 @@ extension Stream {
         }
     }
 
-    private func setReadWantsWrite(_ wants: Bool) {
-        guard readWantsWrite != wants else { return }
-        readWantsWrite = wants
+    private func setReadWaitsUntilWritable(_ waits: Bool) {
+        guard readWaitsUntilWritable != waits else { return }
+        readWaitsUntilWritable = waits
         updateInterest()
     }
 

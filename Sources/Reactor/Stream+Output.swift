@@ -50,7 +50,7 @@ extension Stream {
     func flushBlockedOutput() {
         guard case .open = state else { return }
         isOutputBlocked = false
-        writeWantsRead = false
+        writeWaitsUntilReadable = false
         flush()
         updateInterest()
         if case .open = state { reportIfDrained() }
@@ -91,9 +91,9 @@ extension Stream {
             switch transport.write(part) {
             case .bytes(let count):
                 output.consume(count)
-            case .wantsWrite:
+            case .blockedUntilWritable:
                 return blockOutput(untilReadable: false)
-            case .wantsRead:
+            case .blockedUntilReadable:
                 return blockOutput(untilReadable: true)
             case .endOfStream, .failed:
                 return fail(transport.takeFailure(), hasUnreadInput: true)
@@ -103,7 +103,7 @@ extension Stream {
 
     private func blockOutput(untilReadable: Bool) {
         isOutputBlocked = true
-        writeWantsRead = untilReadable
+        writeWaitsUntilReadable = untilReadable
         updateInterest()
     }
 

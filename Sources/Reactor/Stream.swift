@@ -75,14 +75,15 @@ public final class Stream {
     var output = OutputBuffer()
     /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
+    /// Whether more than `highWaterBytes` of output waited, and the handler has not got `streamDrained` since.
     var isAboveHighWater = false
     var isShutdownRequested = false
 
     var isReadingPaused = false
-    /// Whether TLS must write before it can continue to read.
-    var readWantsWrite = false
+    /// Whether TLS must write before it can continue to read, or to shake hands.
+    var readWaitsUntilWritable = false
     /// Whether TLS must read before it can continue to write.
-    var writeWantsRead = false
+    var writeWaitsUntilReadable = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
     var watchedInterest: Interest?
@@ -90,8 +91,8 @@ public final class Stream {
     var deadlineTimer = TimerIdentifier.none
     var readContinuationTimer = TimerIdentifier.none
 
-    /// The remote address; nil before `connect`, and if the client of an accepted connection has none, as on a Unix
-    /// socket, or had already disconnected.
+    /// The remote address. Nil before `connect`. Also nil if the client of an accepted connection has no address, as on
+    /// a Unix socket, or had already disconnected.
     public internal(set) var peer: SocketAddress?
     /// The application protocol that ALPN agreed on; nil before the handshake is complete, or without ALPN.
     public internal(set) var negotiatedProtocol: String?
@@ -159,13 +160,12 @@ public final class Stream {
         if case .closed = state { return }
         // If the peer ended its side in an orderly way, our side sends close_notify as well.
         if error == nil, case .open = state { transport.announceEnd() }
-        // If the stream has already failed, the handler must get that first error, and not the end that
-        // followed it.
-        var failure = error
-        if case .failing(let earlier, _) = state { failure = earlier }
+        var reportedError = error
+        // If the stream has already failed, the handler gets that first error.
+        if case .failing(let firstError, _) = state { reportedError = firstError }
         let handler = handler
         release()
-        handler?.streamClosed(self, error: failure)
+        handler?.streamClosed(self, error: reportedError)
     }
 
     /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the turn, because the
@@ -211,10 +211,10 @@ public final class Stream {
         case .connecting:
             interest = .writable
         case .handshaking:
-            interest = readWantsWrite ? .writable : .readable
+            interest = readWaitsUntilWritable ? .writable : .readable
         case .open, .halfClosed:
-            if !isReadingPaused || writeWantsRead { interest.insert(.readable) }
-            if isOutputBlocked && !writeWantsRead || readWantsWrite { interest.insert(.writable) }
+            if !isReadingPaused || writeWaitsUntilReadable { interest.insert(.readable) }
+            if isOutputBlocked && !writeWaitsUntilReadable || readWaitsUntilWritable { interest.insert(.writable) }
         }
         watch(interest)
     }
@@ -251,8 +251,10 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         case .handshaking:
             continueHandshake()
         case .open, .halfClosed:
-            if !events.isDisjoint(with: [.readable, .hangup]) || readWantsWrite { readInput() }
-            if isOutputBlocked, events.contains(writeWantsRead ? .readable : .writable) { flushBlockedOutput() }
+            if !events.isDisjoint(with: [.readable, .hangup]) || readWaitsUntilWritable { readInput() }
+            if isOutputBlocked, events.contains(writeWaitsUntilReadable ? .readable : .writable) {
+                flushBlockedOutput()
+            }
             if events.contains(.hangup), isReadingPaused { stopWatching() }
         case .idle, .accepted, .failing, .closed:
             break
@@ -303,7 +305,7 @@ enum StreamTimer: UInt64 {
     /// The connection attempt, the handshake, or the end of the peer's side took too long.
     case deadline
     /// The stream reads again, without an event of its socket. Either the last reading ended early, so that the loop
-    /// could handle other descriptors. Or the caller resumed the reading while OpenSSL had input that it had already
-    /// taken from the socket.
+    /// could handle other descriptors. Or the caller resumed reading, and OpenSSL has input that is no longer in the
+    /// socket.
     case continuation
 }

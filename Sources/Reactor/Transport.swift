@@ -3,12 +3,10 @@ import Glibc
 
 enum TransferOutcome {
     case bytes(Int)
-    /// The call can continue only when the socket is readable. A write gets this result if TLS must read
-    /// first.
-    case wantsRead
-    /// The call can continue only when the socket is writable. A read gets this result if TLS must write
-    /// first.
-    case wantsWrite
+    /// The call can continue only when the socket is readable. A write has this outcome if TLS must read first.
+    case blockedUntilReadable
+    /// The call can continue only when the socket is writable. A read has this outcome if TLS must write first.
+    case blockedUntilWritable
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case endOfStream
     /// `Transport.takeFailure()` returns the reason.
@@ -16,7 +14,7 @@ enum TransferOutcome {
 }
 
 /// A stream's socket, with or without TLS; no socket if the descriptor is negative. `Transport` owns the socket and
-/// OpenSSL's state of the TLS connection. At its end it closes the socket and frees this state.
+/// OpenSSL's state of the TLS connection, and releases both at its end.
 struct Transport: ~Copyable {
     let descriptor: Int32
     /// OpenSSL's state of the TLS connection (`SSL`); nil without TLS.
@@ -95,7 +93,7 @@ struct Transport: ~Copyable {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count > 0 { return .bytes(count) }
             if count == 0 { return .endOfStream }
-            if errno == EAGAIN { return .wantsRead }
+            if errno == EAGAIN { return .blockedUntilReadable }
             if errno != EINTR { return fail(errno) }
         }
     }
@@ -104,7 +102,7 @@ struct Transport: ~Copyable {
         while true {
             let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
             if count >= 0 { return .bytes(count) }
-            if errno == EAGAIN { return .wantsWrite }
+            if errno == EAGAIN { return .blockedUntilWritable }
             if errno != EINTR { return fail(errno) }
         }
     }
@@ -119,8 +117,8 @@ struct Transport: ~Copyable {
         let savedErrno = errno
         let code = SSL_get_error(session, result)
         switch code {
-        case SSL_ERROR_WANT_READ: return .wantsRead
-        case SSL_ERROR_WANT_WRITE: return .wantsWrite
+        case SSL_ERROR_WANT_READ: return .blockedUntilReadable
+        case SSL_ERROR_WANT_WRITE: return .blockedUntilWritable
         case SSL_ERROR_ZERO_RETURN: return .endOfStream
         default:
             failureErrno = savedErrno

@@ -2,7 +2,7 @@
 /// fixed, so that a call allocates no memory. (R3)
 public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     @usableFromInline let calls: UnsafeMutableBufferPointer<Call>
-    @usableFromInline var head = 0
+    @usableFromInline var oldestIndex = 0
     @usableFromInline var storedCount = 0
 
     @inlinable
@@ -20,11 +20,11 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     }
 
     @inlinable
-    public var oldest: Call? { count == 0 ? nil : calls[head] }
+    public var oldest: Call? { count == 0 ? nil : calls[oldestIndex] }
 
     @inlinable
     func bufferIndex(_ index: Int) -> Int {
-        let sum = head + index
+        let sum = oldestIndex + index
         return sum >= calls.count ? sum - calls.count : sum
     }
 
@@ -51,8 +51,8 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     @inlinable
     public mutating func removeOldest() -> Call? {
         guard count > 0 else { return nil }
-        let call = calls[head]
-        head = head + 1 == calls.count ? 0 : head + 1
+        let call = calls[oldestIndex]
+        oldestIndex = oldestIndex + 1 == calls.count ? 0 : oldestIndex + 1
         storedCount -= 1
         return call
     }

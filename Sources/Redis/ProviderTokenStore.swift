@@ -2,10 +2,10 @@
 /// expires, and a lease for the worker that signs the next token. Code outside the lanes uses this type, with the
 /// lanes' Redis configuration.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error
-/// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands
-/// takes a minute, or if the task is cancelled. Not thread-safe. A failed call is not repeated; the caller tries again
-/// at its next check.
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error in
+/// three cases: the servers stay silent for the configured deadline; the search for the server, or the exchange of
+/// commands, takes a minute; the task is cancelled. Not thread-safe. A failed call is not repeated; the caller tries
+/// again at its next check.
 public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
     public struct StoredToken: Equatable {

@@ -29,9 +29,10 @@ public struct RedisConfiguration: Sendable {
     /// counts from the server's last complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge the writes of a call that needs replicas
-    /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``), before the call gets its reply; 0 for none. Calls no
-    /// longer wait after replicas have been missing for 10 seconds (``ReplicaWatch``). If the primary has more replicas
-    /// than this number, a replica that lacks an acknowledged write may become the next primary: the write is lost.
+    /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``), before the call gets its reply; 0 for none. After
+    /// replicas have been missing for 10 seconds, calls no longer wait (``ReplicaWatch``). If the primary has more
+    /// replicas than this number, a replica that lacks an acknowledged write may become the next primary. The write is
+    /// then lost.
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096

@@ -9,11 +9,11 @@ import Reactor
 /// gets all replies in their order, and nothing is copied. Few replies stay unread: until the server replies to a WAIT,
 /// it replies to no call that was written after the WAIT.
 ///
-/// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, also without
+/// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, even without
 /// acknowledgements. The connection still sends a WAIT from time to time, to learn whether the replicas are back.
 extension RedisConnection {
     /// WAIT's timeout is the reply deadline divided by this number. The timeout must be short, because a
-    /// reply may wait for two WAITs: the one that is outstanding when the call is issued, and its own.
+    /// reply may wait for two WAITs: the one that is outstanding when its call is issued, and the next one.
     private static let waitTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
@@ -56,7 +56,7 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // This call is not written yet, so the reply to a WAIT after it cannot have arrived.
+            // 0 means that the call is not written yet. Then a WAIT after this call cannot have its reply.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {
@@ -75,8 +75,8 @@ extension RedisConnection {
 
     /// Fails the calls of the oldest command with `replicasMissing`. Redis has performed the calls, but too few
     /// replicas have acknowledged their writes, or WAIT has failed.
-    func failUnacknowledgedCalls(_ count: Int, from reader: ReplyReader) {
-        for _ in 0..<count {
+    func failUnacknowledgedCalls(_ callCount: Int, from reader: ReplyReader) {
+        for _ in 0..<callCount {
             guard completeOldestCall(from: reader) else { return }
             session.handleFailure(RedisError(.replicasMissing))
         }
@@ -84,8 +84,8 @@ extension RedisConnection {
 
     func handleReplicaCount(_ reply: Reply) {
         hasEnoughReplicas = nil
-        let count = reply.kind == .integer ? reply.integer : 0
-        let areEnough = reply.kind == .integer && count >= Int64(configuration.requiredReplicaCount)
+        let replicaCount = reply.kind == .integer ? reply.integer : 0
+        let areEnough = reply.kind == .integer && replicaCount >= Int64(configuration.requiredReplicaCount)
         let change = replicaWatch.handleWaitReply(
             hasEnoughReplicas: areEnough,
             nowMilliseconds: loop.nowMilliseconds
@@ -97,8 +97,9 @@ extension RedisConnection {
         case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)
         case .missing(let isGivenUp)?:
             let refusal = reply.kind == .error ? RedisError(reply: reply.bytes) : nil
+            let acknowledgedCount = Int(clamping: replicaCount)
             handler?
-                .redisReportsReplicas(.missing(acknowledgedCount: Int(clamping: count), isGivenUp: isGivenUp, refusal))
+                .redisReportsReplicas(.missing(acknowledgedCount: acknowledgedCount, isGivenUp: isGivenUp, refusal))
         case nil: break
         }
     }

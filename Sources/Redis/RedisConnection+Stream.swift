@@ -25,8 +25,8 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // After each reply, check that this stream is still the connection's: an error in the reply may have ended the
-        // connection, or the session or the handler may have closed it inside `handle`.
+        // After each reply, check that this stream is still the connection's. An error in the reply may have ended the
+        // connection. The session or the handler may have closed the connection inside `handle`.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
@@ -45,15 +45,15 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
             if reply.kind == .error { delegate?.serverReturnedError(call, on: self, error: reply.bytes) }
             return handleReplyToOwnCommand(reply, to: call.kind, from: reader, handler)
         }
-        let count = Int(call.commandCallCount)
+        let callCount = Int(call.commandCallCount)
         let roundTripMicroseconds = loop.nowMicroseconds - call.issuedAtMicroseconds
-        handler?.redisReplied(callCount: count, roundTripMicroseconds: roundTripMicroseconds)
+        handler?.redisReplied(callCount: callCount, roundTripMicroseconds: roundTripMicroseconds)
         if reply.kind == .error {
             handleError(reply.bytes, of: call, from: reader)
         } else if call.awaitsReplicas && hasEnoughReplicas != true {
-            failUnacknowledgedCalls(count, from: reader)
+            failUnacknowledgedCalls(callCount, from: reader)
         } else {
-            session.handleReply(reply, toCalls: count, from: reader, on: self)
+            session.handleReply(reply, toCalls: callCount, from: reader, on: self)
         }
     }
 

@@ -1,5 +1,5 @@
-/// Decides from the replies to WAIT whether the replies to calls that need replicas stay unread until replicas have
-/// acknowledged the writes of these calls (`needsReplicas`).
+/// Decides from the replies to WAIT whether replicas must acknowledge a call's writes before the call's reply is read.
+/// This concerns only calls that need replicas (`needsReplicas`).
 ///
 /// It does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
 /// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas
@@ -52,8 +52,8 @@ struct ReplicaWatch {
 
     /// Notes that a call is being issued whose writes replicas must acknowledge.
     ///
-    /// - Returns: whether the call's reply must stay unread until the WAIT after the call gets its reply; false in the
-    ///   state `givenUp`.
+    /// - Returns: whether the reply to this call must stay unread until the server has replied to the next WAIT after
+    ///   the call; false in the state `givenUp`.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             needsWait = true
@@ -94,9 +94,9 @@ struct ReplicaWatch {
     /// Resets the watch, because the connection was lost or closed.
     ///
     /// The next connection may be to another server, so calls wait for its replicas for the full
-    /// ``missingReplicasWaitMillisecondsMax`` again. If replicas were missing, the state is now `missing`, not
-    /// `acknowledging`: then ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` reports it when enough replicas
-    /// acknowledge again.
+    /// ``missingReplicasWaitMillisecondsMax`` again. If replicas were missing, the state is `missing` afterwards, not
+    /// `acknowledging`. Otherwise ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` would not report that enough
+    /// replicas acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }

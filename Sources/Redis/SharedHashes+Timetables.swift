@@ -1,23 +1,22 @@
-/// Timetables that all workers share. A timetable is a sorted set in Redis. Its elements are called names; in the
-/// timetables of lifetimes, a name is an activity's key. Each name has a time at which it is due: a worker then claims
-/// the name and does the work for it.
+/// Timetables that all workers share. A timetable is a sorted set in Redis. Each entry has a name, and a time at which
+/// the entry is due. A worker then claims the entry and does its work. In the timetables of lifetimes, the name is an
+/// activity's key.
 ///
-/// Three hashes belong to a timetable. Their fields are the names, and their keys are the timetable's key followed by
-/// `+`, `*` or `=`. The hash `+` has each name's text: a letter that the caller chooses, a time in UNIX milliseconds,
-/// and the number of claims. The two other hashes may have further data of a name.
+/// Three hashes belong to a timetable. Their fields are the entries' names, and their keys are the timetable's key
+/// followed by `+`, `*` or `=`. The hash `+` has each entry's text: a letter that the caller chooses, a time in UNIX
+/// milliseconds, and the number of claims. The two other hashes may have further data of an entry.
 extension SharedHashes {
-    /// Names in a timetable that are due, such as keys of activities. The name that has been due for the longest time
-    /// comes first.
+    /// Entries of a timetable that are due. The entry that has been due for the longest time comes first.
     public struct DueEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
-        /// The number of names in the timetable, also of those that are not due yet.
-        public var timetableNameCount: Int
-        public var names: [Name]
+        /// The number of all entries in the timetable, also of those that are not due yet.
+        public var timetableEntryCount: Int
+        public var entries: [Entry]
 
-        public struct Name: Sendable, Equatable {
+        public struct Entry: Sendable, Equatable {
             public var name: [UInt8]
-            /// When the work for `name` became due, UNIX milliseconds.
+            /// When the entry became due, UNIX milliseconds.
             public var dueMilliseconds: Int64
 
             public init(_ name: [UInt8], dueMilliseconds: Int64) {
@@ -25,61 +24,58 @@ extension SharedHashes {
             }
         }
 
-        public init(nowMilliseconds: Int64, timetableNameCount: Int, names: [Name]) {
+        public init(nowMilliseconds: Int64, timetableEntryCount: Int, entries: [Entry]) {
             self.nowMilliseconds = nowMilliseconds
-            self.timetableNameCount = timetableNameCount
-            self.names = names
+            self.timetableEntryCount = timetableEntryCount
+            self.entries = entries
         }
     }
 
-    /// The names (such as keys of activities) that one call of
-    /// ``claimEntries(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has claimed in a timetable.
+    /// The entries that one call of ``claimEntries(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has claimed.
     public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
-        /// The number of names that the timetable has after the call, claimed or not.
-        public var timetableNameCount: Int
+        /// The number of entries that the timetable has after the call, claimed or not.
+        public var timetableEntryCount: Int
         public var claims: [Claim]
     }
 
-    /// A name that this worker has claimed in a timetable. The name identifies the work, for example by an activity's
-    /// key. `text` has a letter, a time and the number of claims, as Redis stores them for the name after this claim.
-    /// Each further claim changes the number, so the text identifies this claim.
+    /// An entry that this worker has claimed. `text` is the entry's text in the hash `+` after this claim. Each further
+    /// claim changes the number of claims in the text, so the text identifies this claim.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
     }
 
-    /// Reads the names in a timetable, such as keys of activities, that are due. Changes nothing.
+    /// Reads the due entries of a timetable. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: how many names to skip, beginning with the name that has been due for the longest time.
-    ///   - limit: the maximum number of names to return.
+    ///   - rank: how many entries to skip, beginning with the one that has been due for the longest time.
+    ///   - limit: the maximum number of entries to return.
     public func readDueEntries(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DueEntries {
-        let (now, count, parts) = try callTimetableScript(
-            Self.dueNamesScript,
+        let (now, entryCount, pairs) = try callTimetableScript(
+            Self.dueEntriesScript,
             key,
             [rank, limit].map { Array(String($0).utf8) }
         )
-        var dueNames = DueEntries(nowMilliseconds: now, timetableNameCount: Int(clamping: count), names: [])
-        for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
-            guard case .string(let name) = parts[index], case .integer(let due) = parts[index + 1] else {
+        var dueEntries = DueEntries(nowMilliseconds: now, timetableEntryCount: Int(clamping: entryCount), entries: [])
+        for index in stride(from: pairs.startIndex, to: pairs.endIndex, by: 2) {
+            guard case .string(let name) = pairs[index], case .integer(let due) = pairs[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            dueNames.names.append(DueEntries.Name(name, dueMilliseconds: due))
+            dueEntries.entries.append(DueEntries.Entry(name, dueMilliseconds: due))
         }
-        return dueNames
+        return dueEntries
     }
 
-    /// Claims those of the names (such as keys of activities) that are still due in the timetable. No other worker can
-    /// claim such a name until it is due again.
+    /// Claims the entries with these names that are still due. A claim makes the entry due at a later time. Until then,
+    /// no worker can claim the entry again.
     ///
-    /// After the first claim, a name is due again after `leaseMilliseconds`. Each further claim doubles this time, up
-    /// to 32 times `leaseMilliseconds`, because an outage may delay the work for a name for hours.
+    /// After the first claim, an entry is due again after `leaseMilliseconds`. Each further claim doubles this time, up
+    /// to 32 times `leaseMilliseconds`, because an outage may delay the work for hours.
     ///
-    /// For each name, the hash whose key is the timetable's key and `+` has a text: a letter, a time and the number of
-    /// claims. If this time is longer ago than `ageMillisecondsMax`, or the text is missing or not valid, the call
-    /// removes the due name and its data instead of claiming it.
+    /// In two cases the call removes a due entry with its data and does not claim it: the time in the entry's text
+    /// (hash `+`) is longer ago than `ageMillisecondsMax`; or the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -87,35 +83,39 @@ extension SharedHashes {
         ageMillisecondsMax: Int64
     ) throws(RedisError) -> ClaimedEntries {
         let limitArguments = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
-        let (now, count, parts) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
-        var claimedNames = ClaimedEntries(nowMilliseconds: now, timetableNameCount: Int(clamping: count), claims: [])
-        for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
-            guard case .string(let name) = parts[index], case .string(let text) = parts[index + 1] else {
+        let (now, entryCount, pairs) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
+        var claimedEntries = ClaimedEntries(
+            nowMilliseconds: now,
+            timetableEntryCount: Int(clamping: entryCount),
+            claims: []
+        )
+        for index in stride(from: pairs.startIndex, to: pairs.endIndex, by: 2) {
+            guard case .string(let name) = pairs[index], case .string(let text) = pairs[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            claimedNames.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
+            claimedEntries.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
         }
-        return claimedNames
+        return claimedEntries
     }
 
-    /// Calls a script that returns the server's time, the number of names in the timetable, and pairs of a
+    /// Calls a script that returns the server's time, the number of entries in the timetable, and pairs of a
     /// name and its value.
     private func callTimetableScript(
         _ script: String,
         _ key: [UInt8],
         _ arguments: [[UInt8]]
-    ) throws(RedisError) -> (nowMilliseconds: Int64, count: Int64, pairs: ArraySlice<RedisValue>) {
+    ) throws(RedisError) -> (nowMilliseconds: Int64, entryCount: Int64, pairs: ArraySlice<RedisValue>) {
         guard let parts = try callScript(script, key, arguments).elements, parts.count >= 2,
             parts.count.isMultiple(of: 2),
-            case .integer(let now) = parts[0], case .integer(let count) = parts[1]
+            case .integer(let now) = parts[0], case .integer(let entryCount) = parts[1]
         else { throw RedisError(.protocolViolation) }
-        return (now, count, parts[2...])
+        return (now, entryCount, parts[2...])
     }
 
-    /// Removes a claimed name and its data. Does nothing if a worker has claimed the name again, or a new life of the
-    /// activity has begun: Redis then stores another text for the name than ``Claim/text``.
+    /// Removes a claimed entry and its data. Does nothing if the entry's text is no longer ``Claim/text``: a worker has
+    /// claimed the entry again, or a new life of the activity has begun.
     ///
-    /// - Returns: whether this call has removed the name.
+    /// - Returns: whether this call has removed the entry.
     public func removeClaimedEntry(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
         try callScript(Self.removeClaimScript, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
     }
@@ -128,7 +128,7 @@ extension SharedHashes {
         return 1
         """
 
-    private static let dueNamesScript = """
+    private static let dueEntriesScript = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local reply = {now, redis.call('ZCARD', KEYS[1])}

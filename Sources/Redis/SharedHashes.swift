@@ -1,9 +1,9 @@
 /// Hashes, timetables and leases that all workers share. Code outside the lanes uses this type, with the lanes' Redis
 /// configuration.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error
-/// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands
-/// takes a minute, or if the task is cancelled. Not thread-safe. A failed call is not repeated.
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error in
+/// three cases: the servers stay silent for the configured deadline; the search for the server, or the exchange of
+/// commands, takes a minute; the task is cancelled. Not thread-safe. A failed call is not repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]

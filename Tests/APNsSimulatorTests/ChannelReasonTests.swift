@@ -164,8 +164,8 @@ import Testing
     @Test func `An app without the broadcast capability is told so, and loses its channels`() async throws {
         try await SimulatorFixture.run { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
-            let off = #"{"app":"\#(SimulatorFixture.app)","enabled":false}"#
-            #expect(try await fixture.control("POST", "/broadcasts", off).status == 200)
+            let disablingBody = #"{"app":"\#(SimulatorFixture.app)","enabled":false}"#
+            #expect(try await fixture.control("POST", "/broadcasts", disablingBody).status == 200)
             let refusalBody = "{\"reason\":\"FeatureNotEnabled\"}"
             let (push, management) = (try fixture.connect(), try fixture.connectToManagement())
             #expect(
@@ -175,14 +175,14 @@ import Testing
                 try management.perform(fixture.managementHeaders("POST"), body: SimulatorFixture.creationBody(1)).body
                     == refusalBody
             )
-            let on = #"{"app":"\#(SimulatorFixture.app)","enabled":true}"#
-            #expect(try await fixture.control("POST", "/broadcasts", on).status == 200)
+            let enablingBody = #"{"app":"\#(SimulatorFixture.app)","enabled":true}"#
+            #expect(try await fixture.control("POST", "/broadcasts", enablingBody).status == 200)
             let response = try push.perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 1))
             #expect(response.body == "{\"reason\":\"ChannelNotRegistered\"}")
         }
     }
 
-    @Test func `A busy service says so in two words`() async throws {
+    @Test func `To broadcasts, a busy service writes its reason in two words`() async throws {
         try await SimulatorFixture.run { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             var faults = Faults()

@@ -25,8 +25,11 @@ import Testing
                 return try #require(object?["channels"] as? [String])
             }
             #expect(try list() == [storingChannel, plainChannel])
-            let read = try client.perform(fixture.managementHeaders("GET", ["apns-channel-id": plainChannel]), body: "")
-            #expect(read.body == #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
+            let readResponse = try client.perform(
+                fixture.managementHeaders("GET", ["apns-channel-id": plainChannel]),
+                body: ""
+            )
+            #expect(readResponse.body == #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#)
             let deletionHeaders = fixture.managementHeaders("DELETE", ["apns-channel-id": storingChannel])
             #expect(try client.perform(deletionHeaders, body: "").status == 204)
             #expect(try list() == [plainChannel])
@@ -101,8 +104,8 @@ import Testing
             )
             // Two push-to-start tokens are registered. The activities are on a channel, so they have no
             // update token.
-            let after = try await fixture.simulator.registrations(since: cursorBefore + 50).records
-            #expect(after.map(\.key) == ["by-push", "elsewhere"])
+            let newRegistrations = try await fixture.simulator.registrations(since: cursorBefore + 50).records
+            #expect(newRegistrations.map(\.key) == ["by-push", "elsewhere"])
 
             let response = try fixture.connect()
                 .perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 3))
@@ -123,8 +126,8 @@ import Testing
             #expect((summary["activities"] as? [String: Int])?["onChannels"] == 52)
             #expect((summary["activities"] as? [String: Int])?["reachedByBroadcasts"] == 51)
             #expect(summary["broadcastsReceived"] as? Int == 51)
-            #expect(try await fixture.screen("a-0")["broadcastsReceived"] as? Int == 1)
-            #expect(try await fixture.screen("m8")["broadcastsReceived"] as? Int == 0)
+            #expect(try await fixture.readActivity("a-0")["broadcastsReceived"] as? Int == 1)
+            #expect(try await fixture.readActivity("m8")["broadcastsReceived"] as? Int == 0)
         }
     }
 
@@ -152,7 +155,7 @@ import Testing
             #expect(try await fixture.shownHomeScore("m7") == 4)
             let effects = try await fixture.effects("m7")
             #expect(effects == ["started": 1, "shown": 1, "ignoredOld": 1, "wrongToken": 1, "ended": 1])
-            #expect(try await fixture.screen("m7")["state"] as? String == "ended")
+            #expect(try await fixture.readActivity("m7")["state"] as? String == "ended")
         }
     }
 
@@ -272,10 +275,10 @@ import Testing
             }
             let app = #""app":"\#(SimulatorFixture.app)""#
             #expect(try await fixture.control("POST", "/broadcasts", "{\(app),\"enabled\":false}").status == 200)
-            let refused = try await fixture.control("POST", "/channels", "{\(app)}")
-            #expect(refused.status == 409 && refused.object["error"] as? String == "conflict")
+            let refusedResponse = try await fixture.control("POST", "/channels", "{\(app)}")
+            #expect(refusedResponse.status == 409 && refusedResponse.object["error"] as? String == "conflict")
             let reason = "app \(SimulatorFixture.app) has no capability for broadcasts"
-            #expect(refused.object["reason"] as? String == reason)
+            #expect(refusedResponse.object["reason"] as? String == reason)
         }
     }
 

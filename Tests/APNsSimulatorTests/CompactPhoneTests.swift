@@ -16,7 +16,7 @@ import Testing
         let crowd: CompactCrowd
 
         init(_ count: Int, change: (inout CompactCrowd) -> Void = { _ in }) throws {
-            var crowd = CompactCrowd(app: "app", name: "fan-", count: count)
+            var crowd = CompactCrowd(app: "app", name: "fan-", phoneCount: count)
             crowd.audiences = ["final"]
             change(&crowd)
             self.crowd = crowd
@@ -59,7 +59,7 @@ import Testing
         }
 
         /// Returns the number of phones that show each timestamp.
-        func phonesByTimestamp() throws -> [Int: Int] {
+        func phoneCountByTimestamp() throws -> [Int: Int] {
             let shown = try #require(try crowdObject()["shown"] as? [[String: Any]])
             return Dictionary(
                 uniqueKeysWithValues: shown.map { ($0["timestamp"] as? Int ?? -1, $0["phones"] as? Int ?? -1) }
@@ -85,10 +85,10 @@ import Testing
         #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
         #expect(fixture.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
         #expect(fixture.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
-        #expect(try fixture.phonesByTimestamp() == [0: 1_999, Int(Self.nowSeconds) + 1: 1])
+        #expect(try fixture.phoneCountByTimestamp() == [0: 1_999, Int(Self.nowSeconds) + 1: 1])
         // The same crowd in another model has the same tokens. If one digit of a token is changed, the token
         // belongs to no phone.
-        #expect(CompactCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
+        #expect(CompactCrowd(app: "app", name: "fan-", phoneCount: 1).token(7) == tokens[7])
         for digit in stride(from: 0, to: 160, by: 7) {
             var digits = Array(tokens[3].utf8)
             digits[digit] = digits[digit] == UInt8(ascii: "0") ? UInt8(ascii: "1") : UInt8(ascii: "0")
@@ -112,7 +112,7 @@ import Testing
         #expect(
             response["pushes"] as? Int == 6 && response["pushesMax"] as? Int == 3 && response["unreached"] as? Int == 0
         )
-        #expect(try fixture.phonesByTimestamp() == [Int(Self.nowSeconds) + 5: 3])
+        #expect(try fixture.phoneCountByTimestamp() == [Int(Self.nowSeconds) + 5: 3])
         let effects = try #require(response["effects"] as? [String: Int])
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
     }
@@ -148,12 +148,12 @@ import Testing
         }
         for number in 0..<4 { _ = fixture.push(Self.update(2, score: 2), token: fixture.crowd.token(number), at: 10) }
         _ = fixture.push(Self.update(2, score: 3), token: fixture.crowd.token(3), at: 11)
-        let shown = try #require(try fixture.crowdObject()["shown"] as? [[String: Any]])
-        #expect(shown.map { $0["timestamp"] as? Int } == [2, 2, 1, -60].map { Int(Self.nowSeconds) + $0 })
-        #expect(shown.map { $0["phones"] as? Int } == [1, 3, 3, 3])
-        #expect(shown.map { ($0["contentState"] as? [String: Int])?["score"] } == [3, 2, 1, nil])
-        #expect(shown[2]["firstMilliseconds"] as? Int64 == Self.nowSeconds * 1_000)
-        #expect(shown[2]["lastMilliseconds"] as? Int64 == (Self.nowSeconds + 6) * 1_000)
+        let shownStates = try #require(try fixture.crowdObject()["shown"] as? [[String: Any]])
+        #expect(shownStates.map { $0["timestamp"] as? Int } == [2, 2, 1, -60].map { Int(Self.nowSeconds) + $0 })
+        #expect(shownStates.map { $0["phones"] as? Int } == [1, 3, 3, 3])
+        #expect(shownStates.map { ($0["contentState"] as? [String: Int])?["score"] } == [3, 2, 1, nil])
+        #expect(shownStates[2]["firstMilliseconds"] as? Int64 == Self.nowSeconds * 1_000)
+        #expect(shownStates[2]["lastMilliseconds"] as? Int64 == (Self.nowSeconds + 6) * 1_000)
         #expect(try fixture.crowdObject()["unreached"] as? Int == 3)
     }
 
@@ -170,7 +170,7 @@ import Testing
         #expect(fixture.push(Self.update(2, event: "start"), token: tokens[3]) == (.success, .wrongToken))
         let response = try fixture.crowdObject()
         #expect(response["refused"] as? Int == 3 && response["ended"] as? Int == 1 && response["gone"] as? Int == 1)
-        #expect(try fixture.phonesByTimestamp() == [Int(Self.nowSeconds) + 1: 1, Int(Self.nowSeconds) + 2: 2])
+        #expect(try fixture.phoneCountByTimestamp() == [Int(Self.nowSeconds) + 1: 1, Int(Self.nowSeconds) + 2: 2])
     }
 
     @Test func `A registration has the fields that the worker reads`() throws {
@@ -200,10 +200,10 @@ import Testing
         var fixture = try CrowdFixture(1)
         #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try fixture.model.create(fixture.crowd) }
         #expect(throws: DeviceModel.Fault.unknownApp("none")) {
-            try fixture.model.create(CompactCrowd(app: "none", name: "x", count: 1))
+            try fixture.model.create(CompactCrowd(app: "none", name: "x", phoneCount: 1))
         }
         #expect(throws: DeviceModel.Fault.tooMany("compact phones")) {
-            try fixture.model.create(CompactCrowd(app: "app", name: "x", count: 0))
+            try fixture.model.create(CompactCrowd(app: "app", name: "x", phoneCount: 0))
         }
         #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try fixture.model.crowdJSON("y", app: "app") }
         #expect(throws: DeviceModel.Fault.self) {
@@ -245,20 +245,20 @@ import Testing
                     .status == 200
             )
             let response = try await fixture.control("GET", "/crowd?app=\(SimulatorFixture.app)&name=fan-").object
-            let shown = try #require(response["shown"] as? [Object])
-            #expect(shown.map { $0["phones"] as? Int } == [1, 999_999])
-            #expect((shown[0]["contentState"] as? Object)?["home"] as? Int == 2)
+            let shownStates = try #require(response["shown"] as? [Object])
+            #expect(shownStates.map { $0["phones"] as? Int } == [1, 999_999])
+            #expect((shownStates[0]["contentState"] as? Object)?["home"] as? Int == 2)
 
             let range = #"{"app":"\#(SimulatorFixture.app)","name":"fan-","from":999993,"count":1}"#
             #expect(try await fixture.control("POST", "/crowd/rotate", range).status == 200)
             let refusedResponse = try client.perform(fixture.headers(token: token), body: fixture.update(home: 3))
             #expect(refusedResponse.status == 410)
-            let again = try await fixture.control(
+            let rotatedPage = try await fixture.control(
                 "GET",
                 "/crowd/registrations?app=\(SimulatorFixture.app)&name=fan-&from=999993&limit=1"
             )
             let rotatedToken = try #require(
-                ((again.object["registrations"] as? [Object])?.first?["value"] as? Object)?["token"] as? String
+                ((rotatedPage.object["registrations"] as? [Object])?.first?["value"] as? Object)?["token"] as? String
             )
             #expect(rotatedToken != token)
             #expect(

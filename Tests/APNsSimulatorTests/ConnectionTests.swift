@@ -64,13 +64,13 @@ import Testing
             faults.goAwayAfterRequests = 3
             try await fixture.simulator.setFaults(faults)
             let client = try fixture.connect()
-            var last: Int32 = 0
+            var lastStream: Int32 = 0
             for _ in 0..<3 {
-                last = try client.submit(fixture.headers(), body: fixture.update(home: 1))
-                try client.run { $0.responses[last]?.isClosed == true }
+                lastStream = try client.submit(fixture.headers(), body: fixture.update(home: 1))
+                try client.run { $0.responses[lastStream]?.isClosed == true }
             }
             try client.run { $0.goAway != nil }
-            #expect(client.goAway == .init(lastStream: last, reason: "{\"reason\":\"Shutdown\"}"))
+            #expect(client.goAway == .init(lastStream: lastStream, reason: "{\"reason\":\"Shutdown\"}"))
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
             #expect(client.hasEnded)
         }
@@ -157,7 +157,7 @@ import Testing
 
 @Suite(.ownThread) struct FaultTests {
     /// Sends 200 pushes on one connection, and returns how many got each response or error code.
-    private func outcomes(_ fixture: SimulatorFixture, _ faults: Faults) async throws -> [String: Int] {
+    private func responseCounts(_ fixture: SimulatorFixture, _ faults: Faults) async throws -> [String: Int] {
         let client = try fixture.connect()
         _ = try client.perform(fixture.headers(), body: fixture.update(home: 0))
         try client.run { $0.concurrentStreams.count == 2 }
@@ -186,7 +186,7 @@ import Testing
             faults.serviceUnavailableShare = 0.2
             faults.tooManyRequestsShare = 0.2
             faults.refusedShare = 0.2
-            let counts = try await outcomes(fixture, faults)
+            let counts = try await responseCounts(fixture, faults)
             for kind in [
                 "200 ", "500 {\"reason\":\"InternalServerError\"}", "503 {\"reason\":\"ServiceUnavailable\"}",
                 "429 {\"reason\":\"TooManyRequests\"}", "error 7",
@@ -203,7 +203,7 @@ import Testing
             var faults = Faults()
             faults.resetShare = 1
             faults.requestsWithoutResponseTakeEffect = isApplied
-            let counts = try await outcomes(fixture, faults)
+            let counts = try await responseCounts(fixture, faults)
             #expect(counts == ["error 2": 200])
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#
             let comparison = try await fixture.simulator.withDevices {
@@ -222,7 +222,7 @@ import Testing
         try await SimulatorFixture.run { fixture in
             var faults = Faults()
             faults.noResponseShare = 1
-            let counts = try await outcomes(fixture, faults)
+            let counts = try await responseCounts(fixture, faults)
             #expect(counts == ["0 ": 200])
             let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requestsWithoutResponse == 200)

@@ -47,10 +47,13 @@ import Testing
             #expect(mismatches.last?["state"] as? String == "unknown")
 
             let page = try await fixture.control("GET", "/activities?app=com.example.shop&limit=10")
-            let next = try #require(page.object["next"] as? Int)
+            let nextCursor = try #require(page.object["next"] as? Int)
             #expect((page.object["activities"] as? [Object])?.count == 10)
-            let rest = try await fixture.control("GET", "/activities?app=com.example.shop&since=\(next)&limit=5000")
-            #expect((rest.object["activities"] as? [Object])?.count == 990)
+            let otherActivities = try await fixture.control(
+                "GET",
+                "/activities?app=com.example.shop&since=\(nextCursor)&limit=5000"
+            )
+            #expect((otherActivities.object["activities"] as? [Object])?.count == 990)
             let summary = try await fixture.control("GET", "/summary")
             #expect((summary.object["activities"] as? Object)?["active"] as? Int == 1_001)
             #expect((summary.object["effects"] as? Object)?["shown"] as? Int == 1)
@@ -59,15 +62,20 @@ import Testing
 
     @Test func `Registrations are read by cursor and awaited`() async throws {
         try await SimulatorFixture.run { fixture in
-            let first = try await fixture.control("GET", "/registrations?limit=1")
-            #expect((first.object["registrations"] as? [Object])?.count == 1 && first.object["next"] as? Int == 1)
-            let second = try await fixture.control("GET", "/registrations?since=1&waitMilliseconds=60000")
+            let firstPage = try await fixture.control("GET", "/registrations?limit=1")
             #expect(
-                ((second.object["registrations"] as? [Object])?.first?["value"] as? Object)?["activity"] as? String
+                (firstPage.object["registrations"] as? [Object])?.count == 1 && firstPage.object["next"] as? Int == 1
+            )
+            let secondPage = try await fixture.control("GET", "/registrations?since=1&waitMilliseconds=60000")
+            #expect(
+                ((secondPage.object["registrations"] as? [Object])?.first?["value"] as? Object)?["activity"] as? String
                     == "m1"
             )
-            let none = try await fixture.control("GET", "/registrations?since=2&waitMilliseconds=1")
-            #expect((none.object["registrations"] as? [Object])?.isEmpty == true && none.object["next"] as? Int == 2)
+            let emptyPage = try await fixture.control("GET", "/registrations?since=2&waitMilliseconds=1")
+            #expect(
+                (emptyPage.object["registrations"] as? [Object])?.isEmpty == true
+                    && emptyPage.object["next"] as? Int == 2
+            )
             #expect(try await fixture.control("GET", "/registrations?since=3").status == 400)
             // This request waits until there is a registration: a push-to-start makes the app register a token.
             async let awaited = fixture.control("GET", "/registrations?since=2&waitMilliseconds=60000")
@@ -128,8 +136,8 @@ import Testing
             try client.run { $0.goAway != nil }
             let otherClient = try fixture.connect()
             _ = try otherClient.perform(fixture.headers(), body: fixture.update(home: 1))
-            let enough = #"{"code":11,"reason":"IdleTimeout","lastStream":0}"#
-            #expect(try await fixture.control("POST", "/goaway", enough).status == 200)
+            let goAwayBody = #"{"code":11,"reason":"IdleTimeout","lastStream":0}"#
+            #expect(try await fixture.control("POST", "/goaway", goAwayBody).status == 200)
             try otherClient.run { $0.goAway != nil }
             #expect(otherClient.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 

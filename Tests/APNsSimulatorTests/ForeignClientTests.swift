@@ -17,9 +17,9 @@ import Testing
             #expect(status == 0, "\(text)")
             #expect(text.hasPrefix("HTTP/2 200"))
             #expect(text.contains("apns-id: 11111111-2222-3333-4444-555555555555"))
-            let refused = try await output(of: "curl", arguments + [url + "00"])
-            #expect(refused.text.contains("HTTP/2 400"))
-            #expect(refused.text.hasSuffix("{\"reason\":\"BadDeviceToken\"}"))
+            let refusedOutput = try await output(of: "curl", arguments + [url + "00"])
+            #expect(refusedOutput.text.contains("HTTP/2 400"))
+            #expect(refusedOutput.text.hasSuffix("{\"reason\":\"BadDeviceToken\"}"))
         }
     }
 

@@ -235,7 +235,7 @@ final class H2Client {
     }
 
     /// The connection's window in bytes, which the server grants for request bodies.
-    var window: Int32 { nghttp2_session_get_remote_window_size(session) }
+    var connectionWindowBytes: Int32 { nghttp2_session_get_remote_window_size(session) }
 
     /// Sends one request, and returns its response.
     func perform(_ headers: [(String, String)], body: String) throws -> Response {

@@ -127,11 +127,11 @@ import Testing
             "200 - shown m1", "400 BadDeviceToken - -", "400 BadPriority - m1", "200 - malformed m1",
             "429 TooManyRequests - m1", "0 reset shown m1", "0 refused - m1",
         ]
-        let found = lines.map { line in
+        let foundLines = lines.map { line in
             "\(line["status"] ?? "?") "
                 + ["reason", "effect", "activity"].map { line[$0] as? String ?? "-" }.joined(separator: " ")
         }
-        #expect(found == expected)
+        #expect(foundLines == expected)
         #expect(lines[0]["expiration"] as? Int == -1)
         #expect(lines[3]["event"] is NSNull && lines[3]["timestamp"] is NSNull)
     }

@@ -89,16 +89,16 @@ extension SimulatorFixture {
 
     /// Returns the simulator's JSON about an activity. It has the content state on the phone and the number
     /// of pushes with each effect.
-    func screen(_ activity: String) async throws -> [String: Any] {
+    func readActivity(_ activity: String) async throws -> [String: Any] {
         try await control("GET", "/activity?app=\(SimulatorFixture.app)&activity=\(activity)").object
     }
 
     func shownHomeScore(_ activity: String) async throws -> Int? {
-        (try await screen(activity)["contentState"] as? [String: Int])?["home"]
+        (try await readActivity(activity)["contentState"] as? [String: Int])?["home"]
     }
 
     func effects(_ activity: String) async throws -> [String: Int] {
-        try await screen(activity)["effects"] as? [String: Int] ?? [:]
+        try await readActivity(activity)["effects"] as? [String: Int] ?? [:]
     }
 }
 

@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread) struct TransportFaultTests {
     /// Returns a client that may use a thousand streams. Its first push is sent without faults; the faults
     /// apply to later pushes.
-    private func client(_ fixture: SimulatorFixture, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
+    private func makeClient(_ fixture: SimulatorFixture, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
         let client = try fixture.connect()
         _ = try client.perform(fixture.headers(), body: fixture.update(home: 0))
         try client.run { $0.concurrentStreams.count == 2 }
@@ -28,7 +28,7 @@ import Testing
 
     @Test func `Each configured reason occurs in its share`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) {
+            let client = try await makeClient(fixture) {
                 $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.3, .unregistered: 0.3]
             }
             let streams = try submit(300, client, fixture)
@@ -47,7 +47,7 @@ import Testing
 
     @Test func `Faults end after the configured number of requests`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) {
+            let client = try await makeClient(fixture) {
                 $0.resetShare = 1
                 $0.resetCode = 11
                 $0.faultyRequests = 7
@@ -61,27 +61,33 @@ import Testing
 
     @Test func `Responses can be ones that Apple does not document`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) { $0.unknownReasonShare = 1 }
-            let first = try client.perform(fixture.headers(), body: fixture.update(home: 1))
-            #expect(first.status == 400 && first.body == #"{"reason":"ReasonOfTomorrow"}"#)
+            let client = try await makeClient(fixture) { $0.unknownReasonShare = 1 }
+            let firstResponse = try client.perform(fixture.headers(), body: fixture.update(home: 1))
+            #expect(firstResponse.status == 400 && firstResponse.body == #"{"reason":"ReasonOfTomorrow"}"#)
             var faults = Faults()
             faults.notJSONShare = 1
             faults.informationalShare = 1
             try await fixture.simulator.setFaults(faults)
-            let second = try client.perform(fixture.headers(), body: fixture.update(home: 1))
-            #expect(second.status == 503 && second.body.hasPrefix("<html>") && second.informationalStatuses == [103])
+            let secondResponse = try client.perform(fixture.headers(), body: fixture.update(home: 1))
+            #expect(
+                secondResponse.status == 503 && secondResponse.body.hasPrefix("<html>")
+                    && secondResponse.informationalStatuses == [103]
+            )
             faults = Faults()
             faults.informationalShare = 1
             try await fixture.simulator.setFaults(faults)
-            let third = try client.perform(fixture.headers(), body: fixture.update(home: 1))
-            #expect(third.status == 200 && third.informationalStatuses == [103] && third.errorCode == 0)
+            let thirdResponse = try client.perform(fixture.headers(), body: fixture.update(home: 1))
+            #expect(
+                thirdResponse.status == 200 && thirdResponse.informationalStatuses == [103]
+                    && thirdResponse.errorCode == 0
+            )
             #expect(try await fixture.simulator.statistics().undocumentedResponses == 2)
         }
     }
 
     @Test func `Late responses come after the others`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) {
+            let client = try await makeClient(fixture) {
                 $0.lateShare = 1
                 $0.lateMilliseconds = 300
                 $0.faultyRequests = 1
@@ -97,7 +103,7 @@ import Testing
     /// The service has not processed pushes above GOAWAY's last stream, so a client may send them again.
     @Test func `GOAWAY leaves the last requests unprocessed`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) {
+            let client = try await makeClient(fixture) {
                 $0.goAwayAfterRequests = 11
                 $0.goAwayUnprocessedRequests = 4
                 $0.goAway.errorCode = 2
@@ -116,7 +122,7 @@ import Testing
 
     @Test func `A graceful GOAWAY comes twice`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) { $0.latencyMilliseconds = 2_000...2_000 }
+            let client = try await makeClient(fixture) { $0.latencyMilliseconds = 2_000...2_000 }
             let stream = try client.submit(fixture.headers(), body: fixture.update(home: 1))
             try client.runUntilPong()
             var goAway = GoAway()
@@ -133,7 +139,7 @@ import Testing
 
     @Test func `A connection is cut after some requests`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) { $0.cutAfterRequests = 6 }
+            let client = try await makeClient(fixture) { $0.cutAfterRequests = 6 }
             let streams = try submit(9, client, fixture)
             #expect(throws: H2Client.Failure.self) { try runAll(streams, client) }
             #expect(client.hasEnded && !client.wasEndAnnounced && client.goAway == nil)
@@ -145,7 +151,7 @@ import Testing
     /// The server sends close_notify before it closes the connection. A connection that is cut gets none.
     @Test func `An orderly end is announced`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) { _ in }
+            let client = try await makeClient(fixture) { _ in }
             await fixture.simulator.stop()
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
             #expect(client.hasEnded && client.wasEndAnnounced)
@@ -154,7 +160,7 @@ import Testing
 
     @Test func `A half-open connection sends no response`() async throws {
         try await SimulatorFixture.run { fixture in
-            let client = try await client(fixture) { $0.silentAfterRequests = 3 }
+            let client = try await makeClient(fixture) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, fixture)
             try client.run { _ in true }
             // The connection stays silent from now on, so only the service's statistics show that it got the
@@ -194,7 +200,7 @@ import Testing
             faults.connectionWindowBytes = 1 << 20
             try await fixture.simulator.setFaults(faults)
             let client = try fixture.connect()
-            try client.run { $0.window == 1 << 20 }
+            try client.run { $0.connectionWindowBytes == 1 << 20 }
         }
     }
 }

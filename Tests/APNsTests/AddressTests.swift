@@ -8,8 +8,8 @@ import Testing
 /// The addresses of connections. Each connection resolves the host's name again, so connections spread over
 /// all addresses and follow changes.
 @Suite struct AddressTests {
-    /// A name server whose zone changes: it first responds with two addresses, and after a number of queries
-    /// with a third.
+    /// A name server that first responds with two addresses. After a number of look-ups it responds only with a third
+    /// address.
     private final class ChangingZone: Sendable {
         static let addressesBefore = ["127.0.0.1", "127.0.0.2"]
         static let addressesAfter = ["127.0.0.3"]

@@ -81,7 +81,7 @@ import Testing
         }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(tableBytes.count == 1)
-        for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .accepted) }
+        for tag in 0..<50 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).disposition == .accepted) }
     }
 
     @Test func `Every reason of the table is recognized over the network`() throws {
@@ -97,7 +97,7 @@ import Testing
             rowIndex = index
             fixture.turn(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
             fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
-            let outcome = try fixture.recorder.only(UInt64(index))
+            let outcome = try fixture.recorder.onlyResponse(to: UInt64(index))
             #expect(outcome.status == expected.status && outcome.reasonText == expected.reason)
             #expect(outcome.disposition == expected.expected, "\(expected.reason)")
         }
@@ -124,7 +124,7 @@ import Testing
         fixture.warmUp()
         #expect(fixture.submit(1, toChannel: channel))
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
-        #expect(try fixture.recorder.only(1).kind == .malformed)
+        #expect(try fixture.recorder.onlyResponse(to: 1).kind == .malformed)
     }
 
     @Test func `The identifier of the response is the request's`() throws {

@@ -15,7 +15,7 @@ import Testing
         _ body: (Simulator, ChannelManagement) async throws -> Void
     ) async throws {
         try await SimulatorFixture.run(adjust) { fixture in
-            let management = try Self.client(
+            let management = try Self.makeClient(
                 port: fixture.simulator.managementPort,
                 timeoutMilliseconds: timeoutMilliseconds
             )
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    private static func client(
+    private static func makeClient(
         app: String = SimulatorFixture.app,
         port: UInt16,
         timeoutMilliseconds: Int64 = 10_000
@@ -203,7 +203,7 @@ import Testing
 
     @Test func `A request to a service that does not listen counts as not processed`() async throws {
         let port = try Listener.findUnusedLoopbackPort()
-        let management = try Self.client(port: port)
+        let management = try Self.makeClient(port: port)
         let error = await Self.failure { () throws(ChannelError) in
             _ = try await management.create(storesNewestMessage: true)
         }
@@ -213,7 +213,7 @@ import Testing
 
     @Test func `Another app's channels are not ours`() async throws {
         try await SimulatorFixture.run { fixture in
-            let otherClient = try Self.client(app: "com.example.none", port: fixture.simulator.managementPort)
+            let otherClient = try Self.makeClient(app: "com.example.none", port: fixture.simulator.managementPort)
             let error = await Self.failure { () throws(ChannelError) in _ = try await otherClient.list() }
             #expect(error?.cause == .refused(.topicDisallowed))
         }

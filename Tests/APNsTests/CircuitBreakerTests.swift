@@ -125,7 +125,7 @@ import Testing
         #expect(fixture.pool.breakerCause == .deviceTokens)
         #expect(!fixture.submit(50))
         #expect(fixture.pool.freeStreams == 0)
-        #expect(try fixture.recorder.only(29).disposition == .topicSuspect)
+        #expect(try fixture.recorder.onlyResponse(to: 29).disposition == .topicSuspect)
 
         var probeCount = 0
         fixture.recorder.onRoom = { [unowned fixture] pool in

@@ -10,11 +10,11 @@ import Testing
 /// Connections that a pool wants but for which its ``ConnectionBudget`` has no room, and connections that the pool
 /// has but no longer wants.
 @Suite(.ownThread) struct ConnectionBudgetWaitTests {
-    /// The maximum time of each step in milliseconds. If a pool treated a lack of room as a failed connection, it would
-    /// wait at least 30 s, half of the base of its back-off, and so exceed this time.
+    /// The maximum time of each step in milliseconds. After a failed connection a pool waits at least 30 s, half of the
+    /// base of its back-off. So a step that takes longer shows that the pool took a lack of room for a failure.
     private static let soonMilliseconds: Int64 = 25_000
 
-    private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
+    private func makeFixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
         try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = connectionsMin
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    private func otherPool(beside fixture: PoolFixture, budget: ConnectionBudget, _ recorder: PushRecorder) throws
+    private func makeOtherPool(beside fixture: PoolFixture, budget: ConnectionBudget, _ recorder: PushRecorder) throws
         -> Pool
     {
         var configuration = try PoolFixture.configuration(port: fixture.server.port)
@@ -50,9 +50,9 @@ import Testing
     @Test(arguments: budgets)
     func `A connection is opened soon after there is room`(connectionsMax: Int, perAddressMax: Int) throws {
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
-        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        let fixture = try makeFixture(connectionsMin: 2, budget: budget)
         let recorder = PushRecorder()
-        let otherPool = try otherPool(beside: fixture, budget: budget, recorder)
+        let otherPool = try makeOtherPool(beside: fixture, budget: budget, recorder)
         defer { otherPool.close() }
         otherPool.start()
         fixture.turn(until: { otherPool.gauges.connectionsReady == 1 })
@@ -75,7 +75,7 @@ import Testing
     @Test(arguments: [(1, 16), (16, 1)])
     func `The only connection is replaced at once if there is no room`(connectionsMax: Int, perAddressMax: Int) throws {
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
-        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        let fixture = try makeFixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
         let waitedMilliseconds = measureMilliseconds(fixture) {
@@ -90,7 +90,7 @@ import Testing
 
     @Test func `A pool that no longer wants a connection does not wait for room`() throws {
         let budget = ConnectionBudget(connectionsMax: 1)
-        let fixture = try fixture(connectionsMin: 2, budget: budget)
+        let fixture = try makeFixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
         fixture.wantOnlyOneConnection()

@@ -27,7 +27,7 @@ import Testing
         fixture.turn(until: { fixture.recorder.count(.notProcessed) == 50 })
         #expect(fixture.pool.connections.first?.phase == .draining)
         for tag in 50..<100 {
-            let outcome = try fixture.recorder.only(UInt64(tag))
+            let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
             #expect(outcome.kind == .notProcessed)
             #expect(outcome.disposition == .retryNow)
         }
@@ -36,8 +36,8 @@ import Testing
         fixture.turn(until: { fixture.submit(200) })
         for request in heldRequests.prefix(50) { connection.respond(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
-        #expect(try fixture.recorder.only(200).connection == 2)
+        for tag in 0..<50 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
+        #expect(try fixture.recorder.onlyResponse(to: 200).connection == 2)
         fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
         let notice = fixture.recorder.events.contains {
             if case .goAway(1, 0, .shutdown, #"{"reason":"Shutdown"}"#) = $0 { true } else { false }
@@ -79,7 +79,7 @@ import Testing
         #expect(fixture.recorder.singleResponseCount == 11)
         #expect(fixture.recorder.count(.responded) == 11 - refused)
         for tag in 0..<10 {
-            let outcome = try fixture.recorder.only(UInt64(tag))
+            let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
             #expect(outcome.kind == (tag < 10 - refused ? .responded : .notProcessed))
         }
     }
@@ -99,10 +99,11 @@ import Testing
         )
         #expect(fixture.turn(until: { fixture.recorder.responseCount == 4 }))
         #expect(
-            try fixture.recorder.only(1).kind == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
+            try fixture.recorder.onlyResponse(to: 1).kind
+                == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
         )
-        #expect(try fixture.recorder.only(0).status == 200)
-        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 0).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
     }
 
@@ -125,8 +126,8 @@ import Testing
         let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
         peer.send(lateHeaders + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
-        #expect(try fixture.recorder.only(1).kind == .ambiguous)
-        #expect(try fixture.recorder.only(2).status == 410)
+        #expect(try fixture.recorder.onlyResponse(to: 1).kind == .ambiguous)
+        #expect(try fixture.recorder.onlyResponse(to: 2).status == 410)
         #expect(fixture.recorder.closeCauses.isEmpty)
     }
 
@@ -196,13 +197,13 @@ import Testing
         let start = fixture.loop.nowMilliseconds
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
         #expect(fixture.loop.nowMilliseconds - start >= deadlineMilliseconds)
-        let outcome = try fixture.recorder.only(1)
+        let outcome = try fixture.recorder.onlyResponse(to: 1)
         #expect(outcome.kind == .ambiguous)
         #expect(outcome.wasSent)
         // Only the stream has failed, so the connection continues.
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
-        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
 
@@ -220,7 +221,7 @@ import Testing
         #expect(fixture.recorder.count(.ambiguous) == 5)
         fixture.turn(until: { fixture.submit(10) })
         fixture.turn(until: { fixture.recorder.outcomes[10] != nil })
-        #expect(try fixture.recorder.only(10).connection == 2)
+        #expect(try fixture.recorder.onlyResponse(to: 10).connection == 2)
     }
 
     @Test func `An idle connection gets a PING`() throws {
@@ -249,7 +250,7 @@ import Testing
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(100) })
         fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
-        #expect(try fixture.recorder.only(100).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 100).status == 200)
     }
 
     /// The connection's first window of 65,535 bytes has room for 6.5 bodies, and the push of the warm-up has used one
@@ -277,7 +278,7 @@ import Testing
         fixture.server.sendsSettings = true
         fixture.turn(until: { fixture.submit(1) })
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
-        #expect(try fixture.recorder.only(1).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 1).status == 200)
     }
 
     @Test func `A refused connection is tried again and again`() throws {

@@ -10,7 +10,7 @@ import Testing
     private static let channel = "dHN0LXNyY2gtY2hubA=="
     private static let app = "com.example.scores"
 
-    private static func management(port: UInt16) throws -> ChannelManagement {
+    private static func makeManagement(port: UInt16) throws -> ChannelManagement {
         let files = try TestCredentials.files.get()
         return ChannelManagement(
             bundleIdentifier: app,
@@ -113,7 +113,7 @@ import Testing
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
     func `Management requests arrive as documented`() async throws {
         let recording = try RecordingServer()
-        let management = try Self.management(port: recording.server.port)
+        let management = try Self.makeManagement(port: recording.server.port)
         try await Self.awaitResponses(management)
         let requestsBefore = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
@@ -156,7 +156,7 @@ import Testing
     func `Management requests get the documented responses`() async throws {
         let server = try Caddy.start()
         defer { server.kill() }
-        let management = try Self.management(port: server.port)
+        let management = try Self.makeManagement(port: server.port)
         try await Self.awaitResponses(management)
         #expect(try await management.create(storesNewestMessage: true) == Caddy.channel)
         #expect(try await management.list() == [Caddy.channel])

@@ -37,7 +37,7 @@ enum Caddy {
         let path = try #require(Caddy.path)
         let port = if let wanted { wanted } else { try Listener.findUnusedLoopbackPort() }
         let configuration = "\(files.directory)/Caddyfile-\(port)"
-        let text = Self.text(port: port, files.certificateFile, files.keyFile)
+        let text = Self.configurationText(port: port, files.certificateFile, files.keyFile)
         try writeFile(configuration, text, mode: 0o600)
         // Caddy stores its last configuration and its state in these two directories. By default they are in
         // the user's home directory.
@@ -50,7 +50,7 @@ enum Caddy {
         )
     }
 
-    private static func text(port: UInt16, _ certificateFile: String, _ keyFile: String) -> String {
+    private static func configurationText(port: UInt16, _ certificateFile: String, _ keyFile: String) -> String {
         """
         {
             admin off

@@ -158,7 +158,7 @@ import Testing
             let inflater = try Inflater()
             let authority = seed % 2 == 0 ? "api.push.apple.com" : "a.example:2197"
             var encoder = HeaderEncoder(
-                profile: try PushProfile(liveActivitiesOf: "com.example.scores"),
+                appHeaders: try AppPushHeaders(liveActivitiesOf: "com.example.scores"),
                 authority: authority
             )
             var authorization = Array("bearer first".utf8)

@@ -239,8 +239,8 @@ import Testing
         #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         peer.send(attack.bytes + (0..<4).flatMap { acceptedResponse(stream: 3 + 2 * Int32($0)) })
         #expect(fixture.turn(until: { fixture.recorder.responseCount == 5 }))
-        #expect(try fixture.recorder.only(0).kind == .ambiguous)
-        for tag in 1..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        #expect(try fixture.recorder.onlyResponse(to: 0).kind == .ambiguous)
+        for tag in 1..<4 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         #expect(fixture.turn(until: { peer.resets == [attack.code.rawValue] }))
         #expect(peer.goAway == nil)
         #expect(fixture.submit(10))
@@ -285,10 +285,10 @@ import Testing
             peer.send(bytes)
         }
         #expect(fixture.turn(until: { fixture.recorder.responseCount == 5 }))
-        let deadTokenResponse = try fixture.recorder.only(0)
+        let deadTokenResponse = try fixture.recorder.onlyResponse(to: 0)
         #expect(deadTokenResponse.status == 410 && deadTokenResponse.reason == .unregistered)
-        #expect(try fixture.recorder.only(1).status == 304)
-        for tag in 2..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        #expect(try fixture.recorder.onlyResponse(to: 1).status == 304)
+        for tag in 2..<4 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         let pong = HostileServer.ReceivedFrame(type: FrameType.ping, flags: 1, stream: 0, payload: Array(1...8))
         #expect(fixture.turn(until: { peer.receivedFrames.contains(pong) }))
         #expect(fixture.submit(10))

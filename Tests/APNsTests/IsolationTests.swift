@@ -86,7 +86,7 @@ import Testing
             // A pool for each environment of the app, with the same provider token.
             for _ in 0..<2 {
                 var configuration = try PoolFixture.configuration(port: fixture.server.port)
-                configuration.profile = try PushProfile(liveActivitiesOf: bundle)
+                configuration.appHeaders = try AppPushHeaders(liveActivitiesOf: bundle)
                 recorders.append(PushRecorder())
                 let recorder = recorders[recorders.count - 1]
                 let pool = Pool(

@@ -66,8 +66,8 @@ import Testing
         #expect(fixture.recorder.count(.responded) == Int(submittedCount) + 1)
     }
 
-    /// A limit of 0 streams, at the start or later, stops only new pushes. Pushes in flight still get their responses.
-    @Test func `A limit of no streams`() throws {
+    /// The limit is 0 at the start, and again later. Pushes in flight still get their responses.
+    @Test func `A limit of 0 streams stops only new pushes`() throws {
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
         fixture.pool.start()
@@ -162,12 +162,12 @@ import Testing
         #expect(sentBytes(3) == [1, 40])
         peer.send(acceptedResponse(stream: 5))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
-        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(59)))
         #expect(fixture.turn(until: { sentBytes(3) == [1, 40, 59] }))
         peer.send(acceptedResponse(stream: 3))
         #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
-        #expect(try fixture.recorder.only(1).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 1).status == 200)
         #expect(peer.receivedFrames.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)
     }
 }

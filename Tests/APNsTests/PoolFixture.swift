@@ -53,7 +53,7 @@ final class PoolFixture {
             port: port,
             tls: try .client(caFile: TestCredentials.files.get().caFile, applicationProtocols: ["h2"]),
             serverName: "localhost",
-            profile: try PushProfile(liveActivitiesOf: "com.example.scores")
+            appHeaders: try AppPushHeaders(liveActivitiesOf: "com.example.scores")
         )
         configuration.connectionsMax = 1
         configuration.openingIntervalMillisecondsMin = 0
@@ -124,7 +124,7 @@ final class PoolFixture {
         var tag: UInt64 = 1_000_000
         turn(
             until: {
-                if authenticatedConnections >= connections { return pool.pushesInFlight == 0 }
+                if authenticatedConnectionCount >= connections { return pool.pushesInFlight == 0 }
                 if submit(tag) { tag += 1 }
                 return false
             },
@@ -132,7 +132,7 @@ final class PoolFixture {
         )
     }
 
-    var authenticatedConnections: Int {
+    var authenticatedConnectionCount: Int {
         recorder.events.count { if case .authenticated = $0 { true } else { false } }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 /// The number of connections that a pool keeps.
 @Suite(.ownThread) struct PoolSizingTests {
-    private func sizing(min: Int = 1, max: Int = 4, shrinkAfterMilliseconds: Int64 = 3_000) throws -> PoolSizing {
+    private func makeSizing(min: Int = 1, max: Int = 4, shrinkAfterMilliseconds: Int64 = 3_000) throws -> PoolSizing {
         var configuration = try PoolFixture.configuration(port: 1)
         configuration.connectionsMax = max
         configuration.connectionsMin = min
@@ -37,7 +37,7 @@ import Testing
 
     /// Only a push with a response measures the round trip. A push that was lost or timed out does not.
     @Test func `The round trip is measured only from responses`() throws {
-        var sizing = try sizing()
+        var sizing = try makeSizing()
         var lostInterval = interval(roundTripMilliseconds: 300)
         for _ in 0..<10 { lostInterval.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
@@ -76,7 +76,7 @@ import Testing
     /// The pool wants a second connection, but never gets one, for example because the process has reached its limit of
     /// connections. When the demand has been low for the shrink time, the pool no longer wants the second connection.
     @Test func `A connection that never came up is given up`() throws {
-        var sizing = try sizing()
+        var sizing = try makeSizing()
         #expect(
             sizing.end(
                 interval(starvedMilliseconds: 1_000),
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `The pool grows one connection at a time, up to its limit`() throws {
-        var sizing = try sizing()
+        var sizing = try makeSizing()
         #expect(sizing.connectionsWanted == 1)
         #expect(
             sizing.end(
@@ -167,7 +167,7 @@ import Testing
     }
 
     @Test func `The pool does not grow while its pushes fail`() throws {
-        var sizing = try sizing()
+        var sizing = try makeSizing()
         let failingInterval = interval(starvedMilliseconds: 1_000, errors: 11)
         #expect(
             sizing.end(failingInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none
@@ -182,7 +182,7 @@ import Testing
         #expect(
             sizing.end(slowInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 121_000) == .grow
         )
-        var nearSizing = try self.sizing()
+        var nearSizing = try makeSizing()
         #expect(
             nearSizing.end(
                 interval(roundTripMilliseconds: 1),
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test func `The pool shrinks when one connection fewer was enough for long`() throws {
-        var sizing = try sizing(min: 1, max: 4)
+        var sizing = try makeSizing(min: 1, max: 4)
         for openConnections in 1...3 {
             #expect(
                 sizing.end(

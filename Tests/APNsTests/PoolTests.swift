@@ -17,7 +17,7 @@ import Testing
         #expect(!fixture.submit(7))
         fixture.turn(until: { fixture.submit(7) })
         fixture.turn(until: { fixture.recorder.responseCount == 1 })
-        let outcome = try fixture.recorder.only(7)
+        let outcome = try fixture.recorder.onlyResponse(to: 7)
         #expect(outcome.kind == .responded)
         #expect(outcome.status == 200)
         #expect(outcome.reason == .absent)
@@ -78,8 +78,8 @@ import Testing
             fixture.turn(until: { fixture.recorder.responseCount == tag + 1 })
         }
         #expect(fixture.pool.freeStreams == 1_000)
-        #expect(try fixture.recorder.only(2).disposition == expected)
-        #expect(fixture.authenticatedConnections == 1)
+        #expect(try fixture.recorder.onlyResponse(to: 2).disposition == expected)
+        #expect(fixture.authenticatedConnectionCount == 1)
     }
 
     /// Without a pause, every worker would reconnect at once and without end to a server that is shutting down. (R21)
@@ -93,9 +93,9 @@ import Testing
         #expect(fixture.pool.openingSchedule.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
     }
 
-    /// The pool prefers a new connection for the next push. If the connection kept this priority after a 503, an
-    /// overloaded server at one address would get every push of a pool with few pushes, and its responses would open
-    /// the pool's breaker.
+    /// The pool prefers a new connection for the next push. A 503 ends this preference for the sizing interval.
+    /// Otherwise an overloaded server would get every push of a pool with few pushes, and its responses would open the
+    /// breaker.
     @Test func `A new connection whose server responds with 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -113,11 +113,11 @@ import Testing
             #expect(fixture.submit(tag))
             fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         }
-        #expect(try (0..<4).map { try fixture.recorder.only($0).status } == [503, 200, 200, 200])
+        #expect(try (0..<4).map { try fixture.recorder.onlyResponse(to: $0).status } == [503, 200, 200, 200])
         fixture.pool.beginSizingInterval()
         #expect(fixture.submit(4))
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(try fixture.recorder.only(4).status == 503, "each interval tries the connection once")
+        #expect(try fixture.recorder.onlyResponse(to: 4).status == 503, "each interval tries the connection once")
     }
 
     /// A new connection gets the next push, even if the first connection has free streams. This push tests the new
@@ -133,7 +133,10 @@ import Testing
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(2).connection == 2)
+        #expect(
+            try fixture.recorder.onlyResponse(to: 1).connection == 1
+                && fixture.recorder.onlyResponse(to: 2).connection == 2
+        )
     }
 
     @Test func `A hundred thousand pushes get one response each`() throws {
@@ -181,7 +184,7 @@ import Testing
         fixture.warmUp(connections: 2)
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
+        for tag in 0..<100 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).connection == 2) }
     }
 
     /// If the retry waited for another connection, every push behind the retry would wait too, although the
@@ -217,7 +220,7 @@ import Testing
         #expect(fixture.submit(1))
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(try fixture.recorder.only(1).connection == 2)
+        #expect(try fixture.recorder.onlyResponse(to: 1).connection == 2)
     }
 
     @Test func `A pool that took too many malformed pushes reports room when they have their responses`() throws {
@@ -298,7 +301,7 @@ import Testing
         #expect(fixture.recorder.outcomes[1] == nil)
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         for tag in 1...7 {
-            let outcome = try fixture.recorder.only(UInt64(tag))
+            let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
             #expect(outcome.kind == .malformed)
             #expect(outcome.disposition == .rejected)
         }
@@ -320,7 +323,7 @@ import Testing
         #expect(fixture.pool.pushesInFlight == 10)
         for request in heldRequests { request.connection.respond(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.recorder.events.contains { if case .drained = $0 { true } else { false } } })
-        for tag in 0..<10 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
+        for tag in 0..<10 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         #expect(fixture.recorder.closeCauses == [.retired])
         fixture.turn(until: { fixture.server.openConnections.isEmpty })
         #expect(fixture.server.connections.map(\.goAwayCount) == [1])

@@ -98,7 +98,7 @@ import Testing
     // MARK: - The source of provider tokens
 
     /// Returns a source with its own key file, because tests that run in parallel write key files too.
-    private func source() throws -> ProviderTokenSource {
+    private func makeSource() throws -> ProviderTokenSource {
         let file = TestCredentials.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         return try ProviderTokenSource(
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `A shared token is used to its end, and then one of the process's own`() throws {
-        let source = try source()
+        let source = try makeSource()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "ABC123DEFG")
         #expect(source.currentToken(unixSeconds: nowSeconds - 300)?.text == "a.b.c", "the signer's clock is ahead")
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func `A token of another key is not used`() throws {
-        let source = try source()
+        let source = try makeSource()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
         #expect(source.sharingState.inUseIssuedAtSeconds == nil)
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `A token that was signed for all is also used by its signer`() throws {
-        let source = try source()
+        let source = try makeSource()
         source.beginSharing()
         let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
         #expect(SharedToken(encodedText: token.encodedText) == token)
@@ -139,7 +139,7 @@ import Testing
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.
     @Test func `A trial without a result is given to another pool`() throws {
-        let source = try source()
+        let source = try makeSource()
         let file = TestCredentials.keyPath("Trial.p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try source.offer(SigningKey(path: file), keyIdentifier: "NEXTKEY000")
@@ -154,24 +154,24 @@ import Testing
 
     // MARK: - The encryption of shared tokens
 
-    private func cipher(_ text: String) throws -> ProviderTokenCipher {
+    private func makeCipher(_ text: String) throws -> ProviderTokenCipher {
         let file = TestCredentials.keyPath("Seal-\(UInt64.random(in: .min ... .max)).key")
         try writeFile(file, text, mode: 0o600)
         return try ProviderTokenCipher(keyFile: file)
     }
 
-    private func cipher(_ bytes: Range<UInt8>) throws -> ProviderTokenCipher {
-        try cipher(String(decoding: bytes, as: UTF8.self))
+    private func makeCipher(_ bytes: Range<UInt8>) throws -> ProviderTokenCipher {
+        try makeCipher(String(decoding: bytes, as: UTF8.self))
     }
 
     @Test func `A sealed text is opened only with the same key and name`() throws {
         // `bytes` and `base64` have the same key. It is given once as 32 bytes and once in Base64.
-        let bytes = try cipher(0..<32)
-        let base64 = try cipher("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
+        let bytes = try makeCipher(0..<32)
+        let base64 = try makeCipher("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
         let ciphertext = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))
         #expect(base64.open(ciphertext, name: "T/K") == "1800000000 a.b.c")
         #expect(base64.open(ciphertext, name: "T/L") == nil)
-        #expect(try cipher(1..<33).open(ciphertext, name: "T/K") == nil)
+        #expect(try makeCipher(1..<33).open(ciphertext, name: "T/K") == nil)
         #expect(bytes.seal("1800000000 a.b.c", name: "T/K") != ciphertext, "each has a nonce of its own")
         for position in ciphertext.indices {
             var changedCiphertext = ciphertext
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test func `A sealed text is as long as its parts`() throws {
-        let ciphertext = try #require(try cipher(0..<32).seal("abc", name: ""))
+        let ciphertext = try #require(try makeCipher(0..<32).seal("abc", name: ""))
         #expect(ciphertext.count == 12 + 3 + 16)
     }
 
@@ -190,7 +190,7 @@ import Testing
         "", "short", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==", "!AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     ])
     func `A key file of another form is named in the error`(text: String) {
-        #expect(throws: InvalidSettingError.self) { try cipher(text) }
+        #expect(throws: InvalidSettingError.self) { try makeCipher(text) }
     }
 
     @Test func `A shared token that fits no header is refused, and does not trap`() {

@@ -98,7 +98,10 @@ import Testing
         fixture.turn(until: { fixture.submit(3) })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
-        #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(3).connection == 2)
+        #expect(
+            try fixture.recorder.onlyResponse(to: 1).connection == 1
+                && fixture.recorder.onlyResponse(to: 3).connection == 2
+        )
         #expect(tokensByConnection.count == 2 && tokensByConnection.values.allSatisfy { $0.count == 1 })
         #expect(Set(tokensByConnection.values.joined()).count == 2)
     }
@@ -124,10 +127,12 @@ import Testing
         }
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        for tag in 0..<20 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .refreshProviderToken) }
+        for tag in 0..<20 {
+            #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).disposition == .refreshProviderToken)
+        }
         fixture.turn(until: { fixture.submit(100) })
         fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
-        #expect(try fixture.recorder.only(100).connection == 2)
+        #expect(try fixture.recorder.onlyResponse(to: 100).connection == 2)
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.breakerCause == nil)
     }
@@ -168,8 +173,8 @@ import Testing
     }
 
     /// A `FileIdentity` does not contain the file's mode. So a key file that could not be read may become readable, and
-    /// keep its identity. This test changes the content and keeps the identity, because root can read a file of any
-    /// mode.
+    /// keep its identity. The test may run as root, who can read a file of any mode. So the test repairs the content
+    /// instead of the mode, and keeps the identity.
     @Test func `A broken key file is read again although its identity is the same`() throws {
         let (path, pem) = try (TestCredentials.keyPath("repaired.p8"), privateKeyPEM(curve: NID_X9_62_prime256v1))
         try writeFile(path, pem, mode: 0o600)

@@ -46,7 +46,7 @@ final class PushRecorder: PushHandler {
     func poolReported(_ event: PoolEvent) { events.append(event) }
 
     /// Returns the only response to a push. Fails the test if the push got several responses or none.
-    func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
+    func onlyResponse(to tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
         let all = outcomes[tag] ?? []
         #expect(all.count == 1, "responses to push \(tag)", sourceLocation: sourceLocation)
         return try #require(all.first, sourceLocation: sourceLocation)

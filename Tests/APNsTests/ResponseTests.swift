@@ -43,7 +43,7 @@ import Testing
             rowIndex = index
             fixture.turn(until: { fixture.submit(UInt64(index)) })
             fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
-            let outcome = try fixture.recorder.only(UInt64(index))
+            let outcome = try fixture.recorder.onlyResponse(to: UInt64(index))
             #expect(outcome.kind == .responded)
             #expect(outcome.status == expected.status)
             #expect(outcome.reasonText == expected.reason)
@@ -92,7 +92,7 @@ import Testing
         #expect(ResponseDisposition(kind: .responded, status: status, reason: .absent) == expected)
     }
 
-    @Test func `A reason of another status class is not believed`() {
+    @Test func `A reason that does not belong to its status is ignored`() {
         #expect(ResponseDisposition(kind: .responded, status: 500, reason: .unregistered) == .retryLater)
         #expect(ResponseDisposition(kind: .responded, status: 400, reason: .shutdown) == .rejected)
     }
@@ -151,13 +151,13 @@ import Testing
         // A reset after the status does not change the status.
         ResponseCase(ServedResponse(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .responded, 200, ""),
     ])
-    func responseOfEachForm(_ given: ResponseCase) throws {
+    func `Each form of a response is reported`(_ given: ResponseCase) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { _ in given.response }
         #expect(fixture.submit(1))
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
-        let outcome = try fixture.recorder.only(1)
+        let outcome = try fixture.recorder.onlyResponse(to: 1)
         #expect(outcome.kind == given.kind)
         #expect(outcome.status == given.status)
         #expect(outcome.reasonText == given.reason)
@@ -165,7 +165,7 @@ import Testing
         fixture.server.respond = { _ in .accepted }
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
-        #expect(try fixture.recorder.only(2).status == 200)
+        #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
 
@@ -225,7 +225,7 @@ import Testing
         ("", "", -1), ("{", "", -1), ("[]", "", -1), ("{}", "", -1), ("null", "", -1), ("{{{{", "", -1),
         (String(repeating: "{\"a\":", count: 50), "", -1), (#"{"a":]"#, "", -1), (#"{:,}"#, "", -1),
     ])
-    func bodyScanner(text: String, reason: String, timestamp: Int64) {
+    func `The reason and the timestamp of a body are found`(text: String, reason: String, timestamp: Int64) {
         Array(text.utf8)
             .withUnsafeBytes { bytes in
                 let body = ResponseBody(bytes)

@@ -138,8 +138,8 @@ struct SentPushes: Sendable {
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0
-    /// How many times a connection had free streams but too small a send window, after the pool had taken all the
-    /// pushes that it could.
+    /// How often a send window stopped a connection: after the pool had taken all pushes that it could, the connection
+    /// had free streams, but too small a window.
     var windowStopCount = 0
     /// The room left in each connection's window after the last response, in bytes.
     var sendWindowsLeftBytes: [Int64] = []

@@ -21,7 +21,7 @@ struct DecodabilityTests {
         )
     }
 
-    static func contract() throws -> UnmanagedContract {
+    static func makeContract() throws -> UnmanagedContract {
         let bytes = Array(try text().utf8)
         return UnmanagedContract(copying: try bytes.withUnsafeBytes { try Contract(shapes: $0, ofApp: app) })
     }
@@ -33,15 +33,15 @@ struct DecodabilityTests {
         return try Shape(json: String(decoding: shape, as: UTF8.self))
     }
 
-    static func record(_ state: String) -> [UInt8] {
+    static func makeRecord(_ state: String) -> [UInt8] {
         Array(
             #"{"app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000000,"content-state":\#(state)}}"#
                 .utf8
         )
     }
 
-    private static func mismatch(_ state: String, _ contract: UnmanagedContract) throws -> String? {
-        let record = Self.record(state)
+    private static func findMismatch(_ state: String, _ contract: UnmanagedContract) throws -> String? {
+        let record = Self.makeRecord(state)
         return try record.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)
             do throws(ContractMismatch) {
@@ -73,7 +73,7 @@ struct DecodabilityTests {
     }
 
     @Test(arguments: 1...4) func `All judges agree on changed states`(seed: UInt64) throws {
-        let contract = try Self.contract()
+        let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let shape = try Self.simulatedShape()
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
@@ -84,7 +84,7 @@ struct DecodabilityTests {
             for _ in 0..<randomness.number(1...3) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(state.utf8))) != nil
-            let mismatch = try Self.mismatch(state, contract)
+            let mismatch = try Self.findMismatch(state, contract)
             if isDecoded { decodedCount += 1 } else { refusedCount += 1 }
             if isDecoded != (mismatch == nil), !Self.isKnownDifference(state, isDecoded, mismatch) {
                 Issue.record("decoded: \(isDecoded), worker: \(mismatch ?? "fits"): \(state)")
@@ -142,26 +142,26 @@ struct DecodabilityTests {
         ),
     ])
     func `A message has the path, the value and the type`(_ good: String, _ bad: String, _ message: String) throws {
-        let contract = try Self.contract()
+        let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let encoder = JSONEncoder()
         // Without sorted keys, the order of the keys differs between processes. Then the test may not find a text
         // that contains two keys.
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         let state = String(decoding: try encoder.encode(RideState()), as: UTF8.self)
-        #expect(try Self.mismatch(state, contract) == nil)
+        #expect(try Self.findMismatch(state, contract) == nil)
         #expect(state.contains(good))
-        let found = try Self.mismatch(state.replacing(good, with: bad), contract)
+        let found = try Self.findMismatch(state.replacing(good, with: bad), contract)
         #expect(found?.hasPrefix(message) == true, "\(found ?? "fits")")
     }
 
     /// Foundation's decoder uses the first value of a repeated key, so the worker's check ignores any later value.
     @Test func `Later values of repeated keys of a dictionary are ignored`() throws {
-        let contract = try Self.contract()
+        let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
         let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
-        func mismatch(_ keys: [String]) throws -> String? {
+        func findMismatch(_ keys: [String]) throws -> String? {
             let known = keys.map { "\"\($0)\":1" }
             let repeated = keys.map { "\"\($0)\":[]" }
             let changed = state.replacing(
@@ -169,17 +169,19 @@ struct DecodabilityTests {
                 with: "\"scores\":{\((known + repeated).joined(separator: ","))}"
             )
             let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(changed.utf8))) != nil
-            let mismatch = try Self.mismatch(changed, contract)
+            let mismatch = try Self.findMismatch(changed, contract)
             #expect(isDecoded == (mismatch == nil))
             return mismatch
         }
         let keys = (0..<200).map(String.init)
-        #expect(try mismatch(keys) == nil)
+        #expect(try findMismatch(keys) == nil)
         let escaped = #"\u0030"#
         #expect(
-            try Self.mismatch(state.replacing(scores, with: #""scores":{"0":1,"\#(escaped)":[]}"#), contract) == nil
+            try Self.findMismatch(state.replacing(scores, with: #""scores":{"0":1,"\#(escaped)":[]}"#), contract) == nil
         )
         let new = state.replacing(scores, with: #""scores":{"0":1,"0":[],"1":1,"1":[],"0":[],"2":[]}"#)
-        #expect(try Self.mismatch(new, contract)?.hasPrefix("aps.content-state.scores.2: an array must be int") == true)
+        #expect(
+            try Self.findMismatch(new, contract)?.hasPrefix("aps.content-state.scores.2: an array must be int") == true
+        )
     }
 }

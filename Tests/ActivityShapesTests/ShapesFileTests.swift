@@ -33,7 +33,7 @@ import Testing
         #expect(try Self.text() == Self.text())
     }
 
-    @Test func `A type that decodes itself as no object is any`() throws {
+    @Test func `A type that decodes itself, and is no object, has the shape any`() throws {
         let activity = try ActivityShapes.Activity.activity(attributes: RideAttributes(), state: RideState.Badge.none)
         #expect(activity.contentState == .any && activity.name == "RideAttributes")
         #expect(ActivityShapes.text(app: "a.b", [activity]).contains(#""contentState": "any""#))
@@ -69,7 +69,7 @@ import Testing
         #expect(throws: CocoaError.self) { try ActivityShapes.shape(of: UndecodableExample()) }
     }
 
-    @Test func `A type that contains itself ends`() throws {
+    @Test func `A type that contains itself has a finite shape`() throws {
         struct Tree: Codable {
             var name = "t"
             var branches: [Tree] = []

@@ -4,12 +4,12 @@ import Numbers
 import Testbed
 import Testing
 
-/// The worker's check remembers the template of each accepted state: its keys in order. A later state with the same keys
-/// in the same order is compared only with the template, not with the shapes. This shorter check must never accept what
-/// the full check refuses.
+/// The worker's check remembers the template of each accepted state: its keys in order. A later state with the same
+/// keys in the same order is compared only with the template, not with the shapes. This shorter check must never accept
+/// what the full check refuses.
 @Suite struct StateTemplateTests {
     private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
-        try DecodabilityTests.record(state)
+        try DecodabilityTests.makeRecord(state)
             .withUnsafeBytes { bytes in
                 var last = ApsCache()
                 let command = try Command.decodeAnySize(bytes, recalling: &last, &templates)
@@ -26,7 +26,7 @@ import Testing
         throws
         -> Bool
     {
-        try DecodabilityTests.record(state)
+        try DecodabilityTests.makeRecord(state)
             .withUnsafeBytes { bytes in
                 let command = try Command.decode(bytes)
                 do throws(ContractMismatch) {
@@ -38,8 +38,8 @@ import Testing
             }
     }
 
-    @Test(arguments: 1...4) func `What matches a template fits when it is walked`(seed: UInt64) throws {
-        let contract = try DecodabilityTests.contract()
+    @Test(arguments: 1...4) func `A state that matches a template passes the full check`(seed: UInt64) throws {
+        let contract = try DecodabilityTests.makeContract()
         defer { contract.deallocate() }
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
         var randomness = SplitMix64(seed: seed)
@@ -53,8 +53,8 @@ import Testing
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isMatched = try Self.matches(&templates, state)
-            var other = RecentStateTemplates(isNeeded: true)
-            let isFitting = try Self.fits(&other, state, contract)
+            var freshTemplates = RecentStateTemplates(isNeeded: true)
+            let isFitting = try Self.fits(&freshTemplates, state, contract)
             #expect(isFitting || !isMatched, "\(state)")
             if isMatched { matchedCount += 1 } else if isFitting { unmatchedCount += 1 } else { refusedCount += 1 }
             if isFitting {
@@ -71,9 +71,9 @@ import Testing
     /// Replaces, inserts or deletes bytes of a record whose state has a known template (its keys in order). The result
     /// may not be JSON.
     @Test(arguments: 1...4) func `The decoder reads the same with templates and without`(seed: UInt64) throws {
-        let contract = try DecodabilityTests.contract()
+        let contract = try DecodabilityTests.makeContract()
         defer { contract.deallocate() }
-        let example = DecodabilityTests.record(
+        let example = DecodabilityTests.makeRecord(
             JSONTree(try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))).text
         )
         var randomness = SplitMix64(seed: seed)
@@ -86,18 +86,21 @@ import Testing
             var record = example
             for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
             let isRead = record.withUnsafeBytes { bytes in
-                var none = ApsCache()
+                var firstCache = ApsCache()
                 var noTemplates = RecentStateTemplates(isNeeded: false)
-                let alone = Result { () throws(Fault) in
-                    try Command.decodeAnySize(bytes, recalling: &none, &noTemplates)
+                let resultWithoutTemplates = Result { () throws(Fault) in
+                    try Command.decodeAnySize(bytes, recalling: &firstCache, &noTemplates)
                 }
-                var nothing = ApsCache()
-                let byTemplate = Result { () throws(Fault) in
-                    try Command.decodeAnySize(bytes, recalling: &nothing, &templates)
+                var secondCache = ApsCache()
+                let resultWithTemplates = Result { () throws(Fault) in
+                    try Command.decodeAnySize(bytes, recalling: &secondCache, &templates)
                 }
                 let text = String(decoding: bytes, as: UTF8.self)
-                #expect(String(describing: alone) == String(describing: byTemplate), "\(text)")
-                guard case .success(let command) = byTemplate else {
+                #expect(
+                    String(describing: resultWithoutTemplates) == String(describing: resultWithTemplates),
+                    "\(text)"
+                )
+                guard case .success(let command) = resultWithTemplates else {
                     refusedCount += 1
                     return false
                 }
@@ -131,7 +134,7 @@ import Testing
     /// each key with all earlier keys. For a large value this would take too long, so the check learns no
     /// template.
     @Test func `A value that is larger than any body has no template`() throws {
-        let contract = try DecodabilityTests.contract()
+        let contract = try DecodabilityTests.makeContract()
         defer { contract.deallocate() }
         var templates = RecentStateTemplates(isNeeded: true)
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)

@@ -34,8 +34,8 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         unreadBytes = unreadBytes.dropFirst(count)
     }
     takePart("r", StoredActivity.tokenOffset)
-    // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp,
-    // which may then differ from the model's. So the test replaces these bytes with zeros.
+    // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp. These
+    // bytes may differ from the model's, so the test replaces them with zeros.
     if value[StoredActivity.stateOffset] & StoredActivity.StateBit.isOwnTimestamp != 0 {
         for index in StoredActivity.assignedTimestampOffset..<StoredActivity.registrationTimeOffset {
             parts["r"]?[index] = 0
@@ -49,8 +49,8 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     }
     if flags & StoredActivity.Flag.hasRetiredToken != 0 {
         takePart("d", StoredActivity.retiredTokenBytes)
-        // The model has no fingerprint of the dead token, so this part only says that a token died. The tests
-        // also compare replies that depend on which token died.
+        // The model has no fingerprint of the dead token. So this part only says that a token died. Which token died is
+        // tested by replies that depend on it.
         parts["d"] = [1]
     }
     if flags & StoredActivity.Flag.hasThrottle != 0 { takePart("l", 7) }

@@ -62,12 +62,11 @@ import Testing
         let comparison = try makeComparison()
         let hashBefore = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
-            let reply = comparison.admit(makeCommand(101, event))
+            let reply = comparison.perform(makeCommand(101, event))
             #expect(reply.verdict == .alertHeld && reply.heldCommand == heldCommand)
         }
         #expect(comparison.server.hash(comparison.key.text) == hashBefore)
-        // Command 100 is itself the held command and carries the alert. So Redis does not return the alert to
-        // it.
+        // Command 100 is itself the held command with the alert. So Redis does not return the alert.
         #expect(comparison.verdict(makeCommand(100)) == .held)
         #expect(comparison.verdict(makeCommand(101, event, alert: true)) == .noToken)
     }
@@ -85,14 +84,14 @@ import Testing
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
         // A worker added the alert to the body of command 101 and died. The next worker reads command 101
         // without the alert, so Redis returns the alert again.
-        #expect(comparison.admit(makeCommand(101)).heldCommand == heldCommand)
+        #expect(comparison.perform(makeCommand(101)).heldCommand == heldCommand)
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
         #expect(
             comparison.verdict(.register(attributesType: nil, registration: token, shownVersion: nil)) == .registered
         )
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .send)
-        #expect(comparison.admit(makeCommand(101)).heldCommand == heldCommand)
-        #expect(comparison.admit(makeCommand(102)).heldCommand == heldCommand)
+        #expect(comparison.perform(makeCommand(101)).heldCommand == heldCommand)
+        #expect(comparison.perform(makeCommand(102)).heldCommand == heldCommand)
         #expect(comparison.verdict(makeCommand(102, alert: true)) == .send)
         comparison.settle(makeSettlement(102))
         #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
@@ -103,8 +102,10 @@ import Testing
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
         #expect(comparison.verdict(makeHold(101, [2], alert: true)) == .held)
-        #expect(comparison.admit(makeCommand(102)).heldCommand == [2])
-        let registrationReply = comparison.admit(.register(attributesType: nil, registration: token, shownVersion: nil))
+        #expect(comparison.perform(makeCommand(102)).heldCommand == [2])
+        let registrationReply = comparison.perform(
+            .register(attributesType: nil, registration: token, shownVersion: nil)
+        )
         #expect(registrationReply.heldCommand == [2])
         // The worker dies after the verdict `send`. The next worker reads command 101 without the alert, so
         // Redis returns the alert again.
@@ -118,11 +119,12 @@ import Testing
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
         #expect(
-            comparison.admit(.register(attributesType: nil, registration: token, shownVersion: nil)).heldCommand == nil
+            comparison.perform(.register(attributesType: nil, registration: token, shownVersion: nil)).heldCommand
+                == nil
         )
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .send)
         #expect(
-            comparison.admit(.register(attributesType: nil, registration: token, shownVersion: .at(101))).heldCommand
+            comparison.perform(.register(attributesType: nil, registration: token, shownVersion: .at(101))).heldCommand
                 == nil
         )
         comparison.settle(makeSettlement(101))
@@ -152,7 +154,7 @@ import Testing
         if event == .end { #expect(comparison.verdict(makeCommand(102, alert: true)) == .ended) }
     }
 
-    @Test func `A waiting command is overtaken, too`() throws {
+    @Test func `An alert that comes after a newer command without a token may ride on it, too`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeCommand(101)) == .noToken)
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .alertAwaitsCarrier)
@@ -204,7 +206,7 @@ import Testing
             comparison.verdict(.register(attributesType: nil, registration: newerToken, shownVersion: nil))
                 == .registered
         )
-        #expect(comparison.admit(makeCommand(102)).registration == newerToken)
+        #expect(comparison.perform(makeCommand(102)).registration == newerToken)
         comparison.settle(makeSettlement(102))
         let unregistration = Operation.unregister(atMilliseconds: 10)
         #expect(comparison.verdict(unregistration) == .unregistered)
@@ -213,7 +215,7 @@ import Testing
         #expect(comparison.verdict(makeHold(103, [1], alert: false)) == .held)
         #expect(comparison.verdict(makeCommand(104, alert: true, carried: 101)) == .alertAlreadyAccepted)
         let lastToken = OwnedToken(token: [8], environment: .production, registeredAtMilliseconds: 11)
-        #expect(comparison.admit(makeCommand(104, token: lastToken)).registration == lastToken)
+        #expect(comparison.perform(makeCommand(104, token: lastToken)).registration == lastToken)
     }
 
     @Test func `A start clears the accepted alert`() throws {

@@ -25,7 +25,7 @@ import Testing
             let audience = AudienceDigest(value: UInt64(seed) &* 0x9E37_79B9_7F4A_7C15)
             var performedOperations: [AudienceCaller.Operation] = []
             for _ in 0..<80 {
-                if let (channel, environment) = history.nextChannel() {
+                if let (channel, environment) = history.nextChannelChange() {
                     try server.setChannel(channel, in: environment, of: audience)
                     model.setChannel(channel, in: environment, of: audience, app: AudienceScene.app)
                 }
@@ -60,7 +60,7 @@ import Testing
         let channel = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
         try server.setChannel(channel, in: .sandbox, of: audience)
         var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
-        var admission = history.admission(Version(timestamp: Self.start / 1_000, sequence: 1))
+        var admission = history.randomAdmission(Version(timestamp: Self.start / 1_000, sequence: 1))
         (admission.isStart, admission.rangeCount) = (false, 1)
         let granted = try caller.perform(.admit(admission), audience: audience)
         #expect(granted.channels == AudienceChannels(sandbox: channel))
@@ -91,7 +91,7 @@ import Testing
         let audience = AudienceDigest(value: 7)
         func verdict(_ event: Event, _ sequence: UInt64) throws -> AudienceVerdict {
             var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
-            var admission = history.admission(Version(timestamp: Self.start / 1_000, sequence: sequence))
+            var admission = history.randomAdmission(Version(timestamp: Self.start / 1_000, sequence: sequence))
             (admission.isStart, admission.isEnd, admission.digest) = (event == .start, event == .end, sequence)
             admission.pace = .spaced(0)
             let verdict = try caller.perform(.admit(admission), audience: audience).verdict
@@ -124,7 +124,7 @@ import Testing
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.setTime(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
-                    let entry = Self.entry(&random, nowMilliseconds: model.nowMilliseconds)
+                    let entry = Self.randomEntry(&random, nowMilliseconds: model.nowMilliseconds)
                     let reply = try caller.perform(.append(entry), audience: audience)
                     #expect(reply.verdict == .appended)
                     _ = model.perform(
@@ -155,9 +155,9 @@ import Testing
         return bounds.count
     }
 
-    /// Returns a random entry. Some entries are older than the member's last entry, some are so old that the member has
-    /// expired, and a few are those of devices.
-    private static func entry(_ random: inout SplitMix64, nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
+    /// Returns a random entry. Some are older than the member's last entry. Some are so old that the member has
+    /// expired. A few are those of devices.
+    private static func randomEntry(_ random: inout SplitMix64, nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
         let scene = AudienceScene(
             random: &random,
@@ -191,9 +191,9 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
-    /// Returns a change of a channel between two calls: the new channel, and its environment. A channel of nil is a
-    /// deletion. In most cases returns nil, because nothing changes.
-    mutating func nextChannel() -> (AudienceChannel?, APNsEnvironment)? {
+    /// Returns a change of a channel between two calls: the new channel, or nil if it is deleted, and the environment.
+    /// In most cases returns nil, because nothing changes.
+    mutating func nextChannelChange() -> (AudienceChannel?, APNsEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: APNsEnvironment = random.below(2) == 0 ? .production : .sandbox
         guard random.below(4) > 0, let identifier = ChannelIdentifier("dHN0LXNyY2gtY2hubA==") else {
@@ -206,26 +206,27 @@ struct RecordHistory {
     mutating func nextOperation() -> AudienceCaller.Operation {
         nowMilliseconds += random.pick([0, 0, 1, 300, 999, 1_000, 2_500, 60_000, 1_300_000])
         switch random.below(12) {
-        case 0...3: return .admit(admission(version()))
-        case 4: return .settle(version: version())
-        case 5: return .newest
-        case 6: return .claim(range(), claim: UInt64.max - UInt64(random.below(3)))
+        case 0...3: return .admit(randomAdmission(randomVersion()))
+        case 4: return .settle(version: randomVersion())
+        case 5: return .newestState
+        case 6: return .claim(randomRange(), claim: UInt64.max - UInt64(random.below(3)))
         case 7:
             let text = (0..<random.below(20)).map { _ in UInt8(random.below(256)) }
-            return .checkpoint(range(), claim: UInt64.max - UInt64(random.below(3)), text: text)
-        case 8, 9: return .finishBroadcast(broadcast(), version: version(), random.pick(outcomes), times())
+            return .checkpoint(randomRange(), claim: UInt64.max - UInt64(random.below(3)), text: text)
+        case 8, 9:
+            return .finishBroadcast(randomBroadcast(), version: randomVersion(), random.pick(outcomes), randomTimes())
         default:
             var counts = OutcomeCounts()
             for outcome in MemberOutcome.allCases where random.below(2) == 0 {
                 counts[outcome] = random.below(30) == 0 ? .max : UInt32(random.below(1_000))
             }
-            return .finishRange(range(), version: version(), counts, times())
+            return .finishRange(randomRange(), version: randomVersion(), counts, randomTimes())
         }
     }
 
     private let outcomes = MemberOutcome.allCases
 
-    private mutating func times() -> ResponseTimes {
+    private mutating func randomTimes() -> ResponseTimes {
         var times = ResponseTimes()
         if random.below(3) > 0 {
             times.firstResponseAtMilliseconds = nowMilliseconds - Int64(random.below(5_000))
@@ -234,7 +235,7 @@ struct RecordHistory {
         return times
     }
 
-    private mutating func broadcast() -> BroadcastPart {
+    private mutating func randomBroadcast() -> BroadcastPart {
         BroadcastPart(
             environment: random.below(2) == 0 ? .production : .sandbox,
             rangeCount: random.pick([1, 2, 2, 4]),
@@ -243,7 +244,7 @@ struct RecordHistory {
     }
 
     /// Returns a random admission: in most cases of an update, else of an end or a start.
-    mutating func admission(_ version: Version) -> AudienceAdmission<[UInt8]> {
+    mutating func randomAdmission(_ version: Version) -> AudienceAdmission<[UInt8]> {
         let kind = random.below(14)
         return AudienceAdmission(
             version: version,
@@ -261,19 +262,19 @@ struct RecordHistory {
 
     /// Returns the last version, or another version near the present second. Some of these versions are newer
     /// than all earlier ones, and some are not.
-    private mutating func version() -> Version {
+    private mutating func randomVersion() -> Version {
         if let lastVersion, random.below(3) == 0 { return lastVersion }
-        let version = anotherVersion()
+        let version = randomVersionNearNow()
         lastVersion = version
         return version
     }
 
-    private mutating func anotherVersion() -> Version {
+    private mutating func randomVersionNearNow() -> Version {
         let timestamp = nowMilliseconds / 1_000 + Int64(random.below(6)) - 3
         return Version(timestamp: timestamp, sequence: random.pick([0, 0, 1, 1 << 40, UInt64.max]))
     }
 
-    private mutating func range() -> SegmentRange {
+    private mutating func randomRange() -> SegmentRange {
         let count = random.pick([1, 2, 2, 4])
         guard let range = SegmentRange(index: random.below(count), rangeCount: count) else {
             preconditionFailure("a range within its bounds")
@@ -283,8 +284,8 @@ struct RecordHistory {
 }
 
 extension RedisServer {
-    /// Writes a channel as the keeper of channels does: its storage, its creation time and its id. If the channel is
-    /// nil, deletes it.
+    /// Writes a channel as the keeper of channels does: its storage, its creation time and its id. Nil deletes the
+    /// channel.
     fileprivate func setChannel(
         _ channel: AudienceChannel?,
         in environment: APNsEnvironment,

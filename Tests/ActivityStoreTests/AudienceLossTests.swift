@@ -14,7 +14,7 @@ import Testing
 
     private func admission() -> AudienceAdmission<[UInt8]> {
         var history = RecordHistory(seed: 1, nowMilliseconds: 0)
-        var admission = history.admission(version)
+        var admission = history.randomAdmission(version)
         (admission.isEnd, admission.isStart, admission.rangeCount) = (false, false, 2)
         admission.expirationSeconds = Limits.timestampMax
         return admission
@@ -56,14 +56,14 @@ import Testing
             try caller.perform(.finishRange(ranges[1], version: version, makeDeliveredCounts(200), ResponseTimes()))
                 .unfinishedPartCount == 1
         )
-        #expect(try caller.perform(.newest).verdict == .unknown)
+        #expect(try caller.perform(.newestState).verdict == .unknown)
 
         // The lane's cache still has the bounds of pages that no longer exist. Each member must still join
         // the right page.
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         #expect(try caller.perform(.admit(admission())).grant == grant)
-        #expect(try caller.perform(.newest).newestVersion == version)
+        #expect(try caller.perform(.newestState).newestVersion == version)
         for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
             _ = try caller.perform(.finishRange(range, version: version, makeDeliveredCounts(count), ResponseTimes()))
         }

@@ -63,8 +63,7 @@ import Testing
         #expect(AudienceScene.bounds(&model).count <= 4)
     }
 
-    /// The keeper of channels sets the expiry of the record each time it announces a channel, and not when it withdraws
-    /// one.
+    /// The keeper of channels sets the record's expiry when it announces a channel, but not when it withdraws one.
     @Test(arguments: [true, false])
     func `A record expires 25 hours after its last change, the announcement of a channel included`(isAnnounced: Bool)
         throws

@@ -183,7 +183,7 @@ import Testing
             tag: 1,
             app: [],
             audience: AudienceScene.audience,
-            operation: AudienceCaller.Operation.newest
+            operation: AudienceCaller.Operation.newestState
         )
         #expect(callWithoutApp.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
     }
@@ -207,7 +207,7 @@ import Testing
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: nowMilliseconds)
             let version = Version(timestamp: timestamp, sequence: 0)
-            var admission = history.admission(version)
+            var admission = history.randomAdmission(version)
             admission.rangeCount = UInt16(count)
             admission.digest = UInt64(count)
             (admission.isEnd, admission.isStart) = (false, false)

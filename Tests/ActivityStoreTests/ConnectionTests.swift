@@ -51,8 +51,8 @@ import Testing
         ])
         let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(caller.turnUntilReady())
-        // The Redis user is allowed neither CONFIG nor INFO. Both rights are optional: the connection warns that it
-        // does not know the eviction policy and the version, and becomes ready.
+        // The Redis user may use neither CONFIG nor INFO. The connection needs neither right. It warns that it does not
+        // know the eviction policy and the version, and becomes ready.
         #expect(
             caller.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),
@@ -154,7 +154,7 @@ import Testing
 
     // MARK: - Losing a server
 
-    @Test func `Killed and restarted in the middle: each call ends once, in order`() throws {
+    @Test func `If the server is killed and restarted, each call ends once, in order`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
         #expect(caller.turnUntilReady())
@@ -218,7 +218,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A server that has forgotten everything admits again`() throws {
+    @Test func `A server that has lost its data admits again`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
         #expect(caller.turnUntilReady())

@@ -37,14 +37,15 @@ import Testing
                 sharesClock: sharesClockAndPaces
             )
         }
-        // If a verdict, or a letter for the state of the newest version, never occurs, the histories do not
-        // test it.
+        // The histories must test every verdict, and every letter for the state of the newest version.
         #expect(Set(comparison.verdicts.keys) == Set(StoreVerdict.allCases))
-        #expect(comparison.commands < comparison.calls * 9 / 10)
+        #expect(comparison.commandCount < comparison.callCount * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
         #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
         let histories = setCount * Self.historiesPerSet
-        print("\(histories) histories, \(comparison.calls) calls in \(comparison.commands) commands: no difference")
+        print(
+            "\(histories) histories, \(comparison.callCount) calls in \(comparison.commandCount) commands: no difference"
+        )
     }
 }
 
@@ -53,20 +54,20 @@ enum ProcessInfoVariable {
     static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 }
 
-/// A caller that acts as a lane, and its server. Compares each reply with the model's. The server's scripts take
-/// their times from a list.
+/// A caller that acts as a lane, and its server. Compares each reply with the model's. The server's scripts take their
+/// times from a list.
 private final class DifferentialRunner {
     let server: RedisServer
     let caller: StoreCaller
     private let context: UnsafeMutablePointer<redisContext>
-    private var expected: [StoreCaller.Event] = []
+    private var expectedEvents: [StoreCaller.Event] = []
     private var receivedCount = 0
     private var differences: [String] = []
     private(set) var verdicts: [StoreVerdict: Int] = [:]
     private(set) var letters: [Character: Int] = [:]
-    private(set) var calls = 0
+    private(set) var callCount = 0
     /// The number of EVALSHA commands that carried the calls.
-    var commands: Int { server.callCount(of: "evalsha") }
+    var commandCount: Int { server.callCount(of: "evalsha") }
     private var random = SplitMix64(seed: 11)
 
     init() throws {
@@ -87,9 +88,9 @@ private final class DifferentialRunner {
 
     private func compare(_ event: StoreCaller.Event) {
         if case .replied(_, let reply) = event { verdicts[reply.verdict, default: 0] += 1 }
-        if receivedCount >= expected.count || event != expected[receivedCount] {
-            let model = receivedCount < expected.count ? "\(expected[receivedCount])" : "nothing"
-            if differences.count < 10 { differences.append("\(event), the model: \(model)") }
+        if receivedCount >= expectedEvents.count || event != expectedEvents[receivedCount] {
+            let expectedText = receivedCount < expectedEvents.count ? "\(expectedEvents[receivedCount])" : "nothing"
+            if differences.count < 10 { differences.append("\(event), the model: \(expectedText)") }
         }
         receivedCount += 1
         caller.events.removeAll(keepingCapacity: true)
@@ -110,17 +111,17 @@ private final class DifferentialRunner {
             if sharesClock, let clock = pass.first?.microseconds {
                 for index in pass.indices { pass[index].microseconds = clock }
             }
-            // The operations of one pass have different keys, so the test may change their order. Sorted by
-            // kind, many operations fit into one Redis command; unsorted, few do.
+            // The operations of one pass have different keys, so the test may change their order. If they are sorted by
+            // kind, many fit into one Redis command; otherwise few do.
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
         }
         server.command("FLUSHALL")
-        pushTimes(operations)
-        expected.removeAll(keepingCapacity: true)
+        listTimes(operations)
+        expectedEvents.removeAll(keepingCapacity: true)
         receivedCount = 0
         for (tag, operation) in operations.enumerated() {
             model.nowMilliseconds = operation.microseconds / 1_000
-            expected.append(.replied(UInt64(tag), model.perform(operation.call(tag: UInt64(tag)))))
+            expectedEvents.append(.replied(UInt64(tag), model.perform(operation.call(tag: UInt64(tag)))))
             try #require(
                 caller.issueWhenPossible { store in
                     operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) }
@@ -132,11 +133,11 @@ private final class DifferentialRunner {
             caller.turn(limitMilliseconds: 120_000) { receivedCount == operations.count || !differences.isEmpty }
         )
         try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
-        calls += operations.count
+        callCount += operations.count
         try compare(histories, operations, model)
     }
 
-    private func pushTimes(_ operations: [OperationHistory.Step]) {
+    private func listTimes(_ operations: [OperationHistory.Step]) {
         var index = 0
         while index < operations.count {
             let end = min(index + 1_000, operations.count)
@@ -257,7 +258,7 @@ extension ActivityState {
     /// The parts of the value that the scripts would store for the state.
     var fields: [String: [UInt8]] {
         guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
-        let stored = token.map { Array(encoded($0.token, $0.environment)) } ?? []
+        let stored = token.map { Array(storedToken($0.token, $0.environment)) } ?? []
         let rest = stored.dropFirst()
         var fields: [String: [UInt8]] = [:]
         fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
@@ -268,7 +269,7 @@ extension ActivityState {
             fields["a"]? += (audiences.currentDigests + audiences.formerDigests).flatMap { bytes($0, 8) }
         }
         if retiredToken != nil { fields["d"] = [1] }
-        if let heldCommand { fields["h"] = text(heldCommand.version) + heldCommand.command }
+        if let heldCommand { fields["h"] = versionText(heldCommand.version) + heldCommand.command }
         if let pace, let limitedAt = pace.throttledAtMilliseconds {
             fields["l"] = bytes(pace.spacingDoublings, 1) + bytes(limitedAt, 6)
         }
@@ -315,14 +316,14 @@ extension DeviceState {
         }
         for (type, typeState) in statesByAttributesType {
             if !typeState.audiences.isEmpty { fields["m:\(type)"] = typeState.audiences.flatMap { bytes($0, 8) } }
-            store(typeState.token, typeState.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
+            addToken(typeState.token, typeState.registeredAtMilliseconds, suffix: ":\(type)", to: &fields)
             if let retiredToken = typeState.retiredToken {
-                fields["d:\(type)"] = Array(encoded(retiredToken.token, retiredToken.environment))
+                fields["d:\(type)"] = Array(storedToken(retiredToken.token, retiredToken.environment))
             }
             if typeState.heldStarts.isEmpty { continue }
             fields["w:\(type)"] = typeState.heldStarts.flatMap { start in
                 let activity = start.activity
-                return bytes(activity.count, 2) + bytes(start.command.count, 4) + text(start.version) + activity
+                return bytes(activity.count, 2) + bytes(start.command.count, 4) + versionText(start.version) + activity
                     + start.command
             }
         }
@@ -335,7 +336,7 @@ private func padded(_ number: some BinaryInteger, _ digits: Int) -> String {
     return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
 }
 
-private func text(_ version: Version) -> [UInt8] {
+private func versionText(_ version: Version) -> [UInt8] {
     Array((padded(version.timestamp, 10) + padded(version.sequence, 20)).utf8)
 }
 
@@ -347,10 +348,11 @@ private func bytes(_ version: Version) -> [UInt8] {
     bytes(version.timestamp, 5) + bytes(version.sequence, 8)
 }
 
-private func store(_ token: OwnedToken?, _ registeredAt: Int64?, suffix: String, in fields: inout [String: [UInt8]]) {
+private func addToken(_ token: OwnedToken?, _ registeredAt: Int64?, suffix: String, to fields: inout [String: [UInt8]])
+{
     guard let registeredAt else { return }
     var stored = Array(padded(registeredAt, StoredTime.digitCount).utf8)
-    if let token { stored += encoded(token.token, token.environment) }
+    if let token { stored += storedToken(token.token, token.environment) }
     fields["t\(suffix)"] = Array(stored.prefix(64))
     if stored.count > 64 { fields["u\(suffix)"] = Array(stored[64...]) }
 }

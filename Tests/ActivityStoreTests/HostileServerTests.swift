@@ -59,8 +59,8 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
         #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
-        // The call with the wrong reply fails first. The report of the lost connection may come before or
-        // after it, so the test compares only the failures.
+        // The call with the wrong reply fails first. The report of the lost connection may come before or after this
+        // failure. So the test compares only the failures.
         let failureEvents = caller.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failureEvents == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
         caller.store.close()
@@ -203,7 +203,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A command sent as asked is reported by its value and the clock`() throws {
+    @Test func `A push that is permitted as requested gets the short reply`() throws {
         let (caller, fake) = try connectedCaller()
         fake.makeReply = { $0 == "EVALSHA" ? Self.makeShortSendReply() : nil }
         var expectedReply = OwnedReply(.send)

@@ -114,7 +114,7 @@ import Testing
             comparison.verdict(.register(attributesType: "A:B", registration: token, shownVersion: nil)) == .registered
         )
         let lookUp = Operation.takeStartToken(attributesType: "A:B", startBudget: pace.budget, registration: nil)
-        let drawIdentifier = comparison.admit(lookUp).drawIdentifier
+        let drawIdentifier = comparison.perform(lookUp).drawIdentifier
         #expect(comparison.verdict(lookUp) == .tokenFound)
         comparison.refundStart(pace.budget, drawIdentifier: drawIdentifier)
         let device = try DeviceInspection(fields: readFields(comparison))

@@ -12,14 +12,16 @@ import Testing
     private static let hour: Int64 = 3_600_000
     private static let start: Int64 = 1_790_000_000_000
 
-    @Test func `A start's time is exact, and of others the earliest counts`() throws {
+    @Test func `A life begins at the time of its start, or else at the earliest reported time`() throws {
         let comparison = try ScriptComparison()
         func reportEvent(_ event: LifetimeEvent) {
-            #expect(comparison.admit(.reportLifetimeEvent(event)).verdict == .settled)
+            #expect(comparison.perform(.reportLifetimeEvent(event)).verdict == .settled)
         }
         func lifeContinues(_ milliseconds: Int64) -> Bool {
-            comparison.admit(.checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, leaseMilliseconds: 0))
-                .verdict
+            comparison.perform(
+                .checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, leaseMilliseconds: 0)
+            )
+            .verdict
                 == .retry
         }
         #expect(!lifeContinues(Self.start))
@@ -50,7 +52,7 @@ import Testing
         for _ in 0..<4_000 {
             let at = Self.start + Int64(random.below(6))
             let lifetime = Int64(random.pick([5_000, 28_200_000]))
-            let keptCommand = random.below(2) == 0 ? nil : Self.randomKeptCommand(&random)
+            let keptCommand = random.below(2) == 0 ? nil : Self.randomCommandKeptForRestart(&random)
             let call: Operation =
                 switch random.below(12) {
                 case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganAtMilliseconds: at))
@@ -73,9 +75,9 @@ import Testing
                     )
                 }
             let key = random.pick(keys)
-            let verdict = comparison.admit(call, key).verdict
-            // A check postpones the due time. The script computes the new due time from the server's clock, so it
-            // differs from the model's.
+            let verdict = comparison.perform(call, key).verdict
+            // A check postpones the time at which a life is due. The script computes the new time from the server's
+            // clock, so this time differs from the model's.
             if case .checkLifetime = call, verdict == .retry { postponedKeys.insert(key.text) }
         }
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
@@ -86,10 +88,10 @@ import Testing
                 lives[name] = String(decoding: life, as: UTF8.self)
             }
             for (name, value) in comparison.server.hash(key + "*") {
-                starts[name] = LifetimeKey.splitKeptCommand(value)?.record
+                starts[name] = LifetimeKey.splitCommandKeptForRestart(value)?.record
             }
             for (name, value) in comparison.server.hash(key + "=") {
-                shown[name] = LifetimeKey.splitKeptCommand(value)?.record
+                shown[name] = LifetimeKey.splitCommandKeptForRestart(value)?.record
             }
             let scores = comparison.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
             for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
@@ -102,43 +104,42 @@ import Testing
         #expect(lives.count > 10 && starts.count > 5 && shown.count > 5 && lives.values.contains { $0.hasPrefix("r") })
     }
 
-    private static func randomKeptCommand(_ random: inout SplitMix64) -> KeptCommand<[UInt8]> {
-        KeptCommand(
+    private static func randomCommandKeptForRestart(_ random: inout SplitMix64) -> CommandKeptForRestart<[UInt8]> {
+        CommandKeptForRestart(
             isStart: random.below(2) == 0,
             version: Version(timestamp: 1_790_000_000 + Int64(random.below(3)), sequence: UInt64(random.below(3))),
             record: (0...random.below(40)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
         )
     }
 
-    @Test func `What was started is kept until its life is over, and the end makes it due to be started again`() throws
-    {
+    @Test func `A start is kept until its life is over, and the end of the life makes a restart due`() throws {
         let comparison = try ScriptComparison()
-        func reportEvent(_ event: LifetimeEvent, _ keptCommand: KeptCommand<[UInt8]>? = nil) {
-            #expect(comparison.admit(.reportLifetimeEvent(event, keeping: keptCommand)).verdict == .settled)
+        func reportEvent(_ event: LifetimeEvent, _ keptCommand: CommandKeptForRestart<[UInt8]>? = nil) {
+            #expect(comparison.perform(.reportLifetimeEvent(event, keeping: keptCommand)).verdict == .settled)
         }
         func life() -> TimetableEntry? { comparison.model.lives.values.first }
-        func makeKeptCommand(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
-            KeptCommand(
+        func makeCommand(_ isStart: Bool, _ second: Int64) -> CommandKeptForRestart<[UInt8]> {
+            CommandKeptForRestart(
                 isStart: isStart,
                 version: Version(timestamp: 1_790_000_000 + second, sequence: 0),
                 record: [UInt8(second)]
             )
         }
         // Redis keeps no command for an activity without a life, so this call stores nothing.
-        reportEvent(.updatedAfterEnd, makeKeptCommand(false, 9))
+        reportEvent(.updatedAfterEnd, makeCommand(false, 9))
         #expect(life() == nil)
-        reportEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 1))
-        reportEvent(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), makeKeptCommand(false, 5))
-        reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), makeKeptCommand(false, 4))
+        reportEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), makeCommand(true, 1))
+        reportEvent(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), makeCommand(false, 5))
+        reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), makeCommand(false, 4))
         reportEvent(.ended(beganAtMilliseconds: Self.start, restartAtMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
         #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
         // The call `alive` comes from a late registration, so it does not prove that the next life has begun. The call
         // `updatedAfterEnd` brings a state that came after the end of the old life: the next start shows this state.
         reportEvent(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
-        reportEvent(.updatedAfterEnd, makeKeptCommand(false, 7))
+        reportEvent(.updatedAfterEnd, makeCommand(false, 7))
         #expect(
-            comparison.admit(
+            comparison.perform(
                 .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: nil, leaseMilliseconds: 0)
             )
             .verdict
@@ -150,7 +151,7 @@ import Testing
         func checkLifetime(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return
-                comparison.admit(
+                comparison.perform(
                     .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: state, leaseMilliseconds: 9)
                 )
                 .verdict
@@ -158,10 +159,10 @@ import Testing
         #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
         // The time of this start is the time of the restart for which the life waits. So the kept commands stay. A
         // start with another time begins a life without them.
-        reportEvent(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 8))
+        reportEvent(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), makeCommand(true, 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
         #expect(checkLifetime(7) == .retry)
-        reportEvent(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), makeKeptCommand(true, 9))
+        reportEvent(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), makeCommand(true, 9))
         #expect(life()?.start?.record == [9] && life()?.shownUpdate == nil)
         reportEvent(.removed)
         #expect(life() == nil)
@@ -176,12 +177,12 @@ import Testing
         }
     }
 
-    @Test func `What is due is claimed once in a lease, and forgotten long after its start`() throws {
+    @Test func `A due life is claimed once in a lease, and forgotten long after its start`() throws {
         let comparison = try ScriptComparison()
         let (due, later) = (TestKey.activity("due"), TestKey.activity("later"))
-        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
+        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
         let nowMilliseconds = 9_000_000_000_000 as Int64
-        comparison.admit(
+        comparison.perform(
             .reportLifetimeEvent(.began(atMilliseconds: nowMilliseconds, lifetimeMilliseconds: Self.hour)),
             later
         )
@@ -195,7 +196,7 @@ import Testing
         }
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
-            comparison.admit(
+            comparison.perform(
                 .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: 0),
                 due
             )
@@ -204,8 +205,8 @@ import Testing
         )
         #expect(try claim(lease: 60_000) == ["\(due.text) b \(Self.start) 2"])
         #expect(try claim(lease: 60_000) == [])
-        comparison.admit(.reportLifetimeEvent(.removed), due)
-        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
+        comparison.perform(.reportLifetimeEvent(.removed), due)
+        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
         #expect(try claim(lease: 0, ageMax: Self.hour) == [])
         let names = (0..<LifetimeKey.timetableCount)
@@ -213,15 +214,15 @@ import Testing
         #expect(names == [later.text])
     }
 
-    @Test func `A page has the names that are due, from a rank on`() throws {
+    @Test func `A page has the due lives from a rank on`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         let arguments = (1...5).flatMap { ["\($0)", "n\($0)"] } + ["9000000000000", "later"]
         _ = comparison.server.command(bytes: (["ZADD", "timetable"] + arguments).map { Array($0.utf8) })
         func readPage(_ rank: Int, _ limit: Int) throws -> [String] {
             let page = try shared.readDueEntries(Array("timetable".utf8), from: rank, limit: limit)
-            #expect(page.timetableNameCount == 6)
-            return page.names.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
+            #expect(page.timetableEntryCount == 6)
+            return page.entries.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
         }
         #expect(try readPage(0, 2) == ["n1 1", "n2 2"])
         #expect(try readPage(3, 9) == ["n4 4", "n5 5"])
@@ -233,8 +234,8 @@ import Testing
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         let key = TestKey.activity("a")
         let timetable = LifetimeKey.timetableKey(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.timetableNumber))
-        let start = Self.makeKeptCommand(isStart: true)
-        comparison.admit(
+        let start = Self.makeCommandKeptForRestart(isStart: true)
+        comparison.perform(
             .reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start),
             key
         )
@@ -246,7 +247,7 @@ import Testing
         let firstClaim = try claim()
         let secondClaim = try claim()
         #expect(try !shared.removeClaimedEntry(timetable, firstClaim))
-        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
+        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
         #expect(try !shared.removeClaimedEntry(timetable, secondClaim))
         let thirdClaim = try claim()
         #expect(try shared.removeClaimedEntry(timetable, thirdClaim))
@@ -256,7 +257,7 @@ import Testing
 
     @Test func `The rights of Redis users on the chart's page are enough for lifetimes`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         let page = try Repository.text("Helm/causeway/README.md")
         let block = try #require(page.split(separator: "ACL SETUSER causeway").last).prefix { $0 != "`" }
         let rights = block.matches(of: #/\+[a-z|]+/#).map { Array($0.output.utf8) }
@@ -269,8 +270,8 @@ import Testing
         #expect(timetablesWithClaims.count == 1)
     }
 
-    private static func makeKeptCommand(isStart: Bool) -> KeptCommand<[UInt8]> {
-        KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
+    private static func makeCommandKeptForRestart(isStart: Bool) -> CommandKeptForRestart<[UInt8]> {
+        CommandKeptForRestart(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
     }
 
     /// The command that ends the activity may be in the deferred topic for hours. Each time a worker reads this
@@ -290,21 +291,21 @@ import Testing
                 }
         }
         func checkLifetime(lease: Int64) -> StoreVerdict {
-            comparison.admit(
+            comparison.perform(
                 .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: lease)
             )
             .verdict
         }
-        comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         #expect(try claimDueCount() == 1)
         #expect(checkLifetime(lease: 60_000) == .retry)
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
             #expect(checkLifetime(lease: 0) == .retry)
-            comparison.admit(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
+            comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
-        comparison.admit(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
+        comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
         #expect(try claimDueCount() == 0, "the other end is lost, or was settled")
     }
 
@@ -324,7 +325,7 @@ import Testing
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
-        let names = try readDueEntries(key, from: 0, limit: 9).names.map(\.name)
+        let names = try readDueEntries(key, from: 0, limit: 9).entries.map(\.name)
         return try claimEntries(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
     }
 }

@@ -58,65 +58,65 @@ import Testing
 
     @Test func `An audience that a registration no longer names is left, until the leave is confirmed`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.admit(makeRegistration(in: encodeAudiences(1, 2))).departures == nil)
-        let leaveReply = comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2, 3)))
+        #expect(comparison.perform(makeRegistration(in: encodeAudiences(1, 2))).departures == nil)
+        let leaveReply = comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2, 3)))
         #expect(leaveReply.verdict == .registered && leaveReply.departures == encodeDepartures(1, at: 200))
         // A worker died, and the next worker reads the registration again. The reply names the left audience
         // again.
         #expect(
-            comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2, 3))).departures
+            comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2, 3))).departures
                 == encodeDepartures(1, at: 200)
         )
         // An older registration joins no audience. Its reply names the audiences that the activity has left
         // before.
-        let staleReply = comparison.admit(makeRegistration(at: 150, in: encodeAudiences(4)))
+        let staleReply = comparison.perform(makeRegistration(at: 150, in: encodeAudiences(4)))
         #expect(staleReply.verdict == .stale && staleReply.departures == encodeDepartures(1, at: 200))
-        #expect(comparison.admit(makeRegistration(at: 150, in: nil)).departures == nil)
+        #expect(comparison.perform(makeRegistration(at: 150, in: nil)).departures == nil)
         comparison.settle(makeConfirmation(199))
         #expect(
-            comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2, 3))).departures
+            comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2, 3))).departures
                 == encodeDepartures(1, at: 200)
         )
         comparison.settle(makeConfirmation(200))
-        #expect(comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2, 3))).departures == nil)
-        #expect(comparison.admit(makeRegistration(at: 300, in: [])).departures == encodeDepartures(2, 3, at: 300))
+        #expect(comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2, 3))).departures == nil)
+        #expect(comparison.perform(makeRegistration(at: 300, in: [])).departures == encodeDepartures(2, 3, at: 300))
     }
 
     @Test func `An audience that is joined again is not left`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1)))
+        comparison.perform(makeRegistration(in: encodeAudiences(1)))
         #expect(
-            comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2))).departures
+            comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2))).departures
                 == encodeDepartures(1, at: 200)
         )
         #expect(
-            comparison.admit(makeRegistration(at: 300, in: encodeAudiences(1))).departures
+            comparison.perform(makeRegistration(at: 300, in: encodeAudiences(1))).departures
                 == encodeDepartures(2, at: 300)
         )
         // The confirmation of the first leave comes late. It must not confirm the second leave.
         comparison.settle(makeConfirmation(200))
-        #expect(comparison.admit(makeRegistration(at: 300, in: nil)).verdict == .registered)
-        #expect(comparison.admit(makeCommand(.update, 100)).departures == encodeDepartures(2, at: 300))
+        #expect(comparison.perform(makeRegistration(at: 300, in: nil)).verdict == .registered)
+        #expect(comparison.perform(makeCommand(.update, 100)).departures == encodeDepartures(2, at: 300))
     }
 
     @Test func `A held command comes back when the leave is confirmed`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1)))
-        comparison.admit(.unregister(atMilliseconds: 150))
+        comparison.perform(makeRegistration(in: encodeAudiences(1)))
+        comparison.perform(.unregister(atMilliseconds: 150))
         comparison.settle(makeConfirmation(150))
         #expect(comparison.verdict(makeCommand(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: .at(100), command: [7])) == .held)
-        #expect(comparison.admit(makeRegistration("bb", at: 200, in: encodeAudiences(2))).heldCommand == [7])
-        let leaveReply = comparison.admit(makeRegistration("bb", at: 300, in: []))
+        #expect(comparison.perform(makeRegistration("bb", at: 200, in: encodeAudiences(2))).heldCommand == [7])
+        let leaveReply = comparison.perform(makeRegistration("bb", at: 300, in: []))
         #expect(leaveReply.heldCommand == nil && leaveReply.departures == encodeDepartures(2, at: 300))
-        #expect(comparison.admit(makeRegistration("bb", at: 300, in: nil)).heldCommand == [7])
+        #expect(comparison.perform(makeRegistration("bb", at: 300, in: nil)).heldCommand == [7])
     }
 
     @Test func `A registration that is made again does not undo what came in the same millisecond`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1)))
+        comparison.perform(makeRegistration(in: encodeAudiences(1)))
         #expect(
-            comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2))).departures
+            comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2))).departures
                 == encodeDepartures(1, at: 200)
         )
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
@@ -127,16 +127,16 @@ import Testing
         #expect(comparison.verdict(makeRegistration("bb", at: 200, in: encodeAudiences(3))) == .registered)
         #expect(comparison.verdict(makeRegistration(at: 200, in: nil)) == .stale)
         #expect(comparison.verdict(makeRegistration("bb", at: 200, in: nil)) == .registered)
-        #expect(comparison.admit(makeCommand(.update, 100)).registration == makeToken("bb", at: 200))
+        #expect(comparison.perform(makeCommand(.update, 100)).registration == makeToken("bb", at: 200))
     }
 
     @Test func `An admission waits until the leave is confirmed`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1, 2)))
-        #expect(comparison.admit(.unregister(atMilliseconds: 150)).departures == encodeDepartures(1, 2, at: 150))
-        #expect(comparison.admit(.unregister(atMilliseconds: 120)).departures == encodeDepartures(1, 2, at: 150))
+        comparison.perform(makeRegistration(in: encodeAudiences(1, 2)))
+        #expect(comparison.perform(.unregister(atMilliseconds: 150)).departures == encodeDepartures(1, 2, at: 150))
+        #expect(comparison.perform(.unregister(atMilliseconds: 120)).departures == encodeDepartures(1, 2, at: 150))
         for event in [Event.update, .end] {
-            let reply = comparison.admit(makeCommand(event, 100))
+            let reply = comparison.perform(makeCommand(event, 100))
             #expect(reply.verdict == .departures && reply.departures == encodeDepartures(1, 2, at: 150))
         }
         comparison.settle(makeConfirmation(150))
@@ -145,13 +145,13 @@ import Testing
 
     @Test func `A member's state is never unchanged`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1)))
+        comparison.perform(makeRegistration(in: encodeAudiences(1)))
         for timestamp in Int64(100)...102 {
-            let sendReply = comparison.admit(makeCommand(.update, timestamp))
+            let sendReply = comparison.perform(makeCommand(.update, timestamp))
             #expect(sendReply.verdict == .send && sendReply.registration == makeToken("aa", at: 100))
             comparison.settle(makeSettlement(timestamp))
         }
-        comparison.admit(makeRegistration(at: 200, in: []))
+        comparison.perform(makeRegistration(at: 200, in: []))
         comparison.settle(makeConfirmation(200))
         #expect(comparison.verdict(makeCommand(.update, 103)) == .send, "an audience's push may be shown")
         comparison.settle(makeSettlement(103))
@@ -160,14 +160,14 @@ import Testing
 
     @Test func `An accepted end leaves, and its registration brings nothing back`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1)))
+        comparison.perform(makeRegistration(in: encodeAudiences(1)))
         #expect(comparison.verdict(makeCommand(.update, 100)) == .send)
-        #expect(comparison.admit(makeSettlement(100)).departures == nil)
+        #expect(comparison.perform(makeSettlement(100)).departures == nil)
         #expect(comparison.verdict(makeCommand(.end, 101)) == .send)
-        #expect(comparison.admit(makeSettlement(101, .notShown)).departures == nil)
+        #expect(comparison.perform(makeSettlement(101, .notShown)).departures == nil)
         #expect(comparison.verdict(makeCommand(.end, 102)) == .send)
-        for _ in 0..<2 { #expect(comparison.admit(makeSettlement(102)).departures == encodeDepartures(1, at: 101)) }
-        let repeatedReply = comparison.admit(makeRegistration(in: encodeAudiences(1)))
+        for _ in 0..<2 { #expect(comparison.perform(makeSettlement(102)).departures == encodeDepartures(1, at: 101)) }
+        let repeatedReply = comparison.perform(makeRegistration(in: encodeAudiences(1)))
         #expect(repeatedReply.verdict == .stale && repeatedReply.departures == encodeDepartures(1, at: 101))
         #expect(comparison.verdict(makeCommand(.end, 102)) == .departures)
         comparison.settle(makeConfirmation(101))
@@ -176,38 +176,38 @@ import Testing
 
     @Test func `A dead token leaves, with a version that nobody has`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1, 2)))
+        comparison.perform(makeRegistration(in: encodeAudiences(1, 2)))
         let noVersion = Version(timestamp: 0, sequence: 0)
-        #expect(comparison.admit(.retire(version: noVersion, makeRetirement("bb"))).departures == nil)
-        let retireReply = comparison.admit(.retire(version: noVersion, makeRetirement("aa")))
+        #expect(comparison.perform(.retire(version: noVersion, makeRetirement("bb"))).departures == nil)
+        let retireReply = comparison.perform(.retire(version: noVersion, makeRetirement("aa")))
         #expect(retireReply.hasRetiredToken && retireReply.departures == encodeDepartures(1, 2, at: 101))
         // The reply to the retirement was lost, so the retirement is repeated. The second reply names the
         // same audiences.
-        let repeatedReply = comparison.admit(.retire(version: noVersion, makeRetirement("aa")))
+        let repeatedReply = comparison.perform(.retire(version: noVersion, makeRetirement("aa")))
         #expect(!repeatedReply.hasRetiredToken && repeatedReply.departures == encodeDepartures(1, 2, at: 101))
         #expect(comparison.verdict(makeRegistration(in: encodeAudiences(1, 2))) == .stale)
         #expect(
-            comparison.admit(makeRegistration("bb", at: 200, in: encodeAudiences(1))).departures
+            comparison.perform(makeRegistration("bb", at: 200, in: encodeAudiences(1))).departures
                 == encodeDepartures(2, at: 200)
         )
         // A retirement for an unknown activity stores nothing.
         let unknownKey = TestKey.activity("unknown")
-        #expect(comparison.admit(.retire(version: noVersion, makeRetirement("aa")), unknownKey).departures == nil)
+        #expect(comparison.perform(.retire(version: noVersion, makeRetirement("aa")), unknownKey).departures == nil)
         #expect(comparison.server.command("EXISTS", unknownKey.text) == ["0"])
     }
 
     @Test func `A 429 and a start do not change the audiences`() throws {
         let comparison = try ScriptComparison()
-        comparison.admit(makeRegistration(in: encodeAudiences(1)))
-        comparison.admit(makeCommand(.update, 100))
-        #expect(comparison.admit(.throttle(version: .at(100), pace: .spaced(1_000))).departures == nil)
+        comparison.perform(makeRegistration(in: encodeAudiences(1)))
+        comparison.perform(makeCommand(.update, 100))
+        #expect(comparison.perform(.throttle(version: .at(100), pace: .spaced(1_000))).departures == nil)
         #expect(comparison.verdict(.start(version: .at(200), claim: 7)) == .send)
-        #expect(comparison.admit(makeSettlement(200)).departures == nil)
+        #expect(comparison.perform(makeSettlement(200)).departures == nil)
         #expect(
-            comparison.admit(makeRegistration("bb", at: 200, in: encodeAudiences(2))).departures
+            comparison.perform(makeRegistration("bb", at: 200, in: encodeAudiences(2))).departures
                 == encodeDepartures(1, at: 200)
         )
-        #expect(comparison.admit(.throttle(version: .at(100), pace: .spaced(1_000))).departures == nil)
+        #expect(comparison.perform(.throttle(version: .at(100), pace: .spaced(1_000))).departures == nil)
     }
 
     /// Besides its audiences, the activity's value has all parts that the name of this test lists.
@@ -216,7 +216,7 @@ import Testing
     {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(.start(version: .at(50), claim: 7)) == .send)
-        comparison.admit(makeRegistration("cc", in: encodeAudiences(1)))
+        comparison.perform(makeRegistration("cc", in: encodeAudiences(1)))
         #expect(comparison.verdict(makeCommand(.update, 100, alert: true)) == .send)
         comparison.settle(
             .settlement(
@@ -228,25 +228,25 @@ import Testing
             )
         )
         comparison.settle(makeConfirmation(101))
-        comparison.admit(makeRegistration("dd", at: 200, in: encodeAudiences(1, 2, 3, 4, 5, 6, 7, 8)))
+        comparison.perform(makeRegistration("dd", at: 200, in: encodeAudiences(1, 2, 3, 4, 5, 6, 7, 8)))
         comparison.settle(.throttle(version: .at(100), pace: .spaced(0)))
-        comparison.admit(.unregister(atMilliseconds: 300))
+        comparison.perform(.unregister(atMilliseconds: 300))
         comparison.settle(makeConfirmation(300))
-        comparison.admit(makeRegistration("ee", at: 400, in: encodeAudiences(1, 2)))
+        comparison.perform(makeRegistration("ee", at: 400, in: encodeAudiences(1, 2)))
         comparison.settle(.retire(version: .at(100), makeRetirement("ee")))
         comparison.settle(makeConfirmation(401))
         #expect(comparison.verdict(makeCommand(.update, 110, alert: true)) == .noToken)
         let hold = Operation.hold(attributesType: nil, version: .at(110), command: [7], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)
-        #expect(comparison.admit(makeRegistration("ff", at: 500, in: encodeAudiences(3))).heldCommand == [7])
-        #expect(comparison.admit(makeCommand(.update, 110, alert: true)).registration == makeToken("ff", at: 500))
+        #expect(comparison.perform(makeRegistration("ff", at: 500, in: encodeAudiences(3))).heldCommand == [7])
+        #expect(comparison.perform(makeCommand(.update, 110, alert: true)).registration == makeToken("ff", at: 500))
         let parts = comparison.server.hash(comparison.key.text)
         #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.formerAudiences.isEmpty)
         #expect(inspection.heldCommand?.command == [7] && inspection.acceptedAlertVersion == .at(100))
         #expect(ActivityState(inspection).audiences.currentDigests == [3])
-        #expect(comparison.admit(makeSettlement(110)).departures == nil)
+        #expect(comparison.perform(makeSettlement(110)).departures == nil)
     }
 
     @Test func `A registration that would leave too many audiences must come again`() throws {
@@ -258,41 +258,42 @@ import Testing
             if round < 2 { formerAudiences += audiences }
         }
         #expect(comparison.verdict(makeRegistration(at: 110, in: [])) == .full)
-        #expect(comparison.admit(.unregister(atMilliseconds: 110)).departures?.count == 6 + 24 * 8)
+        #expect(comparison.perform(.unregister(atMilliseconds: 110)).departures?.count == 6 + 24 * 8)
         comparison.settle(makeConfirmation(110))
-        #expect(comparison.admit(makeRegistration(at: 120, in: encodeAudiences(1))).departures == nil)
+        #expect(comparison.perform(makeRegistration(at: 120, in: encodeAudiences(1))).departures == nil)
     }
 
     // MARK: - Devices
 
     @Test func `A device is in the audiences that its registrations of all types name`() throws {
         let comparison = try ScriptComparison(Self.device)
-        comparison.admit(makeRegistration(in: encodeAudiences(1, 2), type: "Game"))
-        comparison.admit(makeRegistration("bb", in: encodeAudiences(2, 3), type: "Race"))
+        comparison.perform(makeRegistration(in: encodeAudiences(1, 2), type: "Game"))
+        comparison.perform(makeRegistration("bb", in: encodeAudiences(2, 3), type: "Race"))
         #expect(
-            comparison.admit(makeRegistration(at: 200, in: [], type: "Game")).departures == encodeDepartures(1, at: 200)
+            comparison.perform(makeRegistration(at: 200, in: [], type: "Game")).departures
+                == encodeDepartures(1, at: 200)
         )
-        let staleReply = comparison.admit(makeRegistration(at: 150, in: encodeAudiences(9), type: "Game"))
+        let staleReply = comparison.perform(makeRegistration(at: 150, in: encodeAudiences(9), type: "Game"))
         #expect(staleReply.verdict == .stale && staleReply.departures == encodeDepartures(1, at: 200))
         #expect(
-            comparison.admit(makeRegistration("bb", at: 200, in: encodeAudiences(3), type: "Race")).departures
+            comparison.perform(makeRegistration("bb", at: 200, in: encodeAudiences(3), type: "Race")).departures
                 == encodeDepartures(1, 2, at: 201)
         )
         comparison.settle(makeConfirmation(200))
         #expect(
-            comparison.admit(makeRegistration(at: 300, in: encodeAudiences(1), type: "Game")).departures
+            comparison.perform(makeRegistration(at: 300, in: encodeAudiences(1), type: "Game")).departures
                 == encodeDepartures(2, at: 201)
         )
         comparison.settle(makeConfirmation(201))
-        #expect(comparison.admit(makeRegistration(at: 300, in: encodeAudiences(1), type: "Game")).departures == nil)
-        #expect(comparison.admit(.unregister(atMilliseconds: 250)).departures == encodeDepartures(3, at: 250))
-        #expect(comparison.admit(.unregister(atMilliseconds: 400)).departures == encodeDepartures(3, 1, at: 400))
+        #expect(comparison.perform(makeRegistration(at: 300, in: encodeAudiences(1), type: "Game")).departures == nil)
+        #expect(comparison.perform(.unregister(atMilliseconds: 250)).departures == encodeDepartures(3, at: 250))
+        #expect(comparison.perform(.unregister(atMilliseconds: 400)).departures == encodeDepartures(3, 1, at: 400))
     }
 
     @Test func `A dead push-to-start token leaves the audiences that no other type names`() throws {
         let comparison = try ScriptComparison(Self.device)
-        comparison.admit(makeRegistration(in: encodeAudiences(1, 2), type: "Game"))
-        comparison.admit(makeRegistration("bb", in: encodeAudiences(2), type: "Race"))
+        comparison.perform(makeRegistration(in: encodeAudiences(1, 2), type: "Game"))
+        comparison.perform(makeRegistration("bb", in: encodeAudiences(2), type: "Race"))
         let deadTokenSettlement = Operation.settlement(
             attributesType: "Game",
             version: .at(100),
@@ -300,40 +301,40 @@ import Testing
             digest: 0,
             retirement: makeRetirement("aa")
         )
-        let reply = comparison.admit(deadTokenSettlement)
+        let reply = comparison.perform(deadTokenSettlement)
         #expect(reply.hasRetiredToken && reply.departures == encodeDepartures(1, at: 101))
-        let repeatedReply = comparison.admit(deadTokenSettlement)
+        let repeatedReply = comparison.perform(deadTokenSettlement)
         #expect(!repeatedReply.hasRetiredToken && repeatedReply.departures == encodeDepartures(1, at: 101))
         comparison.settle(makeConfirmation(101))
-        #expect(comparison.admit(deadTokenSettlement).departures == nil)
+        #expect(comparison.perform(deadTokenSettlement).departures == nil)
     }
 
     @Test func `A held start comes back when the leave is confirmed`() throws {
         let comparison = try ScriptComparison(Self.device)
-        comparison.admit(makeRegistration(in: encodeAudiences(1), type: "Game"))
-        comparison.admit(.unregister(atMilliseconds: 150))
+        comparison.perform(makeRegistration(in: encodeAudiences(1), type: "Game"))
+        comparison.perform(.unregister(atMilliseconds: 150))
         #expect(comparison.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
-        let leaveReply = comparison.admit(makeRegistration(at: 200, in: encodeAudiences(2), type: "Game"))
+        let leaveReply = comparison.perform(makeRegistration(at: 200, in: encodeAudiences(2), type: "Game"))
         #expect(
             leaveReply.verdict == .registered && leaveReply.heldCommand == nil
                 && leaveReply.departures == encodeDepartures(1, at: 150)
         )
-        #expect(comparison.admit(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
+        #expect(comparison.perform(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
     }
 
     @Test func `A device's registration that is made again does not undo what came in the same millisecond`() throws {
         let comparison = try ScriptComparison(Self.device)
-        comparison.admit(makeRegistration(at: 200, in: encodeAudiences(1), type: "Game"))
+        comparison.perform(makeRegistration(at: 200, in: encodeAudiences(1), type: "Game"))
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(makeRegistration(at: 200, in: nil, type: "Game")) == .stale)
         #expect(comparison.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
         comparison.settle(makeConfirmation(200))
         // Another token is registered in the same millisecond, 200. When the first registration is made again, it does
         // not replace this token, and the held start goes to this token.
-        #expect(comparison.admit(makeRegistration("bb", at: 200, in: [], type: "Game")).heldCommand == [7])
-        #expect(comparison.admit(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
+        #expect(comparison.perform(makeRegistration("bb", at: 200, in: [], type: "Game")).heldCommand == [7])
+        #expect(comparison.perform(makeRegistration(at: 200, in: nil, type: "Game")).heldCommand == [7])
         #expect(
-            comparison.admit(.takeStartToken(attributesType: "Game", registration: nil)).registration
+            comparison.perform(.takeStartToken(attributesType: "Game", registration: nil)).registration
                 == makeToken("bb", at: 200)
         )
     }

@@ -5,8 +5,8 @@ import Testbed
 @testable import ActivityStore
 @testable import Redis
 
-/// Random operations on one key. They use only few versions, tokens, numbers and times, so that many
-/// operations have equal values.
+/// Random operations on one key. They use only few versions, tokens, numbers and times, so that many operations have
+/// equal values.
 struct OperationHistory {
     struct Step {
         /// The index of the history that the step belongs to.
@@ -30,8 +30,8 @@ struct OperationHistory {
 
     private var random: SplitMix64
     private let isDevice: Bool
-    /// Whether most operations are starts of one device, which are held for one token. Without such histories, few
-    /// histories would reach the limit of held starts, because a history has only few operations.
+    /// Whether most operations are starts of one device, which are held for one token. A history has only few
+    /// operations, so few other histories reach the limit of held starts.
     private let hasMostlyHeldStarts: Bool
     /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool
@@ -45,8 +45,7 @@ struct OperationHistory {
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]
 
-    /// - Parameter paceSeed: a seed for paces that several histories share; if nil, the history has its own
-    ///   paces.
+    /// - Parameter paceSeed: a seed for paces that several histories share; nil: the history has its own paces.
     init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix64(seed: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
@@ -57,7 +56,7 @@ struct OperationHistory {
         nowMilliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
         latestMilliseconds = nowMilliseconds + 20 * 3_600_000
         var paceRandom = paceSeed.map { SplitMix64(seed: $0) } ?? random
-        paces = [Self.pace(&paceRandom), Self.pace(&paceRandom)]
+        paces = [Self.randomPace(&paceRandom), Self.randomPace(&paceRandom)]
         if paceSeed == nil { random = paceRandom }
         self.random = random
     }
@@ -73,23 +72,23 @@ struct OperationHistory {
             index: index,
             key: key(at: index),
             microseconds: nowMilliseconds * 1_000 + Int64(below(4) == 0 ? below(12) : below(1_000)),
-            operation: isDevice ? deviceOperation() : activityOperation()
+            operation: isDevice ? randomDeviceOperation() : randomActivityOperation()
         )
     }
 
     // MARK: - Numbers and times
 
-    private static func pace(_ random: inout SplitMix64) -> Policy.Pace {
+    private static func randomPace(_ random: inout SplitMix64) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: random.pick([0, 0, 1, 1_000, 1_000, 3_600_000]),
             throttledSpacingMillisecondsMax: random.pick([0, 1_000, 4_000, 5_000, 3_600_000]),
             throttleRecoveryMilliseconds: random.pick([1, 1_000, 60_000]),
-            budget: bucket(&random),
-            frequentBudget: bucket(&random)
+            budget: randomBucket(&random),
+            frequentBudget: randomBucket(&random)
         )
     }
 
-    private static func bucket(_ random: inout SplitMix64) -> Policy.Bucket {
+    private static func randomBucket(_ random: inout SplitMix64) -> Policy.Bucket {
         .filling(
             intervalMilliseconds: random.pick([1, 1_000, 240_000, 3_600_000]),
             pushes: random.pick([1, 2, 3, 10_000]),
@@ -97,8 +96,8 @@ struct OperationHistory {
         )
     }
 
-    /// Lets time pass: usually as long as a rule requires, or one millisecond less or more, to test the rule's limit.
-    /// Sometimes leaves the clock as it is, or sets it back.
+    /// Lets time pass: usually as long as a rule requires, or one millisecond less or more. Sometimes leaves the clock
+    /// as it is, or sets it back.
     private mutating func advanceClock() {
         guard below(3) != 0 else { return }
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.updatableMilliseconds]
@@ -107,15 +106,14 @@ struct OperationHistory {
         nowMilliseconds = min(nowMilliseconds + step, latestMilliseconds)
     }
 
-    /// Returns the time of a registration. There are only few different times, so that two registrations
-    /// often have the same one.
-    private mutating func registrationTime() -> Int64 {
+    /// Returns the time of a registration. There are so few different times that two registrations often have the same.
+    private mutating func randomRegistrationTime() -> Int64 {
         below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0)
     }
 
-    /// Returns the last version in half of the cases, otherwise a slightly older or newer one, or rarely the newest
-    /// possible one.
-    private mutating func version() -> Version {
+    /// Returns the last version in half of the cases, otherwise a slightly older or newer one. Rarely returns the
+    /// newest possible version.
+    private mutating func randomVersion() -> Version {
         if below(2) == 0 { return lastVersion }
         var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
         if below(300) == 0 { timestamp = .max }
@@ -124,35 +122,35 @@ struct OperationHistory {
         return version
     }
 
-    private mutating func token() -> OwnedToken {
+    private mutating func randomToken() -> OwnedToken {
         OwnedToken(
             token: pick(Self.tokens),
             environment: below(2) == 0 ? .production : .sandbox,
-            registeredAtMilliseconds: registrationTime()
+            registeredAtMilliseconds: randomRegistrationTime()
         )
     }
 
-    /// Returns the number that identifies a start's draw. A real number is the time at which the budget is full after
-    /// the draw. So most numbers are up to five refill intervals after the present time.
-    private mutating func draw() -> Int64 {
+    /// Returns the number of a start's draw. Redis' own numbers are times: when the budget is full after the draw. So
+    /// most numbers here are up to five refill intervals after the present time.
+    private mutating func randomDraw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget
         return nowMilliseconds + Int64(below(6)) * budget.intervalMilliseconds - Int64(below(3)) * 1_000
             + Int64(below(3))
     }
 
-    private mutating func digest() -> UInt64 { UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15 }
+    private mutating func randomDigest() -> UInt64 { UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15 }
 
-    private mutating func activity() -> String {
+    private mutating func randomActivity() -> String {
         Self.activities[below(hasMostlyHeldStarts ? Self.activities.count : 3)]
     }
 
-    private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
+    private mutating func randomHeldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
     /// Returns the digests of the audiences that a registration names; often nil. Most lists have at most two digests,
-    /// out of four. The others have up to eight, out of 40: a member may then leave more audiences than Redis can
+    /// out of four. The others have up to eight, out of 40, so that a member may leave more audiences than Redis can
     /// store.
-    private mutating func audiences() -> [UInt8]? {
+    private mutating func randomAudiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0
         var digests: [UInt64] = []
@@ -165,93 +163,98 @@ struct OperationHistory {
 
     // MARK: - Operations
 
-    private mutating func activityOperation() -> Operation {
-        if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: registrationTime()) }
+    private mutating func randomActivityOperation() -> Operation {
+        if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: randomRegistrationTime()) }
         switch below(25) {
-        case 0..<9: return .admit(command())
+        case 0..<9: return .admit(randomAdmission())
         case 9:
             let previousClaim = below(3)
             return .admitStart(
-                version: version(),
+                version: randomVersion(),
                 claim: UInt64(below(3)) &* 0x9E37_79B9_7F4A_7C15,
                 previousClaim: previousClaim == 0 ? nil : UInt64(previousClaim) &* 0x9E37_79B9_7F4A_7C15
             )
         case 10..<14:
-            let version = below(3) == 0 ? version() : lastVersion
-            return .hold(version: version, command: heldCommand(), carriesAlert: below(2) == 0)
+            let version = below(3) == 0 ? randomVersion() : lastVersion
+            return .hold(version: version, command: randomHeldCommand(), carriesAlert: below(2) == 0)
         case 14..<17:
             return .register(
-                token(),
+                randomToken(),
                 allowsFrequentUpdates: pick([true, false, nil]),
-                shownVersion: below(2) == 0 ? version() : nil,
+                shownVersion: below(2) == 0 ? randomVersion() : nil,
                 source: pick(RegistrationSource.allCases),
-                audiences: audiences()
+                audiences: randomAudiences()
             )
-        case 17: return .unregister(atMilliseconds: registrationTime())
-        case 18 where below(2) == 0: return .recordStart(version: version())
-        case 18: return .reopen(version: below(3) == 0 ? version() : lastVersion)
-        default: return settlement()
+        case 17: return .unregister(atMilliseconds: randomRegistrationTime())
+        case 18 where below(2) == 0: return .recordStart(version: randomVersion())
+        case 18: return .reopen(version: below(3) == 0 ? randomVersion() : lastVersion)
+        default: return randomSettlement()
         }
     }
 
-    private mutating func deviceOperation() -> Operation {
+    private mutating func randomDeviceOperation() -> Operation {
         let type = Array((hasMostlyHeldStarts ? Self.attributesTypes[0] : pick(Self.attributesTypes)).utf8)
-        if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: registrationTime()) }
+        if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: randomRegistrationTime()) }
         switch hasMostlyHeldStarts && below(6) != 0 ? 7 : below(16) {
         case 0..<5:
-            let registration = below(4) == 0 ? token() : nil
+            let registration = below(4) == 0 ? randomToken() : nil
             return .takeStartToken(attributesType: type, startBudget: pick(paces).budget, registration: registration)
-        case 5..<7: return .refundStart(startBudget: pick(paces).budget, drawIdentifier: draw())
-        case 7..<10: return .holdStart(heldStart(type), command: heldCommand())
+        case 5..<7: return .refundStart(startBudget: pick(paces).budget, drawIdentifier: randomDraw())
+        case 7..<10: return .holdStart(randomHeldStart(type), command: randomHeldCommand())
         case 10..<13:
             return .registerDevice(
                 attributesType: type,
-                token(),
-                below(2) == 0 ? .first(audiences: audiences()) : .following(heldStart(type)),
+                randomToken(),
+                below(2) == 0 ? .first(audiences: randomAudiences()) : .nextHeldStart(after: randomHeldStart(type)),
                 isFromCommand: below(3) == 0
             )
-        case 13..<15: return .unregister(atMilliseconds: registrationTime())
-        default: return .settleStart(heldStart(type), pick([.accepted, .notShown, .unknown]), retirement: retirement())
+        case 13..<15: return .unregister(atMilliseconds: randomRegistrationTime())
+        default:
+            return .settleStart(
+                randomHeldStart(type),
+                pick([.accepted, .notShown, .unknown]),
+                retirement: randomRetirement()
+            )
         }
     }
 
-    private mutating func heldStart(_ type: [UInt8]) -> HeldStart<[UInt8]> {
-        HeldStart(attributesType: type, activity: Array(activity().utf8), version: version())
+    private mutating func randomHeldStart(_ type: [UInt8]) -> HeldStart<[UInt8]> {
+        HeldStart(attributesType: type, activity: Array(randomActivity().utf8), version: randomVersion())
     }
 
-    private mutating func command() -> StateAdmission<[UInt8]> {
+    private mutating func randomAdmission() -> StateAdmission<[UInt8]> {
         StateAdmission(
             isEnd: below(commandsPerEnd) == 0,
-            version: version(),
-            digest: digest(),
+            version: randomVersion(),
+            digest: randomDigest(),
             pace: pick(paces),
             requestsHighPriority: below(2) == 0,
             mayUseReserve: below(2) == 0,
             mayReplaceHeldAlert: below(3) == 0,
-            carriedAlertVersion: below(4) == 0 ? version() : nil,
+            carriedAlertVersion: below(4) == 0 ? randomVersion() : nil,
             isTooOld: below(4) == 0,
             isReread: below(4) == 0,
             endsNewerLife: below(4) == 0,
-            registration: below(6) == 0 ? token() : nil
+            registration: below(6) == 0 ? randomToken() : nil
         )
     }
 
-    private mutating func settlement() -> Operation {
-        let version = version()
-        if below(6) == 0, let retirement = retirement() { return .retire(version: version, retirement) }
+    private mutating func randomSettlement() -> Operation {
+        let version = randomVersion()
+        if below(6) == 0, let retirement = randomRetirement() { return .retire(version: version, retirement) }
         let outcomes: [Settlement?] = [.accepted, .notShown, .unknown, nil]
         guard let outcome = pick(outcomes) else { return .throttle(version: version, pace: pick(paces)) }
-        let alert = below(3) == 0 ? below(2) == 0 ? version : self.version() : nil
-        return .settle(version: version, outcome, digest: digest(), retirement: retirement(), alert: alert)
+        let alert = below(3) == 0 ? below(2) == 0 ? version : randomVersion() : nil
+        return .settle(version: version, outcome, digest: randomDigest(), retirement: randomRetirement(), alert: alert)
     }
 
-    private mutating func retirement() -> TokenRetirement<[UInt8]>? {
+    private mutating func randomRetirement() -> TokenRetirement<[UInt8]>? {
         guard below(4) == 0 else { return nil }
-        let token = token()
+        let token = randomToken()
         return TokenRetirement(
             token: token.token,
             environment: token.environment,
-            invalidAtMilliseconds: below(3) == 0 ? nil : registrationTime()
+            invalidAtMilliseconds: below(3) == 0 ? nil : randomRegistrationTime()
         )
     }
 

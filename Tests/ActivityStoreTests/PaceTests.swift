@@ -69,9 +69,9 @@ import Testing
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeCommand(100, spacing: 1_000, token: token)) == .send)
         comparison.advanceClock(1)
-        #expect(comparison.admit(makeCommand(101, spacing: 1_000)).waitMilliseconds == 999)
+        #expect(comparison.perform(makeCommand(101, spacing: 1_000)).waitMilliseconds == 999)
         comparison.advanceClock(998)
-        #expect(comparison.admit(makeCommand(101, spacing: 1_000)).waitMilliseconds == 1)
+        #expect(comparison.perform(makeCommand(101, spacing: 1_000)).waitMilliseconds == 1)
         comparison.advanceClock(1)
         #expect(comparison.verdict(makeCommand(101, spacing: 1_000)) == .send)
     }
@@ -82,9 +82,9 @@ import Testing
         comparison.settle(makeThrottle(100, spacing: 1_000))
         comparison.advanceClock(-60_000)
         #expect(comparison.verdict(makeCommand(101, spacing: 1_000)) == .send)
-        #expect(comparison.admit(makeCommand(102, spacing: 1_000)).waitMilliseconds == 1_000)
+        #expect(comparison.perform(makeCommand(102, spacing: 1_000)).waitMilliseconds == 1_000)
         comparison.settle(makeThrottle(101, spacing: 1_000))
-        #expect(comparison.admit(makeCommand(102, spacing: 1_000)).waitMilliseconds == 2_000)
+        #expect(comparison.perform(makeCommand(102, spacing: 1_000)).waitMilliseconds == 2_000)
     }
 
     @Test func `Each 429 doubles the spacing, up to a limit, and each minute without a 429 undoes a doubling`() throws {
@@ -96,21 +96,21 @@ import Testing
             comparison.advanceClock(1)
             comparison.settle(makeThrottle(100 + UInt64(number), spacing: 1_000))
             let nextCommand = makeCommand(101 + UInt64(number), spacing: 1_000)
-            #expect(comparison.admit(nextCommand).waitMilliseconds == Int64(spacing) - 1)
+            #expect(comparison.perform(nextCommand).waitMilliseconds == Int64(spacing) - 1)
             comparison.advanceClock(Int64(spacing) - 1)
             #expect(comparison.verdict(nextCommand) == .send)
         }
-        // The first three 429 doubled the spacing up to its limit. The fourth one only makes the spacing last
-        // for another minute.
+        // The first three 429 doubled the spacing up to its limit. The fourth one only keeps this spacing for another
+        // minute.
         comparison.advanceClock(60_000 - 5_000)
         #expect(comparison.verdict(makeCommand(110, spacing: 1_000)) == .send)
-        #expect(comparison.admit(makeCommand(111, spacing: 1_000)).waitMilliseconds == 4_000)
+        #expect(comparison.perform(makeCommand(111, spacing: 1_000)).waitMilliseconds == 4_000)
         comparison.advanceClock(60_000)
         #expect(comparison.verdict(makeCommand(111, spacing: 1_000)) == .send)
-        #expect(comparison.admit(makeCommand(112, spacing: 1_000)).waitMilliseconds == 2_000)
+        #expect(comparison.perform(makeCommand(112, spacing: 1_000)).waitMilliseconds == 2_000)
         comparison.advanceClock(60_000)
         #expect(comparison.verdict(makeCommand(112, spacing: 1_000)) == .send)
-        #expect(comparison.admit(makeCommand(113, spacing: 1_000)).waitMilliseconds == 1_000)
+        #expect(comparison.perform(makeCommand(113, spacing: 1_000)).waitMilliseconds == 1_000)
     }
 
     @Test func `A 429 changes only the spacing`() throws {
@@ -132,24 +132,24 @@ import Testing
 
     @Test func `Pushes of priority 10 draw down to the reserve, and a push that finds none left is demoted`() throws {
         let comparison = try makeComparison()
-        var replies = [comparison.admit(makeCommand(100, high: true, token: token))]
+        var replies = [comparison.perform(makeCommand(100, high: true, token: token))]
         for timestamp in 101...102 as ClosedRange<UInt64> {
-            replies.append(comparison.admit(makeCommand(timestamp, high: true)))
+            replies.append(comparison.perform(makeCommand(timestamp, high: true)))
         }
         #expect(replies.map(\.priority) == [10, 10, 5])
         #expect(replies.map(\.isDemoted) == [false, false, true])
         #expect(replies.map(\.budgetLeft) == [2, 1, 1])
-        let alertReply = comparison.admit(makeCommand(103, high: true, reserve: true))
+        let alertReply = comparison.perform(makeCommand(103, high: true, reserve: true))
         #expect(alertReply.priority == 10 && alertReply.budgetLeft == 0)
-        let lateReply = comparison.admit(makeCommand(104, .end, high: true, reserve: true))
+        let lateReply = comparison.perform(makeCommand(104, .end, high: true, reserve: true))
         #expect(lateReply.verdict == .send && lateReply.priority == 5 && lateReply.isDemoted)
     }
 
     @Test func `Priority 5 draws nothing, and reports what is left`() throws {
         let comparison = try makeComparison()
-        #expect(comparison.admit(makeCommand(100, high: true, token: token)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(100, high: true, token: token)).budgetLeft == 2)
         for timestamp in 101...110 as ClosedRange<UInt64> {
-            let reply = comparison.admit(makeCommand(timestamp, reserve: true))
+            let reply = comparison.perform(makeCommand(timestamp, reserve: true))
             #expect(reply.priority == 5 && !reply.isDemoted && reply.budgetLeft == 2)
         }
     }
@@ -157,14 +157,14 @@ import Testing
     @Test func `The bucket gains a push each interval, to the millisecond, up to its size`() throws {
         let comparison = try makeComparison()
         for timestamp in 100...102 as ClosedRange<UInt64> {
-            #expect(comparison.admit(makeCommand(timestamp, high: true, reserve: true, token: token)).priority == 10)
+            #expect(comparison.perform(makeCommand(timestamp, high: true, reserve: true, token: token)).priority == 10)
         }
         comparison.advanceClock(9_999)
-        #expect(comparison.admit(makeCommand(103, high: true, reserve: true)).isDemoted)
+        #expect(comparison.perform(makeCommand(103, high: true, reserve: true)).isDemoted)
         comparison.advanceClock(1)
-        #expect(comparison.admit(makeCommand(104, high: true, reserve: true)).priority == 10)
+        #expect(comparison.perform(makeCommand(104, high: true, reserve: true)).priority == 10)
         comparison.advanceClock(Self.hour)
-        #expect(comparison.admit(makeCommand(105, high: true)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(105, high: true)).budgetLeft == 2)
     }
 
     @Test func `Frequent updates have a larger bucket, and the stored number stays the same when they are switched`()
@@ -172,24 +172,23 @@ import Testing
     {
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: true)) == .registered)
-        #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 4)
+        #expect(comparison.perform(makeCommand(100, high: true)).budgetLeft == 4)
         // A token that comes with a command does not say whether the app allows frequent updates.
-        #expect(comparison.admit(makeCommand(101, high: true, token: token)).budgetLeft == 3)
-        // Redis stores the time at which the budget is full again. The larger budget lacks two pushes, so this time is
-        // in two seconds. The smaller budget gains one push in ten seconds, so it lacks one push two seconds before it
-        // is full.
+        #expect(comparison.perform(makeCommand(101, high: true, token: token)).budgetLeft == 3)
+        // Redis stores the time at which the budget is full again. The larger budget lacks two pushes, so it is full in
+        // two seconds. The smaller budget gains a push in ten seconds, so two seconds before it is full, it lacks one.
         #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false)) == .registered)
-        #expect(comparison.admit(makeCommand(102)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(102)).budgetLeft == 2)
         // A stale registration does not change the budget.
         #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: true, at: 4)) == .stale)
-        #expect(comparison.admit(makeCommand(103)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(103)).budgetLeft == 2)
     }
 
     @Test func `A version draws once, for any number of admissions`() throws {
         let comparison = try makeComparison()
-        #expect(comparison.admit(makeCommand(100, high: true, token: token)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(100, high: true, token: token)).budgetLeft == 2)
         for _ in 0..<3 {
-            let repeatedReply = comparison.admit(makeCommand(100, high: true))
+            let repeatedReply = comparison.perform(makeCommand(100, high: true))
             #expect(repeatedReply.priority == 10 && repeatedReply.budgetLeft == 2)
         }
         // The token is retired, and the command is held until the next token. The command keeps its draw from
@@ -204,19 +203,19 @@ import Testing
         )
         #expect(comparison.verdict(.hold(attributesType: nil, version: .at(100), command: [1])) == .held)
         #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false, at: 9)) == .registered)
-        #expect(comparison.admit(makeCommand(100, high: true)).budgetLeft == 2)
-        #expect(comparison.admit(makeCommand(101, high: true)).budgetLeft == 1)
+        #expect(comparison.perform(makeCommand(100, high: true)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(101, high: true)).budgetLeft == 1)
         // The priority of command 102 is lowered, because the budget is used up. When the command is admitted again
         // and the budget suffices, the command draws from it.
-        #expect(comparison.admit(makeCommand(102, high: true)).isDemoted)
+        #expect(comparison.perform(makeCommand(102, high: true)).isDemoted)
         comparison.advanceClock(10_000)
-        #expect(comparison.admit(makeCommand(102, high: true)).priority == 10)
+        #expect(comparison.perform(makeCommand(102, high: true)).priority == 10)
     }
 
     @Test func `A start fills the bucket, and resets the spacing`() throws {
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: true)) == .registered)
-        #expect(comparison.admit(makeCommand(100, .end, high: true)).budgetLeft == 4)
+        #expect(comparison.perform(makeCommand(100, .end, high: true)).budgetLeft == 4)
         comparison.settle(makeThrottle(100, spacing: 1_000))
         comparison.settle(Operation.settlement(version: .at(100), outcome: .accepted, digest: 100))
         comparison.advanceClock(1_000)
@@ -225,7 +224,7 @@ import Testing
         // In the new life no registration has said that the app allows frequent updates, so the activity has
         // the usual budget.
         let newerToken = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
-        #expect(comparison.admit(makeCommand(102, spacing: 1_000, high: true, token: newerToken)).budgetLeft == 2)
+        #expect(comparison.perform(makeCommand(102, spacing: 1_000, high: true, token: newerToken)).budgetLeft == 2)
         // The same start comes again. It does not fill the budget again.
         let storedHash = comparison.server.hash(comparison.key.text)
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .superseded)
@@ -267,7 +266,7 @@ import Testing
         let comparison = try makeComparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 2, reserved: 0)
         func takeStartToken(_ type: String) -> OwnedReply {
-            comparison.admit(.takeStartToken(attributesType: type, startBudget: budget, registration: nil))
+            comparison.perform(.takeStartToken(attributesType: type, startBudget: budget, registration: nil))
         }
         #expect(takeStartToken("Game").verdict == .noToken)
         comparison.refundStart(budget, drawIdentifier: 0)
@@ -340,7 +339,7 @@ import Testing
         let comparison = try makeComparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
         func takeStartToken() -> OwnedReply {
-            comparison.admit(.takeStartToken(attributesType: "Game", startBudget: budget, registration: nil))
+            comparison.perform(.takeStartToken(attributesType: "Game", startBudget: budget, registration: nil))
         }
         #expect(
             comparison.verdict(.register(attributesType: "Game", registration: token, shownVersion: nil)) == .registered
@@ -355,8 +354,8 @@ import Testing
         let secondDraw = takeStartToken().drawIdentifier
         comparison.advanceClock(9_000)
         comparison.refundStart(budget, drawIdentifier: firstDraw)
-        // The budget had regained nine tenths of the first push when the first draw was refunded. The refund
-        // gives back the last tenth, so the second push comes back one second earlier.
+        // When the first draw was refunded, the budget had regained nine tenths of the first push. The refund gives
+        // back the last tenth. So the second push comes back one second earlier.
         #expect(
             comparison.model.devices[comparison.key.text]?.startBudgetFullAtMilliseconds == comparison.model
                 .nowMilliseconds

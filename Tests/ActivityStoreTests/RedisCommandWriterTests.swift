@@ -135,7 +135,7 @@ import Testing
     ])
     func `A token comes back as it was stored`(token: String) {
         for environment in [APNsEnvironment.production, .sandbox] {
-            let stored = encoded(Array(token.utf8), environment)
+            let stored = storedToken(Array(token.utf8), environment)
             let isPacked = token.utf8.count % 2 == 0 && token.allSatisfy { "0123456789abcdef".contains($0) }
             #expect(stored.count == (isPacked ? token.utf8.count / 2 : token.utf8.count) + 1)
             var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
@@ -158,7 +158,7 @@ import Testing
 }
 
 /// Returns a token in the form in which Redis stores it.
-func encoded(_ token: [UInt8], _ environment: APNsEnvironment) -> [UInt8] {
+func storedToken(_ token: [UInt8], _ environment: APNsEnvironment) -> [UInt8] {
     var memory = [UInt8](repeating: 0, count: TokenText.bytesMax)
     let count = memory.withUnsafeMutableBytes { memory in
         token.withUnsafeBytes { token in memory.baseAddress.map { TokenText.encode(token, environment, to: $0) } }

@@ -160,8 +160,7 @@ import Testing
         caller.store.close()
     }
 
-    /// The replica is connected but frozen. A call that needs no replica waits at most for the WAIT that is in
-    /// progress.
+    /// The replica is connected but frozen. A call that needs no replica waits at most for the WAIT in progress.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try makePair(replicas: 1)
         pair.replica.suspend()
@@ -228,8 +227,7 @@ import Testing
         caller.store.close()
     }
 
-    /// Replies arrive in parts. No call ends before all bytes have arrived.
-    @Test func `Replies that come byte by byte`() throws {
+    @Test func `Replies that come byte by byte end no call early`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         let caller = try connectedCaller(fake, loop)
@@ -257,7 +255,7 @@ import Testing
         caller.store.close()
     }
 
-    /// A confirmation needs no replicas, but it is sent in one command with a registration that does. The
+    /// A confirmation needs no replicas. But it is sent in one command with a registration that needs them, so the
     /// common reply waits for the replicas.
     @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
@@ -308,7 +306,7 @@ import Testing
         func handleLostConnection() { watch.handleLostConnection() }
     }
 
-    @Test func `One question at a time, and one for what was written meanwhile`() {
+    @Test func `One WAIT is sent at a time, and another for what was written meanwhile`() {
         let watched = ClockedReplicaWatch()
         #expect(!watched.beginWaitIfNeeded())
         #expect(watched.isWithheld() && watched.isWithheld())
@@ -321,11 +319,11 @@ import Testing
         #expect(!watched.beginWaitIfNeeded())
     }
 
-    @Test func `Missing replicas are asked each second, then given up, asked seldom, and found again`() {
+    @Test func `While replicas are missing, WAIT is sent each second, then seldom, until they are found again`() {
         let watched = ClockedReplicaWatch()
         for second in 0..<10 {
             #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded(), "\(second)")
-            #expect(second == 0 || !watched.acceptsCalls, "one question at a time")
+            #expect(second == 0 || !watched.acceptsCalls, "one WAIT at a time")
             #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false), "\(second)")
             watched.nowMilliseconds += ReplicaWatch.pauseWhileMissingMilliseconds - 1
             #expect(!watched.acceptsCalls)
@@ -348,7 +346,7 @@ import Testing
 
     /// The next connection may be to another server, whose replicas may acknowledge. So the lane again waits
     /// for up to ten seconds before it gives up on missing replicas.
-    @Test func `The replicas get the whole patience again after a lost connection`() {
+    @Test func `After a lost connection, missing replicas get the whole time again`() {
         let watched = ClockedReplicaWatch()
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
@@ -364,7 +362,7 @@ import Testing
         #expect(watched.handleWaitReply(areEnough: true) == .acknowledging, "the operator learns that they are back")
     }
 
-    @Test func `A lost connection asks no more questions`() {
+    @Test func `After a lost connection, no WAIT is sent for earlier calls`() {
         let watched = ClockedReplicaWatch()
         #expect(watched.isWithheld())
         watched.handleLostConnection()

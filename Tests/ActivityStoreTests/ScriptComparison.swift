@@ -6,8 +6,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server with a lane, and the model. Each reply of the server must be the model's, except for times that depend on
-/// the server's own clock.
+/// A server with a lane, and the model. Both perform each call, and must give the same reply. Left out are times that
+/// depend on the server's own clock.
 final class ScriptComparison {
     let server: RedisServer
     let caller: StoreCaller
@@ -30,10 +30,11 @@ final class ScriptComparison {
     /// Advances the time of the scripts and of the model; a negative number sets it back.
     func advanceClock(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
+    /// Performs a call on the server and in the model, and compares the two replies.
     @discardableResult
-    func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
+    func perform(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
         let key = key ?? self.key
-        setKeyFingerprintOfNextCall()
+        prepareNextCall()
         #expect(caller.store.issue(call, key: key, tag: 1) == .issued)
         #expect(caller.turn { !caller.events.isEmpty })
         guard case .replied(1, let reply)? = caller.events.first else {
@@ -54,12 +55,14 @@ final class ScriptComparison {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.drawIdentifier : 0)
     }
 
-    func verdict(_ call: Operation) -> StoreVerdict { admit(call).verdict }
+    func verdict(_ call: Operation) -> StoreVerdict { perform(call).verdict }
 
+    /// Performs a call whose verdict must be `settled`.
+    ///
     /// - Returns: whether the token was retired.
     @discardableResult
     func settle(_ call: Operation, _ key: TestKey? = nil) -> Bool {
-        let reply = admit(call, key)
+        let reply = perform(call, key)
         #expect(reply.verdict == .settled)
         return reply.hasRetiredToken
     }
@@ -68,7 +71,7 @@ final class ScriptComparison {
         settle(.refundStart(startBudget: budget, drawIdentifier: drawIdentifier))
     }
 
-    private func setKeyFingerprintOfNextCall() {
+    private func prepareNextCall() {
         caller.events = []
         if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
     }

@@ -12,8 +12,8 @@ extension ScriptTests {
         }
         #expect(comparison.verdict(deferred(100, claim: 2, after: 1)) == .send, "it was never admitted")
         #expect(comparison.verdict(deferred(100, claim: 3, after: 1)) == .unknown)
-        #expect(comparison.admit(deferred(100, claim: 3, after: 2)).timestamp == 100)
-        #expect(comparison.admit(deferred(100, claim: 3, after: 2)).timestamp == 100, "the reply was lost")
+        #expect(comparison.perform(deferred(100, claim: 3, after: 2)).timestamp == 100)
+        #expect(comparison.perform(deferred(100, claim: 3, after: 2)).timestamp == 100, "the reply was lost")
         #expect(comparison.verdict(deferred(100, claim: 4, after: 2)) == .unknown)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(acceptedSettlement(100))

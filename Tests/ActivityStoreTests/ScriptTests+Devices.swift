@@ -16,24 +16,28 @@ extension ScriptTests {
         #expect(comparison.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
         #expect(comparison.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
         #expect(
-            comparison.admit(.register(attributesType: race, registration: token("cc"), shownVersion: nil)).heldCommand
+            comparison.perform(.register(attributesType: race, registration: token("cc"), shownVersion: nil))
+                .heldCommand
                 == nil
         )
-        let registrationReply = comparison.admit(
+        let registrationReply = comparison.perform(
             .register(attributesType: game, registration: token("aa"), shownVersion: nil)
         )
         #expect(registrationReply.heldCommand == [2])
-        #expect(comparison.admit(.takeStartToken(attributesType: game, registration: nil)).registration == token("aa"))
+        #expect(
+            comparison.perform(.takeStartToken(attributesType: game, registration: nil)).registration == token("aa")
+        )
         #expect(comparison.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
         comparison.settle(
             Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0)
         )
         #expect(
-            comparison.admit(.register(attributesType: game, registration: token("aa"), shownVersion: nil)).heldCommand
+            comparison.perform(.register(attributesType: game, registration: token("aa"), shownVersion: nil))
+                .heldCommand
                 == nil
         )
         #expect(
-            comparison.admit(.takeStartToken(attributesType: race, registration: token("dd", at: 300))).registration
+            comparison.perform(.takeStartToken(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
         // The unregistration is older than one registration and newer than the other, so it removes only one
@@ -41,7 +45,7 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(comparison.verdict(.takeStartToken(attributesType: game, registration: nil)) == .noToken)
         #expect(
-            comparison.admit(.takeStartToken(attributesType: race, registration: nil)).registration
+            comparison.perform(.takeStartToken(attributesType: race, registration: nil)).registration
                 == token("dd", at: 300)
         )
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
@@ -54,7 +58,7 @@ extension ScriptTests {
         let comparison = try ScriptComparison(.device("phone"))
         let type = "GameAttributes"
         func register(_ text: String, at milliseconds: Int64) -> OwnedReply {
-            comparison.admit(
+            comparison.perform(
                 .register(attributesType: type, registration: token(text, at: milliseconds), shownVersion: nil)
             )
         }
@@ -63,7 +67,7 @@ extension ScriptTests {
         #expect(register("bb", at: 300).heldCommand == [1])
         #expect(register("aa", at: 200).heldCommand == [1])
         #expect(
-            comparison.admit(.takeStartToken(attributesType: type, registration: nil)).registration
+            comparison.perform(.takeStartToken(attributesType: type, registration: nil)).registration
                 == token("bb", at: 300)
         )
         comparison.settle(
@@ -111,7 +115,7 @@ extension ScriptTests {
                 shownVersion: nil,
                 after: after
             )
-            return comparison.admit(register).heldCommand.map { String(decoding: $0, as: UTF8.self) }
+            return comparison.perform(register).heldCommand.map { String(decoding: $0, as: UTF8.self) }
         }
         #expect(hold("b", 102) == .held)
         #expect(hold("a", 100) == .held)

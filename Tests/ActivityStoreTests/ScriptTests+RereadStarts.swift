@@ -16,7 +16,7 @@ extension ScriptTests {
         #expect(comparison.verdict(command(.update, 300)) == .ended)
         #expect(comparison.verdict(recordStart(200)) == .settled)
         #expect(comparison.verdict(command(.update, 199)) == .superseded)
-        let reply = comparison.admit(command(.update, 300))
+        let reply = comparison.perform(command(.update, 300))
         #expect(reply.verdict == .send && reply.registration == token("aa", at: 201_000))
     }
 
@@ -36,7 +36,7 @@ extension ScriptTests {
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         #expect(comparison.verdict(recordStart(200)) == .settled)
-        #expect(comparison.admit(makeRegistration("aa")).heldCommand == [1])
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand == [1])
         #expect(comparison.verdict(command(.update, 100)) == .send)
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(recordStart(300)) == .settled)

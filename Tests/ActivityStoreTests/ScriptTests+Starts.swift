@@ -8,7 +8,7 @@ import Testing
 extension ScriptTests {
     @Test func `A start that was sent is never sent again`() throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.perform(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         // Only `settle` stores the outcome `unknown`. If the reply with this verdict was lost, the next
         // attempt therefore gets `unknown` again.
@@ -29,10 +29,10 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.end, 150, token: token("aa"))) == .send)
         comparison.settle(acceptedSettlement(150))
-        #expect(comparison.admit(start(151)).timestamp == 151)
+        #expect(comparison.perform(start(151)).timestamp == 151)
         let storedHash = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
-            let repeatedReply = comparison.admit(start(151))
+            let repeatedReply = comparison.perform(start(151))
             #expect(repeatedReply.verdict == .send && repeatedReply.timestamp == 151)
         }
         #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
@@ -40,10 +40,10 @@ extension ScriptTests {
         // The start must still be sent after a late registration of the previous life, and after an update that
         // waits for the new life's token.
         #expect(comparison.verdict(makeRegistration("old", at: 150)) == .registered)
-        #expect(comparison.admit(start(151)).timestamp == 151)
+        #expect(comparison.perform(start(151)).timestamp == 151)
         #expect(comparison.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
         #expect(comparison.verdict(command(.update, 152)) == .noToken)
-        #expect(comparison.admit(start(151)).timestamp == 151)
+        #expect(comparison.perform(start(151)).timestamp == 151)
     }
 
     /// The end belongs to an earlier life. For example, the end was deferred, and the start came before a worker read
@@ -91,12 +91,12 @@ extension ScriptTests {
     @Test(arguments: [true, false])
     func `Accepted overrides the unknown of another record of the same start`(unknownFirst: Bool) throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.perform(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         if unknownFirst { comparison.settle(unknownSettlement(100)) }
         // The verdict for the start's first record was lost, so this record is admitted again. The `unknown` of the
         // second record must not stop it.
-        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.perform(start(100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100, digest: 7))
         if !unknownFirst { comparison.settle(unknownSettlement(100)) }
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
@@ -109,12 +109,12 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 105)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
-        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.perform(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(acceptedSettlement(100))
         // The update is still held for the started activity's token.
-        #expect(comparison.admit(makeRegistration("aa")).heldCommand == [5])
-        #expect(comparison.admit(command(.update, 105)).timestamp == 105)
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand == [5])
+        #expect(comparison.perform(command(.update, 105)).timestamp == 105)
         #expect(comparison.verdict(start(101)) == .superseded)
     }
 

@@ -24,10 +24,10 @@ extension ScriptTests {
     @Test func `A token that comes again counts from its first time`() throws {
         let comparison = try ScriptComparison()
         #expect(
-            comparison.admit(makeUpdate(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000)
+            comparison.perform(makeUpdate(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000)
         )
         #expect(
-            comparison.admit(makeUpdate(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000)
+            comparison.perform(makeUpdate(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000)
         )
         #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 3_000)) == .registered)
         #expect(comparison.settle(makeRetirement("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
@@ -42,15 +42,15 @@ extension ScriptTests {
         // A command brings another token, which is valid. After this, a command with the dead token does not replace
         // the valid token.
         #expect(
-            comparison.admit(makeUpdate(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000)
+            comparison.perform(makeUpdate(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000)
         )
         #expect(
-            comparison.admit(makeUpdate(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000)
+            comparison.perform(makeUpdate(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000)
         )
         #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 4_500)) == .stale)
         #expect(comparison.verdict(makeRegistration("aa", at: 5_000)) == .registered)
         #expect(
-            comparison.admit(makeUpdate(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000)
+            comparison.perform(makeUpdate(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000)
         )
     }
 
@@ -66,16 +66,17 @@ extension ScriptTests {
             audiences: nil
         )
         #expect(comparison.verdict(repeatedRegistration) == .registered)
-        #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
+        #expect(comparison.perform(command(.update, 100, digest: 1)).timestamp == present + 1)
         // If the registration is read again later, the next timestamp is again above the present second.
         comparison.advanceClock(10_000)
         #expect(comparison.verdict(repeatedRegistration) == .registered)
-        #expect(comparison.admit(command(.update, present + 5, digest: 2)).timestamp == present + 11)
+        #expect(comparison.perform(command(.update, present + 5, digest: 2)).timestamp == present + 11)
     }
 
     /// Redis was emptied, and the app sends no registrations. So Redis learns the token again from a command that is
-    /// read again, and raises the command's timestamp. (R25) With `isHeldBefore`, Redis had held the command before,
-    /// because it had no token.
+    /// read again, and raises the command's timestamp. (R25)
+    ///
+    /// - Parameter isHeldBefore: whether Redis had held the command before, because it had no token.
     @Test(arguments: [false, true])
     func `After a command is read again with its token, the timestamp is later, too`(isHeldBefore: Bool) throws {
         let present: Int64 = 1_700_000_000
@@ -84,27 +85,27 @@ extension ScriptTests {
             #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
             #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         }
-        #expect(comparison.admit(reread(100)).timestamp == present + 1)
+        #expect(comparison.perform(reread(100)).timestamp == present + 1)
         // The reply to the command was lost, so the command is repeated.
-        #expect(comparison.admit(reread(100)).timestamp == present + 1)
+        #expect(comparison.perform(reread(100)).timestamp == present + 1)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
+        #expect(comparison.perform(command(.update, 101, digest: 3)).timestamp == present + 2)
         // Redis still has a token, so it has not lost the activity's sent timestamps. It does not raise this command's
         // timestamp to the present second.
         comparison.advanceClock(10_000)
-        #expect(comparison.admit(reread(present + 5, bringing: "bb")).timestamp == present + 5)
+        #expect(comparison.perform(reread(present + 5, bringing: "bb")).timestamp == present + 5)
     }
 
     /// The command is superseded, but its token is the first that the emptied Redis learns.
-    @Test func `An overtaken command that is read again with its token raises the next timestamp`()
+    @Test func `A superseded command that is read again with its token raises the next timestamp`()
         throws
     {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
         #expect(comparison.verdict(command(.update, 200, digest: 1)) == .noToken)
         #expect(comparison.verdict(reread(100)) == .superseded)
-        #expect(comparison.admit(command(.update, 200, digest: 1)).timestamp == present + 1)
-        #expect(comparison.admit(command(.update, 201, digest: 2)).timestamp == present + 2)
+        #expect(comparison.perform(command(.update, 200, digest: 1)).timestamp == present + 1)
+        #expect(comparison.perform(command(.update, 201, digest: 2)).timestamp == present + 2)
     }
 
     private func reread(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
@@ -137,8 +138,8 @@ extension ScriptTests {
             source: .reread,
             audiences: nil
         )
-        #expect(comparison.admit(repeatedRegistration).heldCommand == [1])
-        #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
+        #expect(comparison.perform(repeatedRegistration).heldCommand == [1])
+        #expect(comparison.perform(command(.update, 100, digest: 1)).timestamp == present + 1)
     }
 
     @Test func `The same digits in another environment are another token`() throws {
@@ -146,7 +147,7 @@ extension ScriptTests {
         #expect(comparison.verdict(makeUpdate(100, bringing: token("aa", at: 1_000))) == .send)
         #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: nil)))
         let sandbox = OwnedToken(token: Array("aa".utf8), environment: .sandbox, registeredAtMilliseconds: 2_000)
-        #expect(comparison.admit(makeUpdate(101, bringing: sandbox)).registration == sandbox)
+        #expect(comparison.perform(makeUpdate(101, bringing: sandbox)).registration == sandbox)
     }
 
     @Test func `A command refused by a dead token is held, and the next token brings it back`() throws {
@@ -158,9 +159,9 @@ extension ScriptTests {
         #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(command(.update, 101)) == .ended)
-        let registrationReply = comparison.admit(makeRegistration("bb", at: 3_000))
+        let registrationReply = comparison.perform(makeRegistration("bb", at: 3_000))
         #expect(registrationReply.heldCommand == [1])
-        #expect(comparison.admit(command(.end, 100)).registration == token("bb", at: 3_000))
+        #expect(comparison.perform(command(.end, 100)).registration == token("bb", at: 3_000))
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
     }
@@ -178,9 +179,10 @@ extension ScriptTests {
         #expect(comparison.verdict(makeUpdate(101, bringing: token("aa", at: 3_000))) == .held)
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspection.token == nil && inspection.heldCommand?.command == [7])
-        #expect(comparison.admit(makeRegistration("bbbb", at: 4_000)).heldCommand == [7])
+        #expect(comparison.perform(makeRegistration("bbbb", at: 4_000)).heldCommand == [7])
         #expect(
-            comparison.admit(makeUpdate(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000)
+            comparison.perform(makeUpdate(102, bringing: token("aa", at: 5_000))).registration
+                == token("bbbb", at: 4_000)
         )
     }
 
@@ -189,8 +191,8 @@ extension ScriptTests {
         func makeTokenLookup(_ text: String, at: Int64) -> Operation {
             .takeStartToken(attributesType: "T", registration: token(text, at: at))
         }
-        #expect(comparison.admit(makeTokenLookup("aa", at: 1_000)).registration == token("aa", at: 1_000))
-        #expect(comparison.admit(makeTokenLookup("aa", at: 2_000)).registration == token("aa", at: 1_000))
+        #expect(comparison.perform(makeTokenLookup("aa", at: 1_000)).registration == token("aa", at: 1_000))
+        #expect(comparison.perform(makeTokenLookup("aa", at: 2_000)).registration == token("aa", at: 1_000))
         let deadTokenRetirement = TokenRetirement(
             token: Array("aa".utf8),
             environment: .production,
@@ -215,14 +217,14 @@ extension ScriptTests {
             source: .command
         )
         #expect(comparison.verdict(repeatedRegistration) == .stale)
-        #expect(comparison.admit(makeTokenLookup("bb", at: 4_000)).registration == token("bb", at: 4_000))
-        #expect(comparison.admit(makeTokenLookup("aa", at: 5_000)).registration == token("bb", at: 4_000))
+        #expect(comparison.perform(makeTokenLookup("bb", at: 4_000)).registration == token("bb", at: 4_000))
+        #expect(comparison.perform(makeTokenLookup("aa", at: 5_000)).registration == token("bb", at: 4_000))
         let registrationReply = Operation.register(
             attributesType: "T",
             registration: token("aa", at: 6_000),
             shownVersion: nil
         )
         #expect(comparison.verdict(registrationReply) == .registered)
-        #expect(comparison.admit(makeTokenLookup("aa", at: 7_000)).registration == token("aa", at: 6_000))
+        #expect(comparison.perform(makeTokenLookup("aa", at: 7_000)).registration == token("aa", at: 6_000))
     }
 }

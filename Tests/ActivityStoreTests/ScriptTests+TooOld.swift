@@ -28,7 +28,7 @@ extension ScriptTests {
         #expect(comparison.verdict(makeRegistration("aa")) == .registered)
         #expect(comparison.verdict(oldCommand(event, 101)) == .expired, "a token says nothing of what the phone shows")
         #expect(comparison.verdict(oldCommand(event, 102, token: token("bb", at: 101))) == .expired)
-        let sendReply = comparison.admit(command(.update, 99))
+        let sendReply = comparison.perform(command(.update, 99))
         #expect(
             sendReply.verdict == .send && sendReply.registration == token("bb", at: 101),
             "the token that it brought counts"

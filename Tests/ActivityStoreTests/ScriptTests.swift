@@ -62,16 +62,16 @@ import Testing
     @Test func `The newest version wins, and a settled one is a duplicate`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeRegistration("aa")) == .registered)
-        let sendReply = comparison.admit(command(.update, 100))
+        let sendReply = comparison.perform(command(.update, 100))
         #expect(sendReply.verdict == .send && sendReply.timestamp == 100 && sendReply.registration == token("aa"))
         #expect(comparison.verdict(command(.update, 99, 7)) == .superseded)
         // A worker died, and the next worker reads the command again. The command keeps its timestamp.
-        #expect(comparison.admit(command(.update, 100)).timestamp == 100)
+        #expect(comparison.perform(command(.update, 100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
         // A higher sequence in the same second gets the next second as its timestamp.
-        #expect(comparison.admit(command(.update, 100, 1, digest: 2)).timestamp == 101)
-        #expect(comparison.admit(command(.update, 101, 0, digest: 3)).timestamp == 102)
+        #expect(comparison.perform(command(.update, 100, 1, digest: 2)).timestamp == 101)
+        #expect(comparison.perform(command(.update, 101, 0, digest: 3)).timestamp == 102)
         #expect(comparison.verdict(command(.update, 100, 1, digest: 2)) == .superseded)
     }
 
@@ -90,13 +90,13 @@ import Testing
         #expect(comparison.verdict(command(.update, 105, digest: 2)) == .send)
     }
 
-    @Test func `Pace: first wait, then send; an assigned timestamp stays valid during the wait`() throws {
+    @Test func `Redis first says wait, then send, and an assigned timestamp stays valid during the wait`() throws {
         let comparison = try ScriptComparison()
-        // The scripts use the server's own clock here. It advances between two calls, so the wait may be
-        // shorter than the spacing.
+        // The scripts use the server's own clock here. The clock advances between two calls, so the wait may be shorter
+        // than the spacing.
         let spacing: Int64 = 3_000
-        #expect(comparison.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
-        let repeatedReply = comparison.admit(command(.update, 100, spacing: spacing))
+        #expect(comparison.perform(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
+        let repeatedReply = comparison.perform(command(.update, 100, spacing: spacing))
         #expect(repeatedReply.verdict == .wait && (1...spacing).contains(repeatedReply.waitMilliseconds))
         let newerOutcome = comparison.caller.store.issue(
             command(.update, 100, 5, digest: 9, spacing: spacing),
@@ -126,22 +126,22 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.admit(command(.end, 90)).timestamp == 101)
+        #expect(comparison.perform(command(.end, 90)).timestamp == 101)
         #expect(comparison.verdict(command(.update, 100)) == .ended)
         #expect(comparison.verdict(command(.update, 200)) == .ended)
         #expect(comparison.verdict(command(.end, 200)) == .ended)
-        #expect(comparison.admit(command(.end, 90)).timestamp == 101)
+        #expect(comparison.perform(command(.end, 90)).timestamp == 101)
         comparison.settle(acceptedSettlement(90))
         #expect(comparison.verdict(command(.end, 90)) == .duplicate)
         #expect(comparison.verdict(start(89)) == .superseded)
-        #expect(comparison.admit(start(95)).timestamp == 102)
+        #expect(comparison.perform(start(95)).timestamp == 102)
     }
 
     @Test func `An end of an update's own version is no duplicate of it`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.admit(command(.end, 100)).timestamp == 101)
+        #expect(comparison.perform(command(.end, 100)).timestamp == 101)
     }
 
     @Test func `An end that failed may be followed by another`() throws {
@@ -163,17 +163,17 @@ import Testing
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1, 0, 255])) == .held)
         #expect(comparison.verdict(command(.update, 100)) == .held)
         for _ in 0..<2 {
-            let registrationReply = comparison.admit(makeRegistration("aa"))
+            let registrationReply = comparison.perform(makeRegistration("aa"))
             #expect(registrationReply.heldCommand == [1, 0, 255])
         }
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
         #expect(comparison.verdict(command(.update, 100)) == .send)
-        // The worker that sends the command may die. So each registration releases the command again until
-        // the command is settled.
-        #expect(comparison.admit(makeRegistration("aa")).heldCommand != nil)
-        #expect(comparison.admit(command(.update, 100)).timestamp == 100)
+        // The worker that sends the command may die. So each registration releases the command again until it is
+        // settled.
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand != nil)
+        #expect(comparison.perform(command(.update, 100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.admit(makeRegistration("aa")).heldCommand == nil)
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand == nil)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
     }
 
@@ -181,7 +181,7 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(comparison.admit(makeRegistration("aa", shownVersion: version(100))).heldCommand == nil)
+        #expect(comparison.perform(makeRegistration("aa", shownVersion: version(100))).heldCommand == nil)
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
     }
 
@@ -190,7 +190,7 @@ import Testing
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(command(.update, 101)) == .noToken)
-        #expect(comparison.admit(makeRegistration("aa")).heldCommand == nil)
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand == nil)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [2])) == .retry)
         #expect(comparison.verdict(command(.update, 101)) == .send)
     }
@@ -229,7 +229,7 @@ import Testing
         #expect(comparison.verdict(makeRegistration("aa", at: 200)) == .registered)
         #expect(comparison.verdict(makeRegistration("bb", at: 199)) == .stale)
         #expect(
-            comparison.admit(command(.update, 100, token: token("cc", at: 150))).registration == token("aa", at: 200)
+            comparison.perform(command(.update, 100, token: token("cc", at: 150))).registration == token("aa", at: 200)
         )
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
         #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
@@ -267,7 +267,7 @@ import Testing
         comparison.settle(acceptedSettlement(103), .activity("never admitted"))
         #expect(comparison.server.command("DBSIZE") == ["1"])
         let device = TestKey.device("phone")
-        _ = comparison.admit(.register(attributesType: "T", registration: token("aa"), shownVersion: nil), device)
+        _ = comparison.perform(.register(attributesType: "T", registration: token("aa"), shownVersion: nil), device)
         #expect(readExpiry(device) > 89 * 24 * 3_600_000)
     }
 

@@ -8,7 +8,7 @@ import Testing
 @Suite struct BroadcastTests {
     private static let identifier = "dHN0LXNyY2gtY2hubA=="
 
-    private func channel(
+    private func makeChannel(
         _ identifier: String = BroadcastTests.identifier,
         storage: ChannelStoragePolicy = .newest
     ) throws -> AudienceChannel {
@@ -33,7 +33,7 @@ import Testing
 
     @Test func `A channel gets one push`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         let sent = harness.send()
         #expect(sent.map(\.member) == [Self.identifier] && sent.map(\.content) == [1])
@@ -50,7 +50,7 @@ import Testing
     /// APNs refuses every expiration except zero for a channel without storage.
     @Test func `The expiration is zero on a channel without storage`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel(storage: .none))
+        harness.appendCommand(1, channel: try makeChannel(storage: .none))
         harness.send()
         #expect(harness.pushesInFlight.map(\.push.expirationSeconds) == [0])
     }
@@ -61,7 +61,7 @@ import Testing
         var sent: [(at: Int64, content: Int)] = []
         let start = harness.nowMilliseconds
         for number in 1...40 {
-            harness.appendCommand(number, channel: try channel())
+            harness.appendCommand(number, channel: try makeChannel())
             harness.performPendingWork()
             sent += harness.send().map { (harness.nowMilliseconds - start, $0.content) }
             harness.respondToPushes()
@@ -79,16 +79,16 @@ import Testing
         #expect(harness.core.channels.count == 0)
     }
 
-    /// Redis has lost the timestamp that it gave to version 1, which was higher than the command's own.
-    /// Phones ignore a state with an older timestamp than the shown one.
+    /// Redis gave version 1 a higher timestamp than the command's own, and has lost it. Phones ignore a state whose
+    /// timestamp is older than that of the shown state.
     @Test(arguments: [2, 5] as [Int64])
     func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
+        harness.appendCommand(1, channel: try makeChannel(), grantedTimestamp: 1_790_000_000 + seconds)
         harness.send()
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
-        harness.appendCommand(2, channel: try channel())
+        harness.appendCommand(2, channel: try makeChannel())
         let sent = harness.send()
         #expect(sent.map(\.content) == [2])
         #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
@@ -97,16 +97,16 @@ import Testing
         #expect(harness.core.recordsInProgress == 0)
     }
 
-    /// The end has an older version than the update before it. It is still sent, because an update never
-    /// supersedes an end (R13). After the end, Kafka repeats the update.
+    /// The end is older than the update before it. It is still sent, because an update never supersedes an end (R13).
+    /// After the end, Kafka repeats the update.
     @Test func `After an end, a repeated update is not sent`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(5, channel: try channel())
+        harness.appendCommand(5, channel: try makeChannel())
         harness.send()
         harness.respondToPushes()
         let record = try #require(harness.log.last)
         harness.advanceClock(milliseconds: 1_000)
-        harness.appendCommand(4, event: .end, channel: try channel(), grantedTimestamp: 1_790_000_006)
+        harness.appendCommand(4, event: .end, channel: try makeChannel(), grantedTimestamp: 1_790_000_006)
         #expect(harness.send().map(\.content) == [4])
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
@@ -117,9 +117,9 @@ import Testing
         #expect(harness.core.recordsInProgress == 0)
     }
 
-    @Test func `Limits double the spacing, and successes halve it`() throws {
+    @Test func `A 429 doubles the spacing, and accepted broadcasts halve it`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         for spacing in [2_000, 4_000, 8_000] as [Int64] {
             #expect(harness.send().count == 1)
@@ -131,7 +131,7 @@ import Testing
         #expect(harness.send().count == 1)
         harness.respondToPushes()
         for (number, spacing) in [(2, 8_000), (3, 4_000), (4, 2_000), (5, 1_000)] as [(Int, Int64)] {
-            harness.appendCommand(number, channel: try channel())
+            harness.appendCommand(number, channel: try makeChannel())
             harness.advanceClock(milliseconds: spacing - 1)
             #expect(harness.send().isEmpty)
             harness.advanceClock(milliseconds: 1)
@@ -143,11 +143,11 @@ import Testing
     /// The alert of command 2 is sent once, with state 4. Later states have no alert.
     @Test func `An alert rides on a newer state`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [nil])
-        harness.appendCommand(2, hasAlert: true, channel: try channel())
-        harness.appendCommand(3, channel: try channel())
-        harness.appendCommand(4, channel: try channel())
+        harness.appendCommand(2, hasAlert: true, channel: try makeChannel())
+        harness.appendCommand(3, channel: try makeChannel())
+        harness.appendCommand(4, channel: try makeChannel())
         // The record with the alert settles only when the alert has been sent.
         harness.performPendingWork()
         #expect(harness.committableOffset == 1 && outcome(of: 2, in: harness) == nil)
@@ -155,7 +155,7 @@ import Testing
         let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.content) == [4] && sent.map(\.alert) == [2])
         #expect([2, 3, 4].map { outcome(of: $0, in: harness) } == ["superseded", "superseded", "delivered"])
-        harness.appendCommand(5, channel: try channel())
+        harness.appendCommand(5, channel: try makeChannel())
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [nil])
         #expect(harness.committableOffset == 5 && harness.core.recordsInProgress == 0)
@@ -163,7 +163,7 @@ import Testing
 
     @Test func `An expired broadcast is not sent`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, hasAlert: true, channel: try channel())
+        harness.appendCommand(1, hasAlert: true, channel: try makeChannel())
         harness.performPendingWork()
         for _ in 0..<3 {
             harness.send()
@@ -178,7 +178,7 @@ import Testing
     @Test func `A broadcast that is sent late has no old alert`() throws {
         let harness = RoundHarness()
         let expirationSeconds = harness.nowMilliseconds / 1_000 + 7_200
-        harness.appendCommand(1, hasAlert: true, channel: try channel(), expirationSeconds: expirationSeconds)
+        harness.appendCommand(1, hasAlert: true, channel: try makeChannel(), expirationSeconds: expirationSeconds)
         harness.performPendingWork()
         #expect(harness.send().map(\.alert) == [1])
         harness.respondToPushes(.retryLater)
@@ -193,7 +193,7 @@ import Testing
     /// state is sent.
     @Test func `After a fault of the service the broadcast waits`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
             #expect(harness.send().map(\.content) == [1])
@@ -201,7 +201,7 @@ import Testing
             harness.advanceClock(milliseconds: 60_000)
         }
         #expect(harness.send().map(\.content) == [1])
-        harness.appendCommand(2, channel: try channel())
+        harness.appendCommand(2, channel: try makeChannel())
         harness.respondToPushes(.retryLater)
         #expect(outcome(of: 1, in: harness) == "superseded")
         harness.advanceClock(milliseconds: 60_000)
@@ -211,7 +211,7 @@ import Testing
 
     @Test func `The result of a refusal says what to do`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         harness.send()
         harness.respondToPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
@@ -224,23 +224,23 @@ import Testing
     /// A new channel replaces one that another program has deleted, and gets the newest state.
     @Test func `A lost channel is replaced`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         harness.send()
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
-        let gone = try channel()
+        let lostChannel = try makeChannel()
         #expect(
             harness.takeChannelNeeds() == [
-                ChannelNeed(kind: .lost(gone), appIndex: 0, audience: RoundHarness.audience)
+                ChannelNeed(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
-        harness.appendCommand(2, channel: try channel())
+        harness.appendCommand(2, channel: try makeChannel())
         harness.advanceClock(milliseconds: 5_000)
         #expect(harness.send().isEmpty)
         harness.core.channelProvided(
             appIndex: 0,
             audience: RoundHarness.digest,
-            try channel("bmV3"),
+            try makeChannel("bmV3"),
             now: harness.moment
         )
         #expect(harness.sendAndAcceptPushes().map(\.member) == ["bmV3"])
@@ -251,15 +251,14 @@ import Testing
     @Test(arguments: [true, false])
     func `If no new channel comes, the core sends again after a minute, and asks again`(isRefused: Bool) throws {
         let harness = RoundHarness()
-        let gone = try channel()
-        harness.appendCommand(1, channel: gone)
+        let lostChannel = try makeChannel()
+        harness.appendCommand(1, channel: lostChannel)
         harness.performPendingWork()
         harness.send()
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().count == 1)
         if isRefused {
-            // The refusal comes after 10 s. From then on, the core waits for `replacementChannelWaitMilliseconds`
-            // again.
+            // After the refusal, the core waits for `replacementChannelWaitMilliseconds` again.
             harness.advanceClock(milliseconds: 10_000)
             harness.core.channelRefused(
                 appIndex: 0,
@@ -275,7 +274,7 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(
             harness.takeChannelNeeds() == [
-                ChannelNeed(kind: .lost(gone), appIndex: 0, audience: RoundHarness.audience)
+                ChannelNeed(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
         #expect(outcome(of: 1, in: harness) == nil && harness.core.recordsInProgress == 1)
@@ -284,13 +283,13 @@ import Testing
     /// The push to the old channel was under way when the keeper named the new channel.
     @Test func `A late response about the old channel does not replace the new channel`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         #expect(harness.send().map(\.member) == [Self.identifier])
         harness.core.channelProvided(
             appIndex: 0,
             audience: RoundHarness.digest,
-            try channel("bmV3"),
+            try makeChannel("bmV3"),
             now: harness.moment
         )
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
@@ -303,7 +302,7 @@ import Testing
     /// A new channel has no subscribers, so an end on it would reach nobody.
     @Test func `If an end's channel is lost, no new channel is requested`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, event: .end, channel: try channel())
+        harness.appendCommand(1, event: .end, channel: try makeChannel())
         harness.performPendingWork()
         harness.send()
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
@@ -314,10 +313,10 @@ import Testing
 
     @Test func `An older version is never sent behind a newer one`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(2, channel: try channel())
+        harness.appendCommand(2, channel: try makeChannel())
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
-        harness.appendCommand(1, channel: try channel())
-        harness.appendCommand(2, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
+        harness.appendCommand(2, channel: try makeChannel())
         harness.advanceClock(milliseconds: 500)
         #expect(harness.sendAndAcceptPushes().isEmpty)
         #expect(outcome(of: 1, in: harness) == "superseded")
@@ -327,7 +326,7 @@ import Testing
     @Test func `A command's result counts its members and its broadcasts`() throws {
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])
-        harness.appendCommand(1, channel: try channel(), broadcastCount: 1)
+        harness.appendCommand(1, channel: try makeChannel(), broadcastCount: 1)
         harness.appendCommand(1, broadcastCount: 1)
         #expect(harness.sendAndAcceptPushes().count == 2)
         harness.advanceClock(milliseconds: 1_000)
@@ -339,11 +338,11 @@ import Testing
     /// One broadcast is in flight, and still gets its response. The newer state that waits is left to the next owner.
     @Test func `A revoked partition sends nothing more`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         #expect(harness.send().count == 1)
-        harness.appendCommand(2, channel: try channel())
-        #expect(!harness.revoke())
+        harness.appendCommand(2, channel: try makeChannel())
+        #expect(!harness.beginRevoking())
         #expect(harness.send().isEmpty)
         harness.respondToPushes()
         let isDrained = harness.core.isDrained(0)
@@ -355,10 +354,10 @@ import Testing
 
     @Test func `A released partition forgets its pushes in flight`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, hasAlert: true, channel: try channel())
+        harness.appendCommand(1, hasAlert: true, channel: try makeChannel())
         harness.performPendingWork()
         #expect(harness.send().count == 1)
-        harness.appendCommand(2, channel: try channel())
+        harness.appendCommand(2, channel: try makeChannel())
         harness.core.release(partition: 0, now: harness.moment)
         harness.respondToPushes()
         #expect(harness.core.recordsInProgress == 0 && harness.core.channels.count == 0 && harness.results.isEmpty)
@@ -366,7 +365,7 @@ import Testing
 
     @Test func `A push that finds no stream is sent again`() throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try channel())
+        harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         let offered = harness.core.takeNextPush(pool, pushesInFlightMax: 10, now: harness.moment)

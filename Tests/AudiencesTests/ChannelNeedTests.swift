@@ -7,11 +7,11 @@ import Testing
 
 /// What the core requests from the `ChannelKeeper`.
 @Suite struct ChannelNeedTests {
-    private func rule(_ patterns: String...) -> ChannelRule {
+    private func makeRule(_ patterns: String...) -> ChannelRule {
         ChannelRule(patterns: patterns, environments: [.production])
     }
 
-    private func channel(_ storage: ChannelStoragePolicy = .newest) throws -> AudienceChannel {
+    private func makeChannel(_ storage: ChannelStoragePolicy = .newest) throws -> AudienceChannel {
         let identifier = try #require(ChannelIdentifier("Y2hhbm5lbA=="))
         return AudienceChannel(environment: .production, storage: storage, identifier: identifier)
     }
@@ -36,53 +36,53 @@ import Testing
         for (pattern, matches) in [
             ("match-*", true), ("match-1", true), ("*", true), ("match-", false), ("match-10", false),
         ] {
-            #expect((channelNeeds(.update, rule(pattern)) == [.wanted]) == matches, "\(pattern)")
+            #expect((channelNeeds(.update, makeRule(pattern)) == [.wanted]) == matches, "\(pattern)")
         }
-        #expect(channelNeeds(.update, rule("cup-*", "match-1")) == [.wanted])
-        #expect(channelNeeds(.update, rule()).isEmpty && channelNeeds(.update, nil).isEmpty)
+        #expect(channelNeeds(.update, makeRule("cup-*", "match-1")) == [.wanted])
+        #expect(channelNeeds(.update, makeRule()).isEmpty && channelNeeds(.update, nil).isEmpty)
     }
 
     @Test func `No channel is requested if there is one`() throws {
-        #expect(channelNeeds(.update, rule("*"), try channel()).isEmpty)
+        #expect(channelNeeds(.update, makeRule("*"), try makeChannel()).isEmpty)
         let both = ChannelRule(patterns: ["*"], environments: [.production, .sandbox])
-        #expect(channelNeeds(.update, both, try channel()) == [.wanted])
+        #expect(channelNeeds(.update, both, try makeChannel()) == [.wanted])
     }
 
     /// The audience may have ended before, so the deletion of its channel may already be scheduled.
     @Test func `A start requests a channel even if there is one`() throws {
-        #expect(channelNeeds(.start, nil, try channel()) == [.wanted])
+        #expect(channelNeeds(.start, nil, try makeChannel()) == [.wanted])
         #expect(channelNeeds(.start, nil).isEmpty)
     }
 
     @Test func `An end says until when APNs may deliver it`() throws {
         let nowSeconds = RoundHarness().nowMilliseconds / 1_000
         #expect(
-            channelNeeds(.end, rule("*"), try channel(), expirationSeconds: nowSeconds + 60) == [
+            channelNeeds(.end, makeRule("*"), try makeChannel(), expirationSeconds: nowSeconds + 60) == [
                 .ended(storedUntilWallMilliseconds: (nowSeconds + 60) * 1_000)
             ]
         )
         let storageEndSeconds = nowSeconds + ChannelStoragePolicy.storedSecondsMax
         #expect(
-            channelNeeds(.end, nil, try channel(), expirationSeconds: nowSeconds + 86_400) == [
+            channelNeeds(.end, nil, try makeChannel(), expirationSeconds: nowSeconds + 86_400) == [
                 .ended(storedUntilWallMilliseconds: storageEndSeconds * 1_000)
             ]
         )
         #expect(
-            channelNeeds(.end, nil, try channel(.none), expirationSeconds: nowSeconds + 60) == [
+            channelNeeds(.end, nil, try makeChannel(.none), expirationSeconds: nowSeconds + 60) == [
                 .ended(storedUntilWallMilliseconds: 0)
             ]
         )
         // The core knows no channel, but the rule matches, so the keeper may be creating one now.
-        #expect(channelNeeds(.end, rule("*")) == [.ended(storedUntilWallMilliseconds: 0)])
+        #expect(channelNeeds(.end, makeRule("*")) == [.ended(storedUntilWallMilliseconds: 0)])
         #expect(
-            channelNeeds(.end, rule("cup-*")).isEmpty && channelNeeds(.end, nil).isEmpty,
+            channelNeeds(.end, makeRule("cup-*")).isEmpty && channelNeeds(.end, nil).isEmpty,
             "there is no channel to be deleted"
         )
     }
 
     /// A later command repeats a request that the core dropped. (R4)
     @Test func `The number of channel requests is limited`() throws {
-        let harness = RoundHarness(channelRule: rule("*"))
+        let harness = RoundHarness(channelRule: makeRule("*"))
         let audience = RoundHarness.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {
             audience.withUnsafeBytes { _ = harness.core.appendChannelNeed(.wanted, appIndex: 0, audience: $0) }

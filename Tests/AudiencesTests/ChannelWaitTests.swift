@@ -8,11 +8,11 @@ import Testing
 /// If an audience has no channel yet, its start or update waits for the channel, but only for a limited time. After a
 /// command has waited without success, the audience's commands of the next minute do not wait.
 @Suite struct ChannelWaitTests {
-    private func harness(_ environments: APNsEnvironment...) -> RoundHarness {
+    private func makeHarness(_ environments: APNsEnvironment...) -> RoundHarness {
         RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
     }
 
-    private func channel(_ environment: APNsEnvironment = .production) throws -> AudienceChannel {
+    private func makeChannel(_ environment: APNsEnvironment = .production) throws -> AudienceChannel {
         let identifier = try #require(ChannelIdentifier("Y2hhbm5lbA=="))
         return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
     }
@@ -41,21 +41,21 @@ import Testing
     }
 
     @Test func `The first command is broadcast to the channel that it requested`() throws {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, to: harness)
         #expect(harness.instructions.isEmpty)
         #expect(harness.takeChannelNeeds().map(\.kind) == [.wanted])
-        create(try channel(), harness)
+        create(try makeChannel(), harness)
         #expect(harness.instructions.contains { $0.channel?.environment == .production })
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil && $0.grant.broadcastCount <= 1 })
         #expect(harness.core.commandsAwaitingChannelCount == 0)
     }
 
     @Test func `A start waits for the channel and names it`() throws {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, .start, to: harness)
         #expect(harness.instructions.isEmpty)
-        create(try channel(), harness)
+        create(try makeChannel(), harness)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channelsForStarts.production != nil && $0.channel == nil })
     }
@@ -71,19 +71,19 @@ import Testing
         harness.performPendingWork()
         #expect(harness.instructions.isEmpty)
         #expect(harness.takeChannelNeeds().map(\.kind) == [.wanted])
-        create(try channel(), harness)
+        create(try makeChannel(), harness)
         #expect(harness.instructions.contains { $0.channel != nil })
     }
 
     @Test func `An end does not wait for a channel`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, .end, to: harness)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
     }
 
     @Test func `After two seconds a command continues without a channel`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, to: harness)
         harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds - 1)
         #expect(harness.instructions.isEmpty)
@@ -94,11 +94,11 @@ import Testing
     }
 
     @Test func `A channel that comes too late is used by the next command`() throws {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, to: harness)
         harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.instructions.removeAll()
-        create(try channel(), harness)
+        create(try makeChannel(), harness)
         #expect(harness.instructions.isEmpty)
         harness.advanceClock(milliseconds: 30_000)
         handOver(40, to: harness)
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func `After a refusal a command waits no longer`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, to: harness)
         refuse(.production, harness)
         #expect(!harness.instructions.isEmpty)
@@ -115,19 +115,19 @@ import Testing
     }
 
     @Test func `A command waits for the channel of each environment`() throws {
-        let harness = harness(.production, .sandbox)
+        let harness = makeHarness(.production, .sandbox)
         handOver(1, to: harness)
-        create(try channel(.sandbox), harness)
+        create(try makeChannel(.sandbox), harness)
         #expect(harness.instructions.isEmpty)
         refuse(.production, harness)
         #expect(harness.instructions.compactMap(\.channel?.environment) == [.sandbox])
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .refused })
     }
 
-    /// The management service may not respond for hours. So after one command has waited without success, the commands
-    /// of the next minute do not wait.
+    /// APNs' service that creates channels may not respond for hours. So after one command has waited without success,
+    /// the commands of the next minute do not wait.
     @Test func `Only one command a minute waits`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, to: harness)
         harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.instructions.removeAll()
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func `Commands beyond the limit do not wait`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         harness.core.commandsAwaitingChannelCount = Audiences.commandsAwaitingChannelMax
         handOver(1, to: harness)
         #expect(!harness.instructions.isEmpty)
@@ -155,7 +155,7 @@ import Testing
     /// After a command has waited for a channel without success, its audience pauses: the next commands do
     /// not wait. With 4,096 pauses the table is full, and no further command of any audience waits.
     @Test func `A full table of pauses is emptied when the pauses are over`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         for other in 0..<Audiences.channelWaitPausesMax {
             let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
             harness.core.channelWaitPauseEndMilliseconds[AudienceKey(appIndex: 7, digest: digest)] =
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test func `The command's result says that there was no channel`() {
-        let harness = harness(.production)
+        let harness = makeHarness(.production)
         handOver(1, to: harness)
         harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.log = zip(harness.results, harness.instructions)

@@ -8,9 +8,9 @@ import Testing
 /// The text of a checkpoint: what is written is read again, it fits the store's limit, and damaged text does no
 /// harm. (R29)
 @Suite struct CheckpointTests {
-    private func decoded(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
+    private func decode(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
 
-    private func entry(_ number: Int, start: UInt64, length: UInt64? = nil) -> Checkpoint.Entry {
+    private func makeEntry(_ number: Int, start: UInt64, length: UInt64? = nil) -> Checkpoint.Entry {
         var entry = Checkpoint.Entry(
             version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: UInt64(number)),
             startPosition: start,
@@ -26,36 +26,39 @@ import Testing
 
     @Test func `A checkpoint is read as it was written`() throws {
         var checkpoint = Checkpoint(
-            watermark: 7 << 32,
+            completedPosition: 7 << 32,
             newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: .max)
         )
-        #expect(decoded(try #require(checkpoint.encode())) == checkpoint)
+        #expect(decode(try #require(checkpoint.encode())) == checkpoint)
         checkpoint.entries = [
-            entry(1, start: 0), entry(2, start: 5 << 32, length: 17), entry(3, start: 7 << 32, length: 0),
+            makeEntry(1, start: 0), makeEntry(2, start: 5 << 32, length: 17), makeEntry(3, start: 7 << 32, length: 0),
         ]
         checkpoint.parkedPositions = [0, 1, 1, 6 << 32, (7 << 32) - 1]
-        #expect(decoded(try #require(checkpoint.encode())) == checkpoint)
+        #expect(decode(try #require(checkpoint.encode())) == checkpoint)
     }
 
     /// The round has as many open versions as a round may have, and so many parked members that it sends pushes only to
     /// them. The parked members are spread over the largest range.
     @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(
-            watermark: 3 << 40,
+            completedPosition: 3 << 40,
             newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: 1)
         )
         for number in 0..<Audiences.versionsPerRoundMax {
-            checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
+            checkpoint.entries.append(makeEntry(number, start: 2 << 40 + UInt64(number) << 32))
         }
         checkpoint.parkedPositions = (0..<UInt64(Audiences.parkedMembersPerRoundThreshold)).map { 2 << 40 + $0 << 32 }
         let text = try #require(checkpoint.encode())
         #expect(text.count <= AudienceLimits.checkpointBytesMax)
-        #expect(decoded(text) == checkpoint)
+        #expect(decode(text) == checkpoint)
     }
 
     @Test func `A checkpoint that does not fit is not written`() {
-        var checkpoint = Checkpoint(watermark: 3 << 40, newestSettledVersion: Version(timestamp: 0, sequence: 0))
-        checkpoint.entries = (0..<200).map { entry($0, start: 0) }
+        var checkpoint = Checkpoint(
+            completedPosition: 3 << 40,
+            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+        )
+        checkpoint.entries = (0..<200).map { makeEntry($0, start: 0) }
         #expect(checkpoint.encode() == nil)
     }
 
@@ -63,10 +66,10 @@ import Testing
     /// reached.
     @Test func `Hostile text is refused or harmless`() throws {
         var checkpoint = Checkpoint(
-            watermark: 7 << 32,
+            completedPosition: 7 << 32,
             newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: 3)
         )
-        checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
+        checkpoint.entries = [makeEntry(1, start: 0), makeEntry(2, start: 5 << 32, length: 17)]
         checkpoint.parkedPositions = [1, 6 << 32]
         let text = try #require(checkpoint.encode())
         var random = SplitMix64(simulationSeed: 16)
@@ -77,20 +80,22 @@ import Testing
                 hostile[random.number(0...hostile.count - 1)] = UInt8(random.number(0...255))
             }
             if random.chance(100) { hostile.removeLast(random.number(0...hostile.count - 1)) }
-            guard let checkpoint = decoded(hostile) else { continue }
+            guard let checkpoint = decode(hostile) else { continue }
             accepted += 1
-            #expect(checkpoint.entries.allSatisfy { $0.startPosition <= checkpoint.watermark })
+            #expect(checkpoint.entries.allSatisfy { $0.startPosition <= checkpoint.completedPosition })
             #expect(
-                checkpoint.entries.allSatisfy { $0.startPosition + ($0.positionCount ?? 0) <= checkpoint.watermark }
+                checkpoint.entries.allSatisfy {
+                    $0.startPosition + ($0.positionCount ?? 0) <= checkpoint.completedPosition
+                }
             )
             #expect(
-                checkpoint.parkedPositions.allSatisfy { $0 < checkpoint.watermark }
+                checkpoint.parkedPositions.allSatisfy { $0 < checkpoint.completedPosition }
                     && checkpoint.parkedPositions == checkpoint.parkedPositions.sorted()
             )
-            #expect(checkpoint.watermark <= 1 << 62)
+            #expect(checkpoint.completedPosition <= 1 << 62)
         }
         #expect(accepted > 0)
-        #expect(decoded([]) == nil)
-        #expect(decoded(Array("not a checkpoint".utf8)) == nil)
+        #expect(decode([]) == nil)
+        #expect(decode(Array("not a checkpoint".utf8)) == nil)
     }
 }

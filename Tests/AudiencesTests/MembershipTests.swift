@@ -98,7 +98,7 @@ import Testing
         }
         var newestStateCalls = 0
         while let call = harness.nextCall() {
-            if case .newest = call.operation { newestStateCalls += 1 }
+            if case .newestState = call.operation { newestStateCalls += 1 }
             harness.reply(to: call)
         }
         // The core asks the store when the first member joins. The other members join before the store
@@ -109,8 +109,8 @@ import Testing
         #expect(harness.takeReturnedRegistrations().count == 50)
     }
 
-    /// The pool accepts nothing. After a second the core returns the registration without the member's push. After a
-    /// minute it gives up the push.
+    /// The pool accepts nothing. After a second the core gives the registration back, although the member's push waits.
+    /// After a minute the core gives up the push.
     @Test func `A registration does not wait for a pool that is away`() {
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
@@ -127,7 +127,7 @@ import Testing
         #expect(harness.send().isEmpty)
     }
 
-    @Test func `A failed push is sent again with the then newest state`() {
+    @Test func `A failed push to a new member is sent again with the newest state`() {
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)
         harness.register(name)

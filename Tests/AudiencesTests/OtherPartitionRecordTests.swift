@@ -5,10 +5,11 @@ import Testing
 
 @testable import Audiences
 
-/// Rounds and channels that have records of several partitions, as after partitions were added to the fan-out topic, and
-/// rounds whose newest record does not fit into the ledger: no state and no alert is lost, and all records settle.
+/// No state and no alert is lost, and all records settle, in two cases. A round or channel has records of several
+/// partitions, because partitions were added to the fan-out topic. Or the newest record of a round does not fit into
+/// the ledger.
 @Suite struct OtherPartitionRecordTests {
-    private static func channel() throws -> AudienceChannel {
+    private static func makeChannel() throws -> AudienceChannel {
         AudienceChannel(
             environment: .production,
             storage: .newest,
@@ -16,16 +17,16 @@ import Testing
         )
     }
 
-    private func record(
+    private func makeRecord(
         _ number: Int,
         hasAlert: Bool = false,
         channel: AudienceChannel? = nil,
         laterBy milliseconds: Int64 = 0
     ) throws -> SimulatedFanout {
-        let other = RoundHarness()
-        other.nowMilliseconds += milliseconds
-        other.appendCommand(number, hasAlert: hasAlert, channel: channel)
-        return try #require(other.log.first)
+        let recordWriter = RoundHarness()
+        recordWriter.nowMilliseconds += milliseconds
+        recordWriter.appendCommand(number, hasAlert: hasAlert, channel: channel)
+        return try #require(recordWriter.log.first)
     }
 
     @Test func `A round does not wait for a record that the full ledger has no room for`() throws {
@@ -40,7 +41,7 @@ import Testing
         harness.appendCommand(11)
         #expect(harness.send(atMost: 1).map(\.content) == [10] && harness.committableOffset == 0)
         harness.respondToPushes()
-        // The partition is read again every 5 s, and no such reading may begin the wait again.
+        // The partition is read again every 5 s. This must not make the round wait again.
         for _ in 0..<60 {
             harness.advanceClock(milliseconds: 1_000)
             harness.readLog()
@@ -51,90 +52,90 @@ import Testing
 
     @Test func `A broadcast and its rider of a partition that was lost and assigned again survive the channel`() throws
     {
-        let channel = try Self.channel()
-        let older = try record(2, hasAlert: true, channel: channel)
-        let newest = try record(3, channel: channel)
+        let channel = try Self.makeChannel()
+        let older = try makeRecord(2, hasAlert: true, channel: channel)
+        let newest = try makeRecord(3, channel: channel)
         let harness = RoundHarness()
         harness.appendCommand(1, channel: channel)
         harness.performPendingWork()
-        let added = harness.addPartition()
-        harness.read(older, from: added)
-        harness.read(newest, at: 1, from: added)
+        let addedPartition = harness.addPartition()
+        harness.read(older, from: addedPartition)
+        harness.read(newest, at: 1, from: addedPartition)
         harness.performPendingWork()
-        harness.core.release(partition: added, now: harness.moment)
-        let again = harness.addPartition()
-        harness.read(older, from: again)
-        harness.read(newest, at: 1, from: again)
+        harness.core.release(partition: addedPartition, now: harness.moment)
+        let reassignedPartition = harness.addPartition()
+        harness.read(older, from: reassignedPartition)
+        harness.read(newest, at: 1, from: reassignedPartition)
         harness.performPendingWork()
-        #expect(harness.core.committableOffset(again) == 0)
-        #expect(harness.revoke())
+        #expect(harness.core.committableOffset(reassignedPartition) == 0)
+        #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rereadingBegan(again, from: 0, now: harness.moment)
-        harness.read(older, from: again)
-        harness.read(newest, at: 1, from: again)
+        harness.core.rereadingBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.read(older, from: reassignedPartition)
+        harness.read(newest, at: 1, from: reassignedPartition)
         let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.content) == [3] && sent.map(\.alert) == [2])
     }
 
-    /// Redis had lost the audience, so the core raised the broadcast's timestamp above the one of its record.
+    /// Redis had lost the audience. So the core sends the broadcast with a higher timestamp than its record has.
     @Test func `A broadcast with a raised timestamp survives a new assignment of its partition`() throws {
-        let channel = try Self.channel()
-        let newest = try record(2, channel: channel, laterBy: 1_000)
+        let channel = try Self.makeChannel()
+        let newest = try makeRecord(2, channel: channel, laterBy: 1_000)
         let harness = RoundHarness()
         harness.appendCommand(1, channel: channel, grantedTimestamp: 1_790_000_100)
         harness.performPendingWork()
-        let added = harness.addPartition()
-        harness.read(newest, from: added)
-        harness.core.release(partition: added, now: harness.moment)
-        let again = harness.addPartition()
-        harness.read(newest, from: again)
+        let addedPartition = harness.addPartition()
+        harness.read(newest, from: addedPartition)
+        harness.core.release(partition: addedPartition, now: harness.moment)
+        let reassignedPartition = harness.addPartition()
+        harness.read(newest, from: reassignedPartition)
         harness.performPendingWork()
-        #expect(harness.core.committableOffset(again) == 0)
-        #expect(harness.revoke())
+        #expect(harness.core.committableOffset(reassignedPartition) == 0)
+        #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rereadingBegan(again, from: 0, now: harness.moment)
-        harness.read(newest, from: again)
+        harness.core.rereadingBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.read(newest, from: reassignedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
     }
 
-    /// The round's partition is released while a push is in flight. The round drops the older version only with the
-    /// response to this push, which comes before or after the newer version.
+    /// The round's partition is released while a push is in flight. The round drops the older version only when the
+    /// response to this push comes: before or after the newer version.
     @Test(arguments: [false, true])
     func `A newer version waits for an older one that an abandoned round still has`(isReadAfterResponse: Bool) throws {
-        let older = try record(2, hasAlert: true)
-        let newest = try record(3)
+        let older = try makeRecord(2, hasAlert: true)
+        let newest = try makeRecord(3)
         let harness = RoundHarness()
         for name in SimulatedNames.names[0].prefix(3) { harness.join(name) }
         harness.appendCommand(1)
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).count == 1)
-        let added = harness.addPartition()
-        harness.read(older, from: added)
+        let addedPartition = harness.addPartition()
+        harness.read(older, from: addedPartition)
         harness.performPendingWork()
         harness.core.beginRevoking(0, now: harness.moment)
         harness.performPendingWork()
         harness.core.release(partition: 0, now: harness.moment)
         if isReadAfterResponse { harness.respondToPushes() }
-        harness.read(newest, at: 1, from: added)
+        harness.read(newest, at: 1, from: addedPartition)
         harness.performPendingWork()
         if !isReadAfterResponse { harness.respondToPushes() }
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<40 {
             harness.advanceClock(milliseconds: 1_000)
-            if let request = harness.rereadRequest(added) {
-                harness.core.rereadingBegan(added, from: request.offset, now: harness.moment)
-                if request.offset == 0 { harness.read(older, from: added) }
-                harness.read(newest, at: 1, from: added)
+            if let rereading = harness.rereadRequest(addedPartition) {
+                harness.core.rereadingBegan(addedPartition, from: rereading.offset, now: harness.moment)
+                if rereading.offset == 0 { harness.read(older, from: addedPartition) }
+                harness.read(newest, at: 1, from: addedPartition)
             }
             sent += harness.sendAndAcceptPushes()
         }
         #expect(sent.map(\.content) == [3, 3, 3] && sent.map(\.alert) == [2, 2, 2])
-        #expect(harness.core.committableOffset(added) == 2)
+        #expect(harness.core.committableOffset(addedPartition) == 2)
     }
 
     /// The round's last checkpoint is being recorded when the round's partition is revoked.
     @Test func `A closing round of a revoked partition takes no record`() throws {
-        let newest = try record(2, hasAlert: true)
+        let newest = try makeRecord(2, hasAlert: true)
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])
         harness.appendCommand(1)
@@ -142,33 +143,37 @@ import Testing
         #expect(harness.send().count == 1)
         harness.respondToPushes(performsWork: false)
         let lastCheckpoint = try #require(harness.performWorkUntilClosing())
-        let added = harness.addPartition()
+        let addedPartition = harness.addPartition()
         harness.core.beginRevoking(0, now: harness.moment)
-        harness.read(newest, from: added)
-        #expect(harness.core.passedOverCount(added) == 1)
+        harness.read(newest, from: addedPartition)
+        #expect(harness.core.passedOverCount(addedPartition) == 1)
         harness.reply(to: lastCheckpoint)
         harness.performPendingWork()
         #expect(harness.send().isEmpty && harness.isDrained(0))
         harness.core.release(partition: 0, now: harness.moment)
-        let request = try #require(harness.rereadRequest(added))
-        harness.core.rereadingBegan(added, from: request.offset, now: harness.moment)
-        harness.read(newest, from: added)
+        let rereading = try #require(harness.rereadRequest(addedPartition))
+        harness.core.rereadingBegan(addedPartition, from: rereading.offset, now: harness.moment)
+        harness.read(newest, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [2])
     }
 
-    /// The record has no room while the round is being claimed, and the round's partition brings records all the time.
+    /// While the round is being claimed, there is no room for the record. Later the round's own partition brings new
+    /// records all the time.
     @Test func `A restored round does not wait for a version that was passed over in another partition`() throws {
         let lap = UInt64(1) << 40
-        var checkpoint = Checkpoint(watermark: lap / 2, newestSettledVersion: Version(timestamp: 0, sequence: 0))
+        var checkpoint = Checkpoint(
+            completedPosition: lap / 2,
+            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+        )
         checkpoint.entries = [
             Checkpoint.Entry(version: Version(timestamp: 1_790_000_001, sequence: 0), startPosition: 0),
             Checkpoint.Entry(version: Version(timestamp: 1_790_000_002, sequence: 0), startPosition: lap / 4),
         ]
         let text = try #require(checkpoint.encode())
-        let newest = try record(2)
-        let measured = RoundHarness()
-        measured.appendCommand(1)
-        let harness = RoundHarness(recordBytesMax: 2 * measured.core.recordBytes)
+        let newest = try makeRecord(2)
+        let measuringHarness = RoundHarness()
+        measuringHarness.appendCommand(1)
+        let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.recordBytes)
         let names = SimulatedNames.names[0]
         for name in names.prefix(8) { harness.join(name) }
         harness.join(names[9], appIndex: 1)
@@ -176,9 +181,9 @@ import Testing
         harness.appendCommand(1, appIndex: 1)
         harness.performPendingWork()
         harness.appendCommand(1)
-        let added = harness.addPartition()
-        harness.read(newest, from: added)
-        #expect(harness.core.passedOverCount(added) == 1)
+        let addedPartition = harness.addPartition()
+        harness.read(newest, from: addedPartition)
+        #expect(harness.core.passedOverCount(addedPartition) == 1)
         harness.performPendingWork()
         let unreadable = SimulatedFanout(value: [], instruction: harness.log[0].instruction)
         var sent: [Int] = []
@@ -186,9 +191,9 @@ import Testing
             harness.advanceClock(milliseconds: 5_000)
             harness.log.append(unreadable)
             harness.readLog()
-            if let request = harness.rereadRequest(added) {
-                harness.core.rereadingBegan(added, from: request.offset, now: harness.moment)
-                harness.read(newest, from: added)
+            if let rereading = harness.rereadRequest(addedPartition) {
+                harness.core.rereadingBegan(addedPartition, from: rereading.offset, now: harness.moment)
+                harness.read(newest, from: addedPartition)
             }
             sent += harness.sendAndAcceptPushes().map(\.content)
         }

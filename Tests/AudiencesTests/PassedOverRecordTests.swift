@@ -15,49 +15,49 @@ import Testing
         return harness.core.recordBytes
     }
 
-    /// A round of the first partition has the second record of the added partition. While the added partition is being
-    /// read again from its first record, the first partition is revoked. So the round drops the second record before
-    /// the reading comes to it.
-    @Test func `A record that is dropped ahead of the reading is not noted after it was taken`() {
-        let other = RoundHarness()
-        other.appendCommand(11, "match-11", appIndex: 1)
-        other.appendCommand(12, "match-10")
-        other.appendCommand(13, "match-13")
+    /// A round of the first partition has the second record of the added partition. The added partition begins to be
+    /// read again, from its first record on. Then the first partition is revoked, and the round drops the second record
+    /// before it is read again.
+    @Test func `A record that was passed over leaves no trace if it is dropped before it is read again`() {
+        let addedLogWriter = RoundHarness()
+        addedLogWriter.appendCommand(11, "match-11", appIndex: 1)
+        addedLogWriter.appendCommand(12, "match-10")
+        addedLogWriter.appendCommand(13, "match-13")
         let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes)
         for number in [10, 13] { harness.join(Self.names[0], "match-\(number)") }
         for number in [10, 11] { harness.join(Self.names[1], "match-\(number)", appIndex: 1) }
         harness.appendCommand(10, "match-10")
         harness.appendCommand(10, "match-10", appIndex: 1)
         harness.performPendingWork()
-        let added = harness.addPartition()
-        harness.read(other.log[0], at: 0, from: added)
-        #expect(harness.core.passedOverCount(added) == 1, "there is no room")
+        let addedPartition = harness.addPartition()
+        harness.read(addedLogWriter.log[0], at: 0, from: addedPartition)
+        #expect(harness.core.passedOverCount(addedPartition) == 1, "there is no room")
         #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [10])
-        harness.read(other.log[1], at: 1, from: added)
+        harness.read(addedLogWriter.log[1], at: 1, from: addedPartition)
         harness.performPendingWork()
-        #expect(harness.core.passedOverCount(added) == 1, "the round is under way")
-        #expect(harness.rereadRequest(added) == FanoutRereading(offset: 0, pauseMilliseconds: 0))
-        harness.core.rereadingBegan(added, from: 0, now: harness.moment)
-        #expect(harness.revoke())
+        #expect(harness.core.passedOverCount(addedPartition) == 1, "the round is under way")
+        #expect(harness.rereadRequest(addedPartition) == FanoutRereading(offset: 0, pauseMilliseconds: 0))
+        harness.core.rereadingBegan(addedPartition, from: 0, now: harness.moment)
+        #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        #expect(harness.core.passedOverCount(added) == 2)
+        #expect(harness.core.passedOverCount(addedPartition) == 2)
         harness.advanceClock(milliseconds: 5_000)
         // If the partition was now read from the second record on, the first one would never be read.
-        #expect(harness.rereadRequest(added) == nil)
-        harness.read(other.log[0], at: 0, from: added)
+        #expect(harness.rereadRequest(addedPartition) == nil)
+        harness.read(addedLogWriter.log[0], at: 0, from: addedPartition)
         #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [11])
-        harness.read(other.log[1], at: 1, from: added)
+        harness.read(addedLogWriter.log[1], at: 1, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
-        #expect(harness.core.passedOverCount(added) == 0)
+        #expect(harness.core.passedOverCount(addedPartition) == 0)
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == nil)
-        harness.read(other.log[2], at: 2, from: added)
-        #expect(harness.core.passedOverCount(added) == 0)
+        harness.read(addedLogWriter.log[2], at: 2, from: addedPartition)
+        #expect(harness.core.passedOverCount(addedPartition) == 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [13])
-        #expect(harness.core.committableOffset(added) == 3)
+        #expect(harness.core.committableOffset(addedPartition) == 3)
     }
 
-    /// Returns a core that has settled everything up to the record at offset 1, which was passed over. This record waits
-    /// for the app's other audience, whose host is away. The ledger is full: the record at offset 65 does not fit.
+    /// Returns a core that has settled all records below offset 1. The record at offset 1 was passed over: the app's
+    /// other audience takes the room, and its host is away. The ledger is full: the record at offset 65 does not fit.
     private func harnessWithFullLedger() -> RoundHarness {
         let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerWindowOffsets: 64)
         for number in [10, 11] { harness.join(Self.names[0], "match-\(number)") }
@@ -75,7 +75,7 @@ import Testing
     }
 
     /// The bits of ``PassedOverRecords`` repeat after 64 offsets. So offset 65, which does not fit into the ledger, has
-    /// the bit of offset 1, whose record was passed over.
+    /// the same bit as offset 1, whose record was passed over.
     @Test func `A record beyond the ledger is not taken for one that was passed over`() {
         let harness = harnessWithFullLedger()
         harness.performPendingWork()
@@ -109,8 +109,8 @@ import Testing
         #expect(harness.committableOffset == 131 && harness.passedOverCount == 0)
     }
 
-    /// The partition stopped at offset 65, because the ledger is full. The ledger gets room only when the record at
-    /// offset 1 settles. So as soon as the core has room for this record, the partition is read again from offset 1.
+    /// The ledger is full, so the partition has stopped at offset 65. The ledger gets room only when the record at
+    /// offset 1 settles. So as soon as the core has room for this record, the partition is read again from offset 1 on.
     @Test func `A full ledger does not keep its partition from being read again`() {
         let harness = harnessWithFullLedger()
         #expect(harness.rereadRequest(0) == FanoutRereading(offset: 65, pauseMilliseconds: 5_000))

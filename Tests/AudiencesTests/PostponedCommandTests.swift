@@ -5,11 +5,11 @@ import Testing
 
 @testable import Audiences
 
-/// Redis asks a command to wait for its audience's budget. Meanwhile other commands of the audience arrive. The
-/// command goes back to the front of the queue, because Redis must admit it before a newer start.
+/// Redis asks a command to wait for its audience's budget. Meanwhile other commands of the audience arrive. The waiting
+/// command becomes the next one again, because Redis must admit it before a newer start.
 @Suite struct PostponedCommandTests {
-    /// Hands over the first command, then `later` while Redis decides about the first, and lets Redis ask the first
-    /// one to wait.
+    /// Hands over the first command. While Redis decides about it, hands over the later ones. Then lets Redis ask the
+    /// first one to wait.
     ///
     /// - Returns: the commands in the order in which the core returned them, each with its ending.
     private func endings(of first: Event, later: [Event]) -> [String] {

@@ -6,7 +6,7 @@ import Testing
 
 /// A running core applies changed policies and retry pauses from the next command or retry on.
 @Suite struct ReloadTests {
-    private func settings(_ names: String..., retryMillisecondsMax: Int64 = 300_000) -> ReloadableSettings {
+    private func makeSettings(_ names: String..., retryMillisecondsMax: Int64 = 300_000) -> ReloadableSettings {
         var configuration = DeliveryConfiguration(
             apps: RoundHarness.apps.map {
                 .init(bundleIdentifier: $0, hasProductionPool: true, hasSandboxPool: true)
@@ -20,7 +20,7 @@ import Testing
 
     @Test func `A command may have a policy that a reload has added`() {
         let harness = RoundHarness()
-        harness.core.apply(settings("default", "added"))
+        harness.core.apply(makeSettings("default", "added"))
         harness.handOver(1, .update, policy: 1)
         harness.performPendingWork()
         let returned = harness.core.nextReturnedCommand()
@@ -29,11 +29,11 @@ import Testing
 
     @Test func `A shorter longest pause limits the pauses of members, and a longer one restores them`() {
         let harness = RoundHarness()
-        harness.core.apply(settings("default", retryMillisecondsMax: 150))
+        harness.core.apply(makeSettings("default", retryMillisecondsMax: 150))
         #expect(harness.core.configuration.retryMillisecondsMax == 150)
         let shortPauseMilliseconds = harness.core.retryPauseMilliseconds(failedAttemptCount: 20)
         #expect(shortPauseMilliseconds <= 150)
-        harness.core.apply(settings("default"))
+        harness.core.apply(makeSettings("default"))
         #expect(harness.core.configuration.retryMillisecondsMax == 60_000)
         let longPauseMilliseconds = harness.core.retryPauseMilliseconds(failedAttemptCount: 20)
         #expect(longPauseMilliseconds >= 30_000)

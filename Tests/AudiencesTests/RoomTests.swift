@@ -8,10 +8,10 @@ import Testing
 /// (R30)
 @Suite struct RoomTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
-    /// So little that the records of 60 audiences do not fit, and some are passed over.
+    /// So few bytes that the records of 60 audiences do not fit, and some are passed over.
     private static let recordBytesMax = 40_000
 
-    private func audience(_ number: Int) -> String { "match-\(number)" }
+    private func audienceName(_ number: Int) -> String { "match-\(number)" }
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
         #expect(OutcomeCounts().counts.count == MemberOutcome.allCases.count)
@@ -21,17 +21,17 @@ import Testing
 
     /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one
     /// member. The second app has one audience.
-    private func harness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
+    private func makeHarness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
         let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
-        for number in 1...audiences { harness.join(Self.names[0], audience(number)) }
+        for number in 1...audiences { harness.join(Self.names[0], audienceName(number)) }
         harness.join(Self.names[1], appIndex: 1)
         return harness
     }
 
     @Test func `An app whose host is away leaves room for the other apps`() {
-        let harness = harness(audiences: 200)
+        let harness = makeHarness(audiences: 200)
         for number in 1...200 {
-            harness.appendCommand(number, audience(number))
+            harness.appendCommand(number, audienceName(number))
             harness.performPendingWork()
         }
         #expect(harness.passedOverCount > 0)
@@ -46,13 +46,13 @@ import Testing
         #expect(harness.committableOffset == 0)
     }
 
-    /// Audiences with a round in progress get their newer versions. The other audiences' records are neither
-    /// lost nor reordered.
+    /// Audiences with a round in progress get their newer versions. The records of the other audiences are neither lost
+    /// nor reordered.
     @Test func `Records that were passed over are read again in their order`() {
-        let harness = harness(audiences: 60)
+        let harness = makeHarness(audiences: 60)
         for round in 0..<5 {
             for number in 1...60 {
-                harness.appendCommand(round * 60 + number, hasAlert: round == 3, audience(number))
+                harness.appendCommand(round * 60 + number, hasAlert: round == 3, audienceName(number))
                 harness.performPendingWork()
             }
             harness.nowMilliseconds += 15_000
@@ -78,12 +78,12 @@ import Testing
     /// A newer version uses the room of the version that it replaces, so 720 versions of each of eight audiences need
     /// room for eight records.
     @Test func `Newer versions of the same ranges need no more room`() {
-        let harness = harness(audiences: 8)
+        let harness = makeHarness(audiences: 8)
         var number = 0
         for _ in 0..<720 {
             for audience in 1...8 {
                 number += 1
-                harness.appendCommand(number, self.audience(audience))
+                harness.appendCommand(number, self.audienceName(audience))
             }
             harness.advanceClock(milliseconds: 5_000)
         }
@@ -100,7 +100,10 @@ import Testing
         let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
         var counts = OutcomeCounts()
         counts[.delivered] = 4
-        var checkpoint = Checkpoint(watermark: 2 * lap, newestSettledVersion: Version(timestamp: 0, sequence: 0))
+        var checkpoint = Checkpoint(
+            completedPosition: 2 * lap,
+            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+        )
         checkpoint.entries = [1, 2]
             .map { number in
                 let version = Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0)
@@ -128,8 +131,8 @@ import Testing
     /// A record whose offset does not fit the ledger pauses its partition. The core tries the partition again
     /// every few seconds.
     @Test func `A full ledger stops the partition for a while`() {
-        let harness = harness(audiences: 1, window: 64)
-        harness.appendCommand(1, audience(1))
+        let harness = makeHarness(audiences: 1, window: 64)
+        harness.appendCommand(1, audienceName(1))
         harness.performPendingWork()
         for number in 2...100 {
             harness.appendCommand(number, appIndex: 1)
@@ -149,15 +152,15 @@ import Testing
 
     /// Kafka may delete records (retention) before the core has room for them.
     @Test func `Records that are gone from the log are settled`() {
-        let harness = harness(audiences: 60)
+        let harness = makeHarness(audiences: 60)
         for number in 1...60 {
-            harness.appendCommand(number, audience(number))
+            harness.appendCommand(number, audienceName(number))
             harness.performPendingWork()
         }
-        let first = 60 - harness.passedOverCount
+        let firstPassedOverOffset = 60 - harness.passedOverCount
         _ = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 5_000)
-        harness.skipRereading(to: first + 10)
+        harness.rereadAfterDeletion(from: firstPassedOverOffset + 10)
         for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
             _ = harness.sendAndAcceptPushes()
             harness.nowMilliseconds += 5_000
@@ -166,7 +169,7 @@ import Testing
         #expect(harness.committableOffset == 60)
     }
 
-    private func channel() throws -> AudienceChannel {
+    private func makeChannel() throws -> AudienceChannel {
         AudienceChannel(
             environment: .production,
             storage: .newest,
@@ -180,11 +183,11 @@ import Testing
     @Test func `Idle channels make room for the next channels of every app`() throws {
         let harness = RoundHarness(recordsMax: 8)
         for number in 1...40 {
-            harness.appendCommand(number, audience(number), channel: try channel())
+            harness.appendCommand(number, audienceName(number), channel: try makeChannel())
             #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
             harness.advanceClock(milliseconds: 1_000)
         }
-        harness.appendCommand(41, appIndex: 1, channel: try channel())
+        harness.appendCommand(41, appIndex: 1, channel: try makeChannel())
         #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [41])
         #expect(harness.core.channels.count == harness.core.channels.limit)
         // Kafka repeats the records of the ten channels that were used last.
@@ -199,7 +202,7 @@ import Testing
     @Test func `The timers of a busy channel stay within their limit`() throws {
         let harness = RoundHarness(recordsMax: 4, membershipChangesMax: 4, commandsMax: 4)
         for number in 1...200 {
-            harness.appendCommand(number, channel: try channel())
+            harness.appendCommand(number, channel: try makeChannel())
             #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
             harness.advanceClock(milliseconds: 1_000)
         }
@@ -209,17 +212,17 @@ import Testing
         #expect(harness.core.channels.count == 0, "the current entry was kept")
     }
 
-    /// Without its slot the core would not know when the channel got its last push. APNs may respond with 429 to a
+    /// Without the slot the core would not know when the channel got its last push. APNs may respond with 429 to a
     /// second push within a second. (R31)
     @Test func `A channel keeps its slot during the spacing after its push`() throws {
         let harness = RoundHarness(recordsMax: 4)
         for number in 1...8 {
-            harness.appendCommand(number, audience(number), channel: try channel())
+            harness.appendCommand(number, audienceName(number), channel: try makeChannel())
             #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
         }
-        harness.appendCommand(9, audience(1), channel: try channel())
+        harness.appendCommand(9, audienceName(1), channel: try makeChannel())
         #expect(harness.passedOverCount == 0, "the channel has a slot")
-        harness.appendCommand(10, audience(10), channel: try channel())
+        harness.appendCommand(10, audienceName(10), channel: try makeChannel())
         #expect(harness.passedOverCount == 1)
         #expect(harness.sendAndAcceptPushes().isEmpty)
         harness.advanceClock(milliseconds: 1_000)

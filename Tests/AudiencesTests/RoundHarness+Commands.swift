@@ -72,8 +72,8 @@ extension RoundHarness {
                 expirationSeconds: nowMilliseconds / 1_000 + 3_600
             )
             store.nowMilliseconds = nowMilliseconds
-            _ = store.perform(call(.admit(admission)))
-            _ = store.perform(call(.settle(version: command.version)))
+            _ = store.perform(makeCall(.admit(admission)))
+            _ = store.perform(makeCall(.settle(version: command.version)))
             quietBody.free()
             stored.free()
         }

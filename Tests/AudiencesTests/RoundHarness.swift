@@ -33,7 +33,7 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var pushesInFlight: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// The rereadings that the core requested. For each, `readLog` went back to the requested offset.
+    /// The rereadings that the core requested. For each of them, `readLog` went back to the requested offset.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 
@@ -82,6 +82,7 @@ final class RoundHarness {
         return Audiences(configuration: configuration)
     }
 
+    /// Adds a member to the store's model, without the core.
     func join(
         _ name: String,
         _ audience: String = "match-1",
@@ -109,7 +110,7 @@ final class RoundHarness {
         )
     }
 
-    func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+    func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
         AudienceCall(tag: 0, app: Self.app, audience: Self.digest, operation: operation)
     }
 
@@ -119,9 +120,7 @@ final class RoundHarness {
         return counted.indices.map { counted[$0] }
     }
 
-    /// Gives the core a registration that names the audience.
-    ///
-    /// - Parameter isLeaving: the member leaves the audience instead of joining it.
+    /// Gives the core a member's registration that names the audience; with `isLeaving`, one that no longer names it.
     func register(
         _ name: String,
         record: UInt32 = 1,
@@ -155,14 +154,14 @@ final class RoundHarness {
         }
     }
 
-    /// Returns the records of the registrations that the core has returned since the last call.
+    /// Returns the records of the registrations that the core has given back since the last call.
     func takeReturnedRegistrations() -> [UInt32] {
         var records: [UInt32] = []
         while let member = core.takeMemberWithEndedChange() { records.append(member.record.rawValue) }
         return records
     }
 
-    /// Continues with the offset and metadata that the last owner committed.
+    /// Continues at the offset and with the metadata that the last owner committed.
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {
@@ -176,8 +175,8 @@ final class RoundHarness {
         nextOffset = Int(progress.committableOffset)
     }
 
-    /// Reads the partition again, but from `offset`, because Kafka has deleted the older records.
-    func skipRereading(to offset: Int) {
+    /// Reads the partition again, but only from `offset` on, because Kafka has deleted the older records.
+    func rereadAfterDeletion(from offset: Int) {
         guard let rereading = core.rereadRequest(partitionIndex, now: moment) else { return }
         core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
         nextOffset = offset
@@ -215,7 +214,7 @@ final class RoundHarness {
         }
     }
 
-    /// Assigns the core another partition. Returns its index.
+    /// Assigns a second partition to the core, and returns its index.
     func addPartition() -> UInt32 {
         guard let index = core.assign(number: 1) else { preconditionFailure("there is room for a second partition") }
         return index
@@ -240,8 +239,8 @@ final class RoundHarness {
         return reply.verdict
     }
 
-    /// Replies to calls and takes outgoing records until none are left. Also waits for page reads that the core
-    /// delays to batch them.
+    /// Replies to calls and acknowledges outgoing records until none are left. Advances the clock for page reads that
+    /// the core delays.
     func performPendingWork() {
         core.endBatch(now: moment)
         var isBusy = true
@@ -257,7 +256,7 @@ final class RoundHarness {
         }
     }
 
-    /// Takes the core's records and acknowledges each.
+    /// Takes the core's outgoing records and acknowledges each.
     /// - Returns: whether there was one.
     @discardableResult
     func acknowledgeOutgoingRecords() -> Bool {
@@ -339,8 +338,8 @@ final class RoundHarness {
     func sendAndAcceptPushes(appIndex: UInt16 = 0) -> [SentPush] {
         var all: [SentPush] = []
         var idleTurns = 0
-        // `send` may return no push and still make the core read a parked member again. The next turn then returns
-        // that member's push, so the loop ends only after two turns without a push.
+        // `send` may return no push and still make the core read a parked member again. The next turn returns this
+        // member's push. So the loop ends only after two turns without a push.
         while idleTurns < 2 {
             performPendingWork()
             let sent = send(appIndex: appIndex)

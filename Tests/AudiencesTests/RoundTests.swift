@@ -9,34 +9,34 @@ import Testing
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
 
-    private func harness() -> RoundHarness {
+    private func makeHarness() -> RoundHarness {
         let harness = RoundHarness()
         for name in names { harness.join(name) }
         return harness
     }
 
-    private func members(of command: Int, in harness: RoundHarness) -> String? {
+    private func membersText(of command: Int, in harness: RoundHarness) -> String? {
         harness.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }
 
     @Test func `Every member is reached once, and counted`() {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1)
         #expect(harness.sendAndAcceptPushes().map(\.member) == names)
         harness.advanceClock(milliseconds: 1_000)
-        #expect(members(of: 1, in: harness) == "{\"delivered\":4}")
+        #expect(membersText(of: 1, in: harness) == "{\"delivered\":4}")
         #expect(harness.core.roundsInProgress == 0 && harness.core.recordsInProgress == 0)
         #expect(harness.committableOffset == 1)
     }
 
     @Test func `The result of a refused member counts its requests to APNs`() throws {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1)
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.member) == [names[0]])
         harness.respondToPushes(.rejected, reason: "BadExpirationDate")
-        let first = try #require(harness.results.first { SimulatedText.contains("BadExpirationDate", in: $0) })
-        #expect(SimulatedText.contains("\"attempts\":1,", in: first))
+        let result = try #require(harness.results.first { SimulatedText.contains("BadExpirationDate", in: $0) })
+        #expect(SimulatedText.contains("\"attempts\":1,", in: result))
 
         #expect(harness.send(atMost: 1).map(\.member) == [names[1]])
         harness.respondToPushes(.retryLater)
@@ -55,7 +55,7 @@ import Testing
     /// The newer version begins at the older version's position and continues to the end of the range. Then
     /// it goes through the members before this position.
     @Test func `A newer version continues at the position of the older one`() {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1)
         harness.performPendingWork()
         #expect(harness.send(atMost: 2).map(\.content) == [1, 1])
@@ -65,26 +65,26 @@ import Testing
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [2, 2, 2, 2])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(members(of: 1, in: harness) == "{\"delivered\":2,\"superseded\":2}")
-        #expect(members(of: 2, in: harness) == "{\"delivered\":4}")
+        #expect(membersText(of: 1, in: harness) == "{\"delivered\":2,\"superseded\":2}")
+        #expect(membersText(of: 2, in: harness) == "{\"delivered\":4}")
         #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: harness.result(of: 2) ?? ""))
     }
 
     @Test func `A version of which nothing was sent ends at once`() {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1)
         harness.performPendingWork()
         harness.appendCommand(2)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2, 2, 2, 2])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(members(of: 1, in: harness) == "{}")
+        #expect(membersText(of: 1, in: harness) == "{}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
         #expect(harness.core.recordsInProgress == 0)
     }
 
     /// The newer versions carry the alert to exactly those members that have not got it yet.
     @Test func `An alert rides on for the members that have not heard it`() {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.alert) == [1])
@@ -102,7 +102,7 @@ import Testing
 
     /// A push with an alert failed, so the member is parked. Its next push has the newer state with that alert.
     @Test func `A parked member gets the older alert with the newer state`() {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         #expect(harness.send().count == 4)
@@ -129,48 +129,48 @@ import Testing
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
         // there may be one record more.
         #expect(harness.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
-        #expect(members(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
+        #expect(membersText(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
         #expect(Set(harness.sendAndAcceptPushes().map(\.content)) == [40])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(members(of: 40, in: harness) == "{\"delivered\":60}")
+        #expect(membersText(of: 40, in: harness) == "{\"delivered\":60}")
         #expect(harness.core.recordsInProgress == 0)
     }
 
     // MARK: - Claims
 
-    /// Two workers claim the same round. The worker with the earlier claim reports no counts until it has
-    /// claimed the round again.
+    /// Two workers claim the same round, one after the other. The first one reports no counts until it has claimed the
+    /// round again.
     @Test func `A lost round is claimed again`() {
-        let first = harness()
-        first.appendCommand(1)
-        first.performPendingWork()
-        #expect(first.send().count == 4)
-        let second = RoundHarness(store: first.store, seed: 2)
-        second.log = first.log
-        second.readLog()
-        second.performPendingWork()
-        #expect(second.send().count == 4)
+        let firstWorker = makeHarness()
+        firstWorker.appendCommand(1)
+        firstWorker.performPendingWork()
+        #expect(firstWorker.send().count == 4)
+        let secondWorker = RoundHarness(store: firstWorker.store, seed: 2)
+        secondWorker.log = firstWorker.log
+        secondWorker.readLog()
+        secondWorker.performPendingWork()
+        #expect(secondWorker.send().count == 4)
 
-        first.store = second.store
-        first.respondToPushes()
-        first.advanceClock(milliseconds: 100)
-        #expect(first.core.counters.roundsLost == 1)
-        #expect(first.send().isEmpty)
-        #expect(first.result(of: 1) == nil)
+        firstWorker.store = secondWorker.store
+        firstWorker.respondToPushes()
+        firstWorker.advanceClock(milliseconds: 100)
+        #expect(firstWorker.core.counters.roundsLost == 1)
+        #expect(firstWorker.send().isEmpty)
+        #expect(firstWorker.result(of: 1) == nil)
 
-        second.respondToPushes()
-        second.advanceClock(milliseconds: 1_000)
-        #expect(members(of: 1, in: second) == "{\"delivered\":4}")
-        first.store = second.store
-        first.advanceClock(milliseconds: 1_000)
-        #expect(first.send().isEmpty)
-        #expect(first.core.recordsInProgress == 0 && first.core.roundsInProgress == 0)
+        secondWorker.respondToPushes()
+        secondWorker.advanceClock(milliseconds: 1_000)
+        #expect(membersText(of: 1, in: secondWorker) == "{\"delivered\":4}")
+        firstWorker.store = secondWorker.store
+        firstWorker.advanceClock(milliseconds: 1_000)
+        #expect(firstWorker.send().isEmpty)
+        #expect(firstWorker.core.recordsInProgress == 0 && firstWorker.core.roundsInProgress == 0)
     }
 
     /// The pause before a claim doubles with each loss. After a claim that was kept for long, it is short again.
     @Test func `The pause after a lost claim grows only while losses follow each other`() {
-        let harness = harness()
+        let harness = makeHarness()
         harness.appendCommand(1)
         var pauses: [Int64] = []
         for keptMilliseconds: Int64 in [0, 0, 0, 70_000, 0] {
@@ -191,20 +191,20 @@ import Testing
     }
 
     @Test func `The next owner continues from the checkpoint`() {
-        let first = harness()
-        first.appendCommand(1)
-        first.performPendingWork()
-        #expect(first.send(atMost: 2).count == 2)
-        first.respondToPushes()
-        #expect(first.revoke())
+        let firstWorker = makeHarness()
+        firstWorker.appendCommand(1)
+        firstWorker.performPendingWork()
+        #expect(firstWorker.send(atMost: 2).count == 2)
+        firstWorker.respondToPushes()
+        #expect(firstWorker.beginRevoking())
 
-        let second = RoundHarness(store: first.store, seed: 2)
-        for name in names { second.join(name) }
-        second.log = first.log
-        second.readLog()
-        #expect(second.sendAndAcceptPushes().map(\.member) == [names[2], names[3]])
-        second.advanceClock(milliseconds: 1_000)
-        #expect(members(of: 1, in: second) == "{\"delivered\":4}")
+        let secondWorker = RoundHarness(store: firstWorker.store, seed: 2)
+        for name in names { secondWorker.join(name) }
+        secondWorker.log = firstWorker.log
+        secondWorker.readLog()
+        #expect(secondWorker.sendAndAcceptPushes().map(\.member) == [names[2], names[3]])
+        secondWorker.advanceClock(milliseconds: 1_000)
+        #expect(membersText(of: 1, in: secondWorker) == "{\"delivered\":4}")
     }
 
     // MARK: - Pages
@@ -237,14 +237,13 @@ import Testing
         #expect(harness.core.roundsInProgress == 0)
     }
 
-    /// The core asks for the first pages at once, because few pages are in use. While many pages are in use,
-    /// further reads are batched.
+    /// While few pages are in use, the core asks for pages at once. While many are in use, it batches further reads.
     @Test func `Pages are requested together`() {
         let harness = RoundHarness()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { harness.join(name) }
         harness.appendCommand(1)
-        // The store's model does not know the version, because `appendCommand` does not admit it. Such a store may lack
-        // members, so the core claims the range a second time before it reads pages.
+        // `appendCommand` does not admit the version, so the store's model does not know it. Such a store may lack
+        // members. So the core claims the range a second time before it reads pages.
         for _ in 0..<2 { if let claim = harness.nextCall() { harness.reply(to: claim) } }
         var pageCalls: [AudienceCall<[UInt8]>] = []
         while let call = harness.nextCall() { pageCalls.append(call) }
@@ -261,9 +260,8 @@ import Testing
         #expect(harness.nextCall() != nil)
     }
 
-    /// The core has room for eight full pages, and at first keeps room for a full page for each read. When it
-    /// has learned that the pages of the forty audiences are small, it reads more than a hundred pages at
-    /// once.
+    /// The core has room for eight full pages. At first it keeps room for a full page for each read. When it has
+    /// learned that the pages of the forty audiences are small, it reads more than a hundred pages at once.
     @Test func `Pages of small audiences share the room`() {
         let harness = RoundHarness(pageBytesMax: 1)
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
@@ -292,20 +290,20 @@ import Testing
     /// The core has no room for the segment's next page until it has pushed to all members of the first page.
     @Test func `No member is read twice when a newer version takes over`() {
         let harness = RoundHarness(pagesMax: 8)
-        let all = SimulatedNames.longNames[0]
-        for name in all { harness.join(name) }
+        let allNames = SimulatedNames.longNames[0]
+        for name in allNames { harness.join(name) }
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
-        let first = harness.send()
-        #expect((1..<all.count).contains(first.count))
+        let earlierPushes = harness.send()
+        #expect((1..<allNames.count).contains(earlierPushes.count))
         harness.appendCommand(2)
         harness.performPendingWork()
         harness.respondToPushes()
-        let sent = harness.sendAndAcceptPushes()
+        let laterPushes = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 1_000)
-        #expect(sent.count == all.count && Set(sent.map(\.member)) == Set(all))
-        #expect((first + sent).filter { $0.alert == 1 }.count == all.count)
-        #expect(members(of: 2, in: harness) == "{\"delivered\":80}")
+        #expect(laterPushes.count == allNames.count && Set(laterPushes.map(\.member)) == Set(allNames))
+        #expect((earlierPushes + laterPushes).filter { $0.alert == 1 }.count == allNames.count)
+        #expect(membersText(of: 2, in: harness) == "{\"delivered\":80}")
         #expect(harness.core.roundsInProgress == 0)
     }
 }

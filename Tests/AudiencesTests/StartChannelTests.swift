@@ -12,11 +12,11 @@ import Testing
 
     private func channels(_ environments: APNsEnvironment...) throws -> AudienceChannels {
         let identifier = try #require(ChannelIdentifier(Self.identifier))
-        func channel(_ environment: APNsEnvironment) -> AudienceChannel? {
+        func makeChannel(_ environment: APNsEnvironment) -> AudienceChannel? {
             guard environments.contains(environment) else { return nil }
             return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         }
-        return AudienceChannels(production: channel(.production), sandbox: channel(.sandbox))
+        return AudienceChannels(production: makeChannel(.production), sandbox: makeChannel(.sandbox))
     }
 
     /// Returns the addresses that the start of each device names, by device.

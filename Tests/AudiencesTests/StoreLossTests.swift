@@ -56,36 +56,36 @@ import Testing
         let harness = RoundHarness()
         harness.core.membersLastCompleteAtMilliseconds = .min
         admit(1, in: harness)
-        let sent = passUntilMembersReturn(to: harness)
+        let sent = pushesAfterReturnOfMembers(to: harness)
         #expect(Set(sent.map(\.member)) == Set(Self.members))
         #expect(sent.allSatisfy { $0.alert == 1 })
         #expect(try #require(harness.result(of: 1)).contains("\"delivered\":60"))
     }
 
-    /// The connection was lost after the marks were read, so the server may have restarted without its data
-    /// since then.
-    @Test func `A poll from before a lost connection proves nothing`() {
+    /// The connection was lost after the marks had been read. Since then the server may have restarted without its
+    /// data.
+    @Test func `A reading of the marks from before a lost connection releases no round`() {
         let harness = RoundHarness()
         harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         harness.advanceClock(milliseconds: 10)
         harness.core.storeLostAtMilliseconds = harness.moment.monotonicMilliseconds
         admit(1, in: harness)
-        #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
+        #expect(Set(pushesAfterReturnOfMembers(to: harness).map(\.member)) == Set(Self.members))
     }
 
-    /// No loss was reported. But a store that does not know the version may have lost members after the last poll.
-    @Test func `A round whose version the store does not know waits for the next poll`() {
+    /// No loss was reported. But a store that does not know the version may have lost members since the marks were
+    /// read.
+    @Test func `A round whose version the store does not know waits until the marks are read again`() {
         let harness = RoundHarness()
         harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         harness.appendCommand(1, hasAlert: true)
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 10)
-        #expect(Set(passUntilMembersReturn(to: harness).map(\.member)) == Set(Self.members))
+        #expect(Set(pushesAfterReturnOfMembers(to: harness).map(\.member)) == Set(Self.members))
     }
 
-    /// Nothing ever tells the core that the store has all members. One cause: the Redis user may not read the marks from
-    /// which the worker knows this.
-    @Test func `A round that no poll releases begins after ten minutes`() {
+    /// The core never learns that the store has all members. For example, the Redis user may not read the marks.
+    @Test func `A round that no reading of the marks releases begins after ten minutes`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
         harness.core.membersLastCompleteAtMilliseconds = .min
@@ -102,7 +102,7 @@ import Testing
     }
 
     /// One server of a cluster does not respond. Each failed attempt to connect is reported as a loss.
-    @Test func `Losses that are reported all the time delay a round by a few polls`() {
+    @Test func `Losses that are reported all the time delay a round only for a short time`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }
         admit(1, in: harness)
@@ -130,12 +130,14 @@ import Testing
             body: [],
             expirationSeconds: 0
         )
-        #expect(harness.store.perform(harness.call(.admit(admission))).verdict == .send)
+        #expect(harness.store.perform(harness.makeCall(.admit(admission))).verdict == .send)
         harness.appendCommand(number, hasAlert: true)
         harness.performPendingWork()
     }
 
-    private func passUntilMembersReturn(to harness: RoundHarness) -> [RoundHarness.SentPush] {
+    /// Checks that nothing is sent for 10 s. Then adds the members to the store again, and returns the pushes that
+    /// follow.
+    private func pushesAfterReturnOfMembers(to harness: RoundHarness) -> [RoundHarness.SentPush] {
         for _ in 0..<20 {
             harness.advanceClock(milliseconds: 500)
             #expect(harness.sendAndAcceptPushes().isEmpty)
@@ -151,9 +153,9 @@ import Testing
         return sent
     }
 
-    /// The shell read Redis' marks (R24) 3 s before the loss, and sets `membersLastCompleteAtMilliseconds` to that time
+    /// The shell read the marks (R24) 3 s before the loss. It sets `membersLastCompleteAtMilliseconds` to that time
     /// only after the core has noticed the loss.
-    @Test func `A check before the loss releases no round`() {
+    @Test func `A reading of the marks from before the loss releases no round`() {
         let (harness, reached) = harnessAfterLoss()
         harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds - 3_000
         harness.advanceClock(milliseconds: 10_000)
@@ -179,8 +181,8 @@ import Testing
         #expect(harness.committableOffset == 2)
     }
 
-    /// A worker died after it had fanned out more commands than it had committed. A store without its data takes each
-    /// of these commands for a new one. So the core asks it to admit only the newest.
+    /// A worker died after it had fanned out more commands than it had committed. To a store without data, each of
+    /// these commands is new. So the core asks the store to admit only the newest one.
     @Test func `Only the newest of commands that come together is admitted`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }

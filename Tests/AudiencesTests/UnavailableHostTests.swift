@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// The APNs host of an app accepts no push for a long time. In most tests, new versions keep coming.
+/// The APNs host of an app accepts no push for a long time. In most tests, new versions come all the time.
 @Suite struct UnavailableHostTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
@@ -12,7 +12,7 @@ import Testing
 
     /// Returns a core with version 1 and four members. APNs gave the given response to the pushes of two
     /// members; the other two got no push.
-    private func harness(hasAlert: Bool, response: PushResult.Disposition) -> RoundHarness {
+    private func makeHarness(hasAlert: Bool, response: PushResult.Disposition) -> RoundHarness {
         let harness = RoundHarness()
         for name in Self.names { harness.join(name) }
         harness.appendCommand(1, hasAlert: hasAlert)
@@ -37,7 +37,7 @@ import Testing
 
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `Replaced versions settle while the host is away`(response: PushResult.Disposition) {
-        let harness = harness(hasAlert: false, response: response)
+        let harness = makeHarness(hasAlert: false, response: response)
         // At most four records are in the core at once: those that it read before it noticed the outage, and
         // one that waits for its version's checkpoint.
         sendCommandsForAnHour(harness, recordsMax: 4)
@@ -49,11 +49,11 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
     }
 
-    /// Some members have not got the alert. Its version stays unsettled until they have got it. Replaced newer versions
-    /// still settle.
+    /// Some members have not got the alert, so its version stays unsettled. Newer versions that are replaced still
+    /// settle.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `An alert that must still be sent holds only its own version`(response: PushResult.Disposition) {
-        let harness = harness(hasAlert: true, response: response)
+        let harness = makeHarness(hasAlert: true, response: response)
         sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 2)
         #expect(harness.committableOffset == 0)
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func `An alert that is too old holds no version`() {
-        let harness = harness(hasAlert: true, response: .retryLater)
+        let harness = makeHarness(hasAlert: true, response: .retryLater)
         sendCommandsForAnHour(harness, 2...730, recordsMax: 4)
         #expect(harness.core.recordsInProgress == 1)
         #expect(harness.committableOffset == 729)
@@ -74,27 +74,27 @@ import Testing
     /// The next owner reads the unsettled records again, and reaches the members that the last owner did not
     /// reach.
     @Test func `The next owner takes over the remaining versions`() {
-        let first = harness(hasAlert: true, response: .retryLater)
-        sendCommandsForAnHour(first, 2...100, recordsMax: 4)
-        #expect(first.revoke())
-        let progress = first.core.progress(first.partitionIndex)
+        let firstWorker = makeHarness(hasAlert: true, response: .retryLater)
+        sendCommandsForAnHour(firstWorker, 2...100, recordsMax: 4)
+        #expect(firstWorker.beginRevoking())
+        let progress = firstWorker.core.progress(firstWorker.partitionIndex)
         #expect(progress?.committableOffset == 0)
-        let second = RoundHarness(store: first.store, seed: 2)
-        second.nowMilliseconds = first.nowMilliseconds
-        for name in Self.names { second.join(name) }
-        second.log = first.log
-        second.resume(progress)
-        second.readLog()
-        let sent = second.sendAndAcceptPushes()
+        let secondWorker = RoundHarness(store: firstWorker.store, seed: 2)
+        secondWorker.nowMilliseconds = firstWorker.nowMilliseconds
+        for name in Self.names { secondWorker.join(name) }
+        secondWorker.log = firstWorker.log
+        secondWorker.resume(progress)
+        secondWorker.readLog()
+        let sent = secondWorker.sendAndAcceptPushes()
         #expect(Set(sent.map(\.content)) == [100])
         #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
-        second.advanceClock(milliseconds: 1_000)
-        #expect(second.core.recordsInProgress == 0 && second.core.roundsInProgress == 0)
+        secondWorker.advanceClock(milliseconds: 1_000)
+        #expect(secondWorker.core.recordsInProgress == 0 && secondWorker.core.roundsInProgress == 0)
     }
 
     /// The pool takes no push, and no newer version comes. So only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
-        let harness = harness(hasAlert: false, response: .accepted)
+        let harness = makeHarness(hasAlert: false, response: .accepted)
         harness.advanceClock(milliseconds: 3_500_000)
         #expect(harness.core.recordsInProgress == 1)
         for _ in 0..<10 { harness.advanceClock(milliseconds: 30_000) }

@@ -7,15 +7,15 @@ import Testing
 /// A producer need not key its records by audience, so commands of one audience may come from several partitions. If
 /// some of these partitions are revoked, the core withdraws only the waiting commands from the revoked partitions.
 @Suite struct WithdrawalTests {
-    private struct Return: Equatable {
+    private struct ReturnedRecord: Equatable {
         var record: UInt32
         var ending: HandoverResult
     }
 
-    private func takeReturns(_ harness: RoundHarness) -> [Return] {
-        var returns: [Return] = []
+    private func takeReturnedRecords(_ harness: RoundHarness) -> [ReturnedRecord] {
+        var returns: [ReturnedRecord] = []
         while let command = harness.core.nextReturnedCommand() {
-            returns.append(Return(record: command.record.rawValue, ending: command.ending))
+            returns.append(ReturnedRecord(record: command.record.rawValue, ending: command.ending))
         }
         return returns
     }
@@ -31,9 +31,9 @@ import Testing
     @Test func `If only the carrier of an alert is withdrawn, the alert's command is sent itself`() throws {
         let harness = harnessWithCarriedAlert()
         harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
-        #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
-        #expect(takeReturns(harness) == [Return(record: 1, ending: .fannedOut)])
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 1, ending: .fannedOut)])
         let record = try #require(harness.results.first)
         #expect(record.contains(#""c":1"#) && record.contains(#""alert""#))
     }
@@ -43,17 +43,17 @@ import Testing
         let harness = harnessWithCarriedAlert()
         harness.handOver(3, .start, expirationSeconds: harness.nowMilliseconds / 1_000 + 3_600)
         harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
-        #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 60_000)
-        let returns = takeReturns(harness)
+        let returns = takeReturnedRecords(harness)
         #expect(returns.map(\.record) == [1, 3] && returns.allSatisfy { $0.ending == .fannedOut })
     }
 
     @Test func `A command and the carrier of its alert are withdrawn together`() {
         let harness = harnessWithCarriedAlert()
         harness.core.withdrawWaitingCommands { _ in true }
-        let returns = takeReturns(harness)
+        let returns = takeReturnedRecords(harness)
         #expect(Set(returns.map(\.record)) == [1, 2] && returns.allSatisfy { $0.ending == .withdrawn })
         harness.performPendingWork()
         #expect(harness.instructions.isEmpty)
@@ -62,11 +62,11 @@ import Testing
     @Test func `A carrier whose partition stays keeps the alert`() throws {
         let harness = harnessWithCarriedAlert()
         harness.core.withdrawWaitingCommands { $0.rawValue == 1 }
-        #expect(takeReturns(harness) == [])
+        #expect(takeReturnedRecords(harness) == [])
         harness.performPendingWork()
-        let endings = takeReturns(harness)
-        #expect(endings.contains(Return(record: 2, ending: .fannedOut)))
-        #expect(endings.contains(Return(record: 1, ending: .outcome(.superseded))))
+        let endings = takeReturnedRecords(harness)
+        #expect(endings.contains(ReturnedRecord(record: 2, ending: .fannedOut)))
+        #expect(endings.contains(ReturnedRecord(record: 1, ending: .outcome(.superseded))))
         #expect(try #require(harness.results.first).contains(#""alert""#))
     }
 }

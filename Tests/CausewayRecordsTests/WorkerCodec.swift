@@ -2,8 +2,8 @@ import CausewayWorker
 import Foundation
 import LiveActivity
 
-/// Calls the worker's decoders and writers. Only this file imports the worker's modules, because their types
-/// have the same names as the types of the library that these tests are about.
+/// Calls the worker's decoders and writers. Only this file imports the worker's modules, because their types have the
+/// same names as those of the tested library.
 enum WorkerCodec {
     /// Returns why the worker cannot decode a command; nil if it can.
     static func commandFault(_ value: Data) -> String? {
@@ -101,7 +101,7 @@ enum WorkerCodec {
         }
     }
 
-    private static func withName<Value>(_ body: (AudienceCommandReference) -> Value) -> Value {
+    private static func withCommandReference<Value>(_ body: (AudienceCommandReference) -> Value) -> Value {
         withText("cup-final") { text in
             body(
                 AudienceCommandReference(
@@ -117,10 +117,12 @@ enum WorkerCodec {
     }
 
     /// Calls the body with an audience command's name and the names of its dropped fields.
-    private static func withNameAndDropped<Value>(_ body: (AudienceCommandReference, UnsafeRawBufferPointer) -> Value)
+    private static func withReferenceAndDroppedFields<Value>(
+        _ body: (AudienceCommandReference, UnsafeRawBufferPointer) -> Value
+    )
         -> Value
     {
-        withName { name in withText("lineups,odds") { dropped in body(name, dropped) } }
+        withCommandReference { name in withText("lineups,odds") { dropped in body(name, dropped) } }
     }
 
     private static var counts: OutcomeCounts {
@@ -136,13 +138,13 @@ enum WorkerCodec {
 
     static func rangeResult() throws -> Data {
         guard let range = SegmentRange(index: 0, rangeCount: 4) else { throw CocoaError(.featureUnsupported) }
-        return withName { name in
+        return withCommandReference { name in
             written { RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0) }
         }
     }
 
     static func audienceResult() -> Data {
-        withNameAndDropped { name, dropped in
+        withReferenceAndDroppedFields { name, dropped in
             var result = AudienceResultRecord(
                 command: name,
                 members: counts,
@@ -160,7 +162,7 @@ enum WorkerCodec {
     static func broadcastResult() throws -> Data {
         guard let identifier = ChannelIdentifier("Y2g=") else { throw CocoaError(.featureUnsupported) }
         return withText("BadChannelId") { reason in
-            withNameAndDropped { name, dropped in
+            withReferenceAndDroppedFields { name, dropped in
                 var result = BroadcastResultRecord(
                     command: name,
                     channel: AudienceChannel(environment: .production, storage: .newest, identifier: identifier),

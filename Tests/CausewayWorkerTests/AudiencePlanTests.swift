@@ -30,7 +30,7 @@ struct AudiencePlanTests {
         #expect(plan.text.contains("CausewayRoundsSlow") == (plan.deliveryMilliseconds * updates > 60_000))
     }
 
-    @Test func `More members never need less`() throws {
+    @Test func `More members never need fewer resources`() throws {
         var previousPlan: AudiencePlan?
         for members in stride(from: Int64(1), through: 40_000_000, by: 777_777) {
             let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: 6))

@@ -46,8 +46,8 @@ struct CapacityTests {
 
     @Test func `Kafka's disk space is rounded up once`() throws {
         // A command and its result have 906 B. For one command a second, three copies for 4 h take 0.04 GiB.
-        let small = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
-        #expect(small.kafkaStoredGibibytes == 1)
+        let smallPlan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
+        #expect(smallPlan.kafkaStoredGibibytes == 1)
         // For 150,000 commands a second, these copies take 5,467.7 GiB.
         #expect(try CapacityPlan(demand: CapacityPage.demand).kafkaStoredGibibytes == 5_468)
     }
@@ -73,7 +73,7 @@ struct CapacityTests {
         #expect((8_110_000_000...9_310_000_000).contains(workNanoseconds + wakingNanoseconds))
     }
 
-    @Test func `More load never needs less`() throws {
+    @Test func `More load never needs fewer resources`() throws {
         var previousPlan: CapacityPlan?
         for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
             let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activities: updates))
@@ -121,7 +121,7 @@ struct CapacityTests {
         #expect(error?.reason.hasPrefix(field + ": ") == true)
     }
 
-    @Test func `The page is the planner's`() throws {
+    @Test func `The page of capacity in the repository is the one that the program prints`() throws {
         let page = try Repository.text("Helm/causeway/CAPACITY.md")
         let expected = try CapacityPage.makeMarkdown()
         #expect(page == expected, "write it again: causeway capacity-page > Helm/causeway/CAPACITY.md")

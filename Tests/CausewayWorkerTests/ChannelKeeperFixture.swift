@@ -14,7 +14,7 @@ import Testing
 /// A Redis server, a broker and the simulator, for several keepers. Each keeper stands for a worker.
 final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses it.
     static let appEnvironment = AppEnvironment(app: "com.example.ride", environment: "production")
-    static let registerKey = "{channels:com.example.ride:production}"
+    static let registryKey = "{channels:com.example.ride:production}"
 
     let simulator: Simulator
     let server: RedisServer
@@ -107,7 +107,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
 
     /// Writes a value into the registry as an audience's entry. This release cannot read `?`.
     func setEntry(of audience: String, to value: String) {
-        server.command("HSET", Self.registerKey, "a:\(audience)", value)
+        server.command("HSET", Self.registryKey, "a:\(audience)", value)
     }
 
     /// Writes a record that this release cannot read, as the newest one of an audience's key.
@@ -144,14 +144,14 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     }
 
     func isChannelBeingCreated(_ audience: String) -> Bool {
-        server.command("EXISTS", Self.registerKey + "create:\(audience)") == ["1"]
+        server.command("EXISTS", Self.registryKey + "create:\(audience)") == ["1"]
     }
 
     /// Ends the lease for the periodic work, so that a keeper can do this work again at once.
-    func endMaintenanceLease() { server.command("DEL", Self.registerKey + "turn:tend") }
+    func endMaintenanceLease() { server.command("DEL", Self.registryKey + "turn:tend") }
 
     /// Takes the lease for the daily comparison with APNs' list, so that no keeper begins one.
-    func preventDailyReconciliation() { server.command("SET", Self.registerKey + "turn:daily", "test") }
+    func preventDailyReconciliation() { server.command("SET", Self.registryKey + "turn:daily", "test") }
 
     /// Admits a command to an audience in Redis, as a lane does.
     func admit(_ command: AudienceAdmitter.Command, to audience: String) throws {
@@ -188,7 +188,7 @@ extension ChannelKeeper {
     }
 
     /// Creates a channel at APNs that the registry does not have.
-    func createUnrecorded() async throws -> String {
+    func createUnrecordedChannel() async throws -> String {
         try await managedEnvironment.management.create(storesNewestMessage: true)
     }
 

@@ -65,7 +65,8 @@ import Testing
         }
     }
 
-    /// The deletion is the first in the order of the audiences, and APNs does not carry it out.
+    /// A deletion is due, and APNs does not carry it out. Its audience is the first in order, so the others must not
+    /// wait for it.
     @Test(arguments: [true, false])
     func `While APNs is away, entries are published`(isReconciliation: Bool) async throws {
         try await ChannelKeeperFixture.run { fixture in
@@ -113,7 +114,7 @@ import Testing
             await worker.endTopicPause()
             try await worker.maintain(worker.managedEnvironment)
             #expect(try fixture.publishedEntry(of: "final") == nil)
-            let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registerKey)
+            let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registryKey)
             #expect(values.allSatisfy { !$0.contains("final") }, "\(values)")
         }
     }
@@ -130,7 +131,7 @@ import Testing
             let newEntry = try await worker.create("final", Self.appEnvironment)
             try await worker.maintain(worker.managedEnvironment)
             #expect(try fixture.publishedEntry(of: "final")?.topicValue == newEntry.topicValue)
-            let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registerKey)
+            let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registryKey)
             #expect(values.filter { $0.contains("final") } == ["a:final"])
         }
     }
@@ -141,7 +142,7 @@ import Testing
         return entry
     }
 
-    /// APNs' list has all channels of the registry.
+    /// Returns a comparison in which APNs' list has all channels of the registry.
     private static func makeReconciliation(_ content: Reconciliation.RegistryContent) -> Reconciliation {
         Reconciliation(
             listedChannels: content.entries.map(\.channel),

@@ -42,8 +42,8 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            let present = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(present == successor && present.deleteAfterMilliseconds == .max)
+            let presentEntry = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(presentEntry == successor && presentEntry.deleteAfterMilliseconds == .max)
         }
     }
 
@@ -148,8 +148,8 @@ import Testing
 
     // MARK: - Starts
 
-    /// The deletion has begun: its worker died after the mark in the registry, or has just set it. The channel is still
-    /// announced, so the start may have named it.
+    /// The registry says that the deletion has begun, and its worker may have died. The channel is still announced, so
+    /// a start may have named it.
     @Test(arguments: [true, false])
     func `A channel that a start may have named is not deleted, although its deletion has begun`(isRequested: Bool)
         async throws
@@ -172,8 +172,8 @@ import Testing
         }
     }
 
-    /// No start names a channel that is not announced, and APNs may have deleted it. An older worker keeps the plan until
-    /// the end of the deletion.
+    /// No start names a channel that is not announced. APNs may have deleted the channel already. The entry of an older
+    /// worker also has its plan until the deletion ends (`hasPlan`).
     @Test(arguments: [true, false])
     func `A deletion that has begun is completed if the channel is not announced any more`(hasPlan: Bool) async throws {
         try await ChannelKeeperFixture.run { fixture in

@@ -27,8 +27,8 @@ import Testing
     )
 
     @Test func `Headers keep what the next reading needs`() {
-        let plain = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
-        for deferral in [Self.deferral, plain] {
+        let shortDeferral = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
+        for deferral in [Self.deferral, shortDeferral] {
             #expect(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)) == deferral)
         }
     }
@@ -38,9 +38,12 @@ import Testing
     func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
         (deferral.recordTimestampMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
-        let read = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)))
-        #expect(read.receivedAtMilliseconds == deferral.receivedAtMilliseconds && read.claim == deferral.claim)
-        #expect((read.recordTimestampMilliseconds < 0) == (milliseconds < 0))
+        let readDeferral = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)))
+        #expect(
+            readDeferral.receivedAtMilliseconds == deferral.receivedAtMilliseconds
+                && readDeferral.claim == deferral.claim
+        )
+        #expect((readDeferral.recordTimestampMilliseconds < 0) == (milliseconds < 0))
     }
 
     @Test func `Headers that no lane has written are refused`() {
@@ -50,16 +53,16 @@ import Testing
         for position in numbers.indices {
             let positionsWrong = position == Self.alertTimestamp ? ["0", "5"] : []
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
-                let right = numbers[position]
+                let validNumber = numbers[position]
                 numbers[position] = wrong
                 // A number that is too small or too large is refused, because arithmetic with it could overflow.
-                let read = DeferredHeaders.parseDeferral(numbers.joined(separator: " "))
+                let readDeferral = DeferredHeaders.parseDeferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestamp, wrong.hasPrefix("-") {
-                    #expect(read?.alertVersion == nil)
+                    #expect(readDeferral?.alertVersion == nil)
                 } else {
-                    #expect(read == nil, "number \(position): \(wrong)")
+                    #expect(readDeferral == nil, "number \(position): \(wrong)")
                 }
-                numbers[position] = right
+                numbers[position] = validNumber
             }
         }
         numbers[0] = "\(RecordTopic.deferred.rawValue)"

@@ -4,7 +4,7 @@ import Testing
 @testable import CausewayWorker
 
 @Suite struct FanoutHeadersTests {
-    private static func instruction(range: (index: Int, count: Int)) throws -> FanoutInstruction {
+    private static func makeInstruction(range: (index: Int, count: Int)) throws -> FanoutInstruction {
         FanoutInstruction(
             range: try #require(SegmentRange(index: range.index, rangeCount: range.count)),
             grant: AudienceGrant(
@@ -24,8 +24,8 @@ import Testing
         )
     }
 
-    private static func plain() throws -> FanoutInstruction {
-        var instruction = try instruction(range: (0, 1))
+    private static func makePlainInstruction() throws -> FanoutInstruction {
+        var instruction = try makeInstruction(range: (0, 1))
         instruction.grant.isDemoted = false
         (instruction.recordTimestampMilliseconds, instruction.alertVersion, instruction.isAlertExpired) = (
             -1, nil, false
@@ -35,7 +35,8 @@ import Testing
 
     @Test func `Headers keep what the reader of the range needs`() throws {
         for instruction in [
-            try Self.instruction(range: (255, 256)), try Self.instruction(range: (0, 2)), try Self.plain(),
+            try Self.makeInstruction(range: (255, 256)), try Self.makeInstruction(range: (0, 2)),
+            try Self.makePlainInstruction(),
         ] {
             #expect(FanoutHeaders.parseInstruction(FanoutHeaders.stateText(of: instruction)) == instruction)
         }
@@ -49,7 +50,7 @@ import Testing
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
-        var instruction = try Self.instruction(range: (0, 4))
+        var instruction = try Self.makeInstruction(range: (0, 4))
         let channel = AudienceChannel(environment: environment, storage: storage, identifier: identifier)
         instruction.channel = channel
         instruction.grant.broadcastCount = 2
@@ -59,8 +60,8 @@ import Testing
         // A record of a broadcast must have the header that names the channel. Without the header, it is not
         // read as a record of a range.
         #expect(FanoutHeaders.parseInstruction(state) == nil)
-        let others = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
-        for wrong in ["", "production", "\(text) x"] + others {
+        let otherTexts = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
+        for wrong in ["", "production", "\(text) x"] + otherTexts {
             #expect(FanoutHeaders.parseInstruction(state, channel: wrong) == nil)
         }
         instruction.channel = nil
@@ -69,27 +70,30 @@ import Testing
 
     @Test func `A start brings the channels of its audience`() throws {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
-        var instruction = try Self.instruction(range: (0, 4))
+        var instruction = try Self.makeInstruction(range: (0, 4))
         instruction.channelsForStarts.sandbox = AudienceChannel(
             environment: .sandbox,
             storage: .none,
             identifier: identifier
         )
         let state = FanoutHeaders.stateText(of: instruction)
-        let one = FanoutHeaders.text(of: instruction.channelsForStarts)
-        #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: one) == instruction)
+        let oneChannelText = FanoutHeaders.text(of: instruction.channelsForStarts)
+        #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: oneChannelText) == instruction)
         instruction.channelsForStarts.production =
             AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
-        let both = FanoutHeaders.text(of: instruction.channelsForStarts)
-        #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: both) == instruction)
-        for wrong in ["", ";", "\(both);", "\(both);\(one)", "\(one);\(one)", both.replacing("=", with: "-")] {
+        let twoChannelsText = FanoutHeaders.text(of: instruction.channelsForStarts)
+        #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: twoChannelsText) == instruction)
+        for wrong in [
+            "", ";", "\(twoChannelsText);", "\(twoChannelsText);\(oneChannelText)",
+            "\(oneChannelText);\(oneChannelText)", twoChannelsText.replacing("=", with: "-"),
+        ] {
             #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: wrong) == nil, "\(wrong)")
         }
     }
 
     @Test(arguments: ChannelAbsence.allCases)
     func `Headers keep the reason why there is no channel`(absence: ChannelAbsence) throws {
-        var instruction = try Self.instruction(range: (0, 4))
+        var instruction = try Self.makeInstruction(range: (0, 4))
         let state = FanoutHeaders.stateText(of: instruction)
         #expect(FanoutHeaders.parseInstruction(state, absence: "later") == instruction)
         instruction.channelAbsence = absence
@@ -97,7 +101,7 @@ import Testing
     }
 
     @Test func `Headers that no lane has written are refused`() throws {
-        var numbers = FanoutHeaders.stateText(of: try Self.instruction(range: (3, 16))).split(separator: " ")
+        var numbers = FanoutHeaders.stateText(of: try Self.makeInstruction(range: (3, 16))).split(separator: " ")
             .map(String.init)
         #expect(FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) != nil)
         #expect(FanoutHeaders.parseInstruction(numbers.dropLast().joined(separator: " ")) == nil)
@@ -106,13 +110,13 @@ import Testing
         #expect(FanoutHeaders.parseInstruction(String(repeating: " ", count: 100_000)) == nil)
         for position in numbers.indices {
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999", "1\u{0}", "١"] {
-                let right = numbers[position]
+                let validNumber = numbers[position]
                 numbers[position] = wrong
                 #expect(
                     FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) == nil,
                     "number \(position): \(wrong)"
                 )
-                numbers[position] = right
+                numbers[position] = validNumber
             }
         }
         // Numbers that are too small or too large, or that do not fit the other numbers.
@@ -121,13 +125,13 @@ import Testing
             (3, "0"), (3, "7"), (4, "9"), (5, "2"), (6, "2147483648"), (7, "4611686018427387905"),
             (8, "9007199254740993"), (10, "9223372036854775807"), (11, "10000000000"), (13, "2"), (14, "2"),
         ] {
-            let right = numbers[position]
+            let validNumber = numbers[position]
             numbers[position] = wrong
             #expect(
                 FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) == nil,
                 "number \(position): \(wrong)"
             )
-            numbers[position] = right
+            numbers[position] = validNumber
         }
     }
 }

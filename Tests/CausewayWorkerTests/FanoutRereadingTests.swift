@@ -29,7 +29,7 @@ import Testing
             }
     }
 
-    private func report(_ assignmentNumber: UInt32) -> LaneReport {
+    private func makeReport(_ assignmentNumber: UInt32) -> LaneReport {
         LaneReport(
             topic: Intake.fanoutTopicIndex,
             partition: Self.partition.partition,
@@ -55,13 +55,13 @@ import Testing
         #expect(lanePartition.expects(firstEntry))
         lanePartition.rereadRequestCount &+= 1
         #expect(!lanePartition.expects(firstEntry))
-        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignmentNumber))
+        let isAccepted = tests.table.noteRereadRequest(makeReport(firstEntry.assignmentNumber))
         #expect(isAccepted)
         let secondEntry = try #require(tests.dealRecord())
         #expect(lanePartition.expects(secondEntry) && !lanePartition.expects(firstEntry))
         lanePartition.rereadRequestCount &+= 1
         #expect(!lanePartition.expects(secondEntry))
-        let isAcceptedAgain = tests.table.noteRereadRequest(report(firstEntry.assignmentNumber))
+        let isAcceptedAgain = tests.table.noteRereadRequest(makeReport(firstEntry.assignmentNumber))
         let thirdEntry = try #require(tests.dealRecord())
         #expect(isAcceptedAgain && lanePartition.expects(thirdEntry))
     }
@@ -71,7 +71,7 @@ import Testing
         let firstEntry = try #require(tests.dealRecord())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignmentNumber))
+        let isAccepted = tests.table.noteRereadRequest(makeReport(firstEntry.assignmentNumber))
         #expect(!isAccepted)
         #expect(tests.table[Self.partition]?.rereadRequestCount == 0)
     }

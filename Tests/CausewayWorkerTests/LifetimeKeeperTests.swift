@@ -62,6 +62,9 @@ import Testing
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
         /// Puts a life that is due into the timetable to which the activity's key belongs.
+        ///
+        /// - Parameter life: its kind, a UNIX time in milliseconds, and the number of claims. Kind `b`: a start began
+        ///   the life. Kind `r`: the activity waits for a restart.
         func putLife(
             _ key: [UInt8],
             _ life: String,
@@ -71,24 +74,24 @@ import Testing
         ) {
             let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
             putLives([key], in: number, life, dueMilliseconds: dueMilliseconds)
-            let keys = LifetimeKey.keptCommandKeys(number)
+            let keys = LifetimeKey.restartKeys(number)
             if let start { _ = command(Self.words("HSET") + [keys.starts, key, start]) }
             if let update { _ = command(Self.words("HSET") + [keys.updates, key, update]) }
         }
 
         func keptUpdate(_ key: [UInt8]) -> String? {
             let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
-            return text(Self.words("HGET") + [LifetimeKey.keptCommandKeys(number).updates, key])
+            return text(Self.words("HGET") + [LifetimeKey.restartKeys(number).updates, key])
         }
 
         func keptStart(_ key: [UInt8]) -> String? {
             let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
-            return text(Self.words("HGET") + [LifetimeKey.keptCommandKeys(number).starts, key])
+            return text(Self.words("HGET") + [LifetimeKey.restartKeys(number).starts, key])
         }
 
         func putLives(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
-            let due = Self.words("\(dueMilliseconds)")
-            _ = command(Self.words("ZADD") + [LifetimeKey.timetableKey(number)] + keys.flatMap { due + [$0] })
+            let dueWords = Self.words("\(dueMilliseconds)")
+            _ = command(Self.words("ZADD") + [LifetimeKey.timetableKey(number)] + keys.flatMap { dueWords + [$0] })
             _ = command(Self.words("HSET") + [LifetimeKey.livesKey(number)] + keys.flatMap { [$0] + Self.words(life) })
         }
 
@@ -105,7 +108,7 @@ import Testing
             .flatMap { Int64($0) }
         }
 
-        func timetableNameCount(_ number: Int) -> Int? {
+        func timetableEntryCount(_ number: Int) -> Int? {
             text(Self.words("ZCARD") + [LifetimeKey.timetableKey(number)]).flatMap { Int($0) }
         }
 
@@ -244,8 +247,11 @@ import Testing
         #expect(fixture.life(key) == "b \(beganAtMilliseconds) 0")
         #expect(fixture.dueMilliseconds(key) == due)
         #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
-        let unknown = fixture.events[.lifetimesUnknownApp]
-        #expect(unknown.count == 1 && unknown.lastDetail.contains("com.example.other"), "\(unknown)")
+        let unknownAppEvent = fixture.events[.lifetimesUnknownApp]
+        #expect(
+            unknownAppEvent.count == 1 && unknownAppEvent.lastDetail.contains("com.example.other"),
+            "\(unknownAppEvent)"
+        )
     }
 
     @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
@@ -262,7 +268,7 @@ import Testing
         let key = Self.activityKey("own")
         let number = key.withUnsafeBytes(LifetimeKey.timetableNumber)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
-        let unknownAppCount = 3 * LifetimeKeeper.dueNamesPerReadMax
+        let unknownAppCount = 3 * LifetimeKeeper.dueEntriesPerReadMax
         fixture.putLife(key, "r \(beganAtMilliseconds) 0", dueMilliseconds: nowMilliseconds - 1)
         fixture.putLives(
             (0..<unknownAppCount).map { Self.keyOfUnknownApp("\($0)") },
@@ -274,7 +280,7 @@ import Testing
         // The keeper has found the life of the activity `own`. Redis lacks the start of this life, so the keeper
         // forgets the life and counts this event.
         #expect(fixture.events[.lifetimeForgotten].count == 1)
-        #expect(fixture.timetableNameCount(number) == unknownAppCount)
+        #expect(fixture.timetableEntryCount(number) == unknownAppCount)
     }
 
     /// The rank of a life is its place in the timetable, in the order of due times. A new life may be due earlier than
@@ -283,7 +289,7 @@ import Testing
         let fixture = try KeeperFixture()
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         fixture.putLives(
-            (0..<20 * LifetimeKeeper.dueNamesPerReadMax).map { Self.keyOfUnknownApp("\($0)") },
+            (0..<20 * LifetimeKeeper.dueEntriesPerReadMax).map { Self.keyOfUnknownApp("\($0)") },
             in: 0,
             "b \(beganAtMilliseconds) 0",
             dueMilliseconds: nowMilliseconds
@@ -308,13 +314,13 @@ import Testing
     private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1)
         -> DueActivitySelection
     {
-        let names = page.map {
-            SharedHashes.DueEntries.Name(Array($0.utf8), dueMilliseconds: nowMilliseconds &- overdueMilliseconds)
+        let entries = page.map {
+            SharedHashes.DueEntries.Entry(Array($0.utf8), dueMilliseconds: nowMilliseconds &- overdueMilliseconds)
         }
         return DueActivitySelection(
-            SharedHashes.DueEntries(nowMilliseconds: nowMilliseconds, timetableNameCount: 100, names: names),
+            SharedHashes.DueEntries(nowMilliseconds: nowMilliseconds, timetableEntryCount: 100, entries: entries),
             from: rank,
-            dueNamesPerReadMax: 4,
+            dueEntriesPerReadMax: 4,
             claimsMax: 2,
             apps: [Array("own".utf8)],
             ageMillisecondsMax: 1_000
@@ -322,7 +328,7 @@ import Testing
     }
 
     private static func texts(_ due: DueActivitySelection) -> [String] {
-        due.names.map { String(decoding: $0, as: UTF8.self) }
+        due.namesToClaim.map { String(decoding: $0, as: UTF8.self) }
     }
 
     @Test func `The next page begins behind the activities of other apps`() {
@@ -337,9 +343,9 @@ import Testing
     }
 
     @Test func `What one poll does not claim is in the next page`() {
-        let due = Self.dueActivities(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
-        #expect(Self.texts(due) == ["{own=1}", "{own=2}"])
-        #expect(due.nextRank == 1)
+        let selection = Self.dueActivities(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
+        #expect(Self.texts(selection) == ["{own=1}", "{own=2}"])
+        #expect(selection.nextRank == 1)
     }
 
     @Test func `A due time that another program has written does not overflow`() {

@@ -19,6 +19,8 @@ import Testing
         )
     }
 
+    /// - Parameter primaries: the run id and the mark of each primary. A mark's text has a run id, an offset, and the
+    ///   identifier of a rereading; `-` stands for a missing one.
     private func step(
         _ status: PartitionRereadingStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
@@ -64,8 +66,10 @@ import Testing
                 == .reread([0], from: nil, isPrimaryEmptied: true)
         )
         // A partition that is already being read again is not new to the group, so a missing mark is a loss.
-        let again = status(startOffset: 0, (1, false))
-        #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true))
+        let rereadingStatus = status(startOffset: 0, (1, false))
+        #expect(
+            step(rereadingStatus, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true)
+        )
     }
 
     @Test func `A reading in progress is completed once`() {

@@ -10,7 +10,7 @@ import Testing
 /// The limits of a worker's queues and buffers add up to its memory. (R4)
 @Suite("The division of a worker's memory")
 struct MemoryBudgetTests {
-    private func budget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {
+    private func makeBudget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {
         try MemoryBudget(totalBytes: mebibytes << 20, laneCount: lanes, connectionsMax: connections)
     }
 
@@ -26,23 +26,25 @@ struct MemoryBudgetTests {
         [1, 2, 4]
     )
     func `The parts of the memory add up to the whole`(mebibytes: Int64, lanes: Int) throws {
-        let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
+        let budget = try makeBudget(mebibytes, lanes: lanes, connections: lanes * 4)
         #expect(sum(budget) <= mebibytes << 20)
         #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
     }
 
     @Test func `A lane holds as many records as fit, and no more than configured`() throws {
-        let large = try budget(1_024, lanes: 1, connections: 4)
-        #expect(large.recordsMax(configured: 131_072) == 131_072)
-        let small = try budget(256, lanes: 2, connections: 8)
-        let records = small.recordsMax(configured: 131_072)
+        let largeBudget = try makeBudget(1_024, lanes: 1, connections: 4)
+        #expect(largeBudget.recordsMax(configured: 131_072) == 131_072)
+        let smallBudget = try makeBudget(256, lanes: 2, connections: 8)
+        let records = smallBudget.recordsMax(configured: 131_072)
         #expect((1_000..<131_072).contains(records))
-        #expect(Int64(records * Delivery.bytesPerRecord + small.usedBlockBytesMax) <= small.deliveryBytesPerLane)
+        #expect(
+            Int64(records * Delivery.bytesPerRecord + smallBudget.usedBlockBytesMax) <= smallBudget.deliveryBytesPerLane
+        )
     }
 
     @Test func `Each record needs places in the ring of delivery reports`() throws {
         for mebibytes in [200, 256, 300, 435, 700] as [Int64] {
-            let budget = try budget(mebibytes, lanes: 2, connections: 8)
+            let budget = try makeBudget(mebibytes, lanes: 2, connections: 8)
             let records = budget.recordsMax(configured: .max)
             let ring = try LaneMailbox(recordsMax: records).deliveryReports
             let bytes = records * Delivery.bytesPerRecord + ring.capacity * MemoryLayout<DeliveryReport>.stride
@@ -51,7 +53,7 @@ struct MemoryBudgetTests {
     }
 
     @Test func `Too little memory is reported, with the key to change`() {
-        let error = #expect(throws: MemoryBudgetError.self) { try budget(64, lanes: 16, connections: 64) }
+        let error = #expect(throws: MemoryBudgetError.self) { try makeBudget(64, lanes: 16, connections: 64) }
         #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)
         #expect(error?.description.contains("16 lanes") == true)
     }
@@ -75,7 +77,7 @@ struct MemoryBudgetTests {
 
 @Suite("The limit of the process's memory")
 struct MemoryLimitTests {
-    @Test func `The smallest limit on the way up counts, for version 2 and for version 1`() throws {
+    @Test func `The smallest limit among a control group and its parents counts, in versions 1 and 2`() throws {
         let member = "12:cpu,memory:/old/pod\n0::/pods/worker\n"
         #expect(
             try MemoryGroupFiles(
@@ -145,37 +147,37 @@ private final class MemoryGroupFiles {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxByteLimiterTests {
-    /// Puts a record of this size into the inbox if there is room. `untakenEntries` is the number of entries in the
+    /// Puts a record of this size into the inbox if there is room. `untakenEntryCount` is the number of entries in the
     /// inbox that the lane has not taken.
-    private func deal(_ bytes: Int, untakenEntries: Int, to inbox: inout InboxByteLimiter) -> Bool {
-        guard inbox.hasRoom(for: bytes, untakenEntries: untakenEntries) else { return false }
+    private func deal(_ bytes: Int, untakenEntryCount: Int, to inbox: inout InboxByteLimiter) -> Bool {
+        guard inbox.hasRoom(for: bytes, untakenEntryCount: untakenEntryCount) else { return false }
         inbox.append(bytes)
         return true
     }
 
     @Test func `After an inbox was full, it has room again for what the lane takes`() {
         var inbox = InboxByteLimiter(bytesMax: 1_000, capacity: 8)
-        let dealt = (0..<5).map { deal(250, untakenEntries: $0, to: &inbox) }
+        let dealt = (0..<5).map { deal(250, untakenEntryCount: $0, to: &inbox) }
         #expect(dealt == [true, true, true, true, false])
-        let isHalf = (isAtMostHalfFull(inbox, untakenEntries: 3), isAtMostHalfFull(inbox, untakenEntries: 2))
+        let isHalf = (isAtMostHalfFull(inbox, untakenEntryCount: 3), isAtMostHalfFull(inbox, untakenEntryCount: 2))
         #expect(isHalf == (false, true))
-        let again = (deal(250, untakenEntries: 3, to: &inbox), deal(1, untakenEntries: 4, to: &inbox))
-        #expect(again == (true, false))
+        let areDealtLater = (deal(250, untakenEntryCount: 3, to: &inbox), deal(1, untakenEntryCount: 4, to: &inbox))
+        #expect(areDealtLater == (true, false))
     }
 
-    private func isAtMostHalfFull(_ inbox: InboxByteLimiter, untakenEntries: Int) -> Bool {
+    private func isAtMostHalfFull(_ inbox: InboxByteLimiter, untakenEntryCount: Int) -> Bool {
         var inbox = inbox
-        return inbox.isAtMostHalfFull(untakenEntries: untakenEntries)
+        return inbox.isAtMostHalfFull(untakenEntryCount: untakenEntryCount)
     }
 
     @Test func `A single record always has room, and no more records than the ring has places`() {
         var inbox = InboxByteLimiter(bytesMax: 1_000, capacity: 2)
-        let large = [
-            deal(5_000, untakenEntries: 0, to: &inbox), deal(1, untakenEntries: 1, to: &inbox),
-            deal(1, untakenEntries: 0, to: &inbox),
+        let areDealt = [
+            deal(5_000, untakenEntryCount: 0, to: &inbox), deal(1, untakenEntryCount: 1, to: &inbox),
+            deal(1, untakenEntryCount: 0, to: &inbox),
         ]
-        #expect(large == [true, false, true])
-        let places = [deal(1, untakenEntries: 1, to: &inbox), deal(1, untakenEntries: 2, to: &inbox)]
-        #expect(places == [true, false])
+        #expect(areDealt == [true, false, true])
+        let areSmallOnesDealt = [deal(1, untakenEntryCount: 1, to: &inbox), deal(1, untakenEntryCount: 2, to: &inbox)]
+        #expect(areSmallOnesDealt == [true, false])
     }
 }

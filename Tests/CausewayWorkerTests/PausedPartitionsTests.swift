@@ -51,7 +51,7 @@ import Testing
         #expect(waitMilliseconds(untilWallMilliseconds: .max, written: .max) == 0)
     }
 
-    @Test func `Partitions continue at whole steps of time`() {
+    @Test func `Paused partitions continue at whole steps of time`() {
         var partitions = PausedPartitions()
         partitions.add(Self.partition, untilMilliseconds: 5_000_123)
         #expect(partitions.contains(Self.partition))

@@ -49,7 +49,7 @@ struct ProcessorLimitTests {
         #expect(groups.limit.processorCount == min(processors, Self.machineProcessors))
     }
 
-    @Test func `The smallest quota on the way up counts`() throws {
+    @Test func `The smallest quota among a control group and its parents counts`() throws {
         let member = "12:cpu:/old\n0::/pods/worker\n"
         let outer = try ControlGroupFiles(
             member: member,

@@ -29,7 +29,7 @@ struct ReconciliationTests {
         )
     }
 
-    private func reconciliation(
+    private func makeReconciliation(
         listed: [String],
         entries: [ChannelEntry] = [],
         intents: [ChannelCreationIntent] = [],
@@ -52,17 +52,17 @@ struct ReconciliationTests {
     }
 
     @Test func `A channel that APNs and Redis both know is kept`() {
-        var emptyReconciliation = reconciliation(listed: [])
+        var emptyReconciliation = makeReconciliation(listed: [])
         #expect(
             emptyReconciliation
-                == reconciliation(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")])
+                == makeReconciliation(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")])
         )
         emptyReconciliation.possiblyForeignChannels = ["z"]
-        #expect(emptyReconciliation == reconciliation(listed: ["z"], foreign: ["z"]))
+        #expect(emptyReconciliation == makeReconciliation(listed: ["z"], foreign: ["z"]))
     }
 
     @Test func `A channel of an interrupted attempt is an orphan`() {
-        let reconciliation = reconciliation(
+        let reconciliation = makeReconciliation(
             listed: ["a", "o"],
             entries: [Self.entry("x", "a")],
             intents: [Self.intent(1)]
@@ -77,7 +77,7 @@ struct ReconciliationTests {
     /// Each of the listed channels `o` and `z` may be the channel of the entry that cannot be read.
     @Test(arguments: [true, false])
     func `Nothing is decided about unknown channels while an entry's channel cannot be read`(deletesUnknown: Bool) {
-        let reconciliation = reconciliation(
+        let reconciliation = makeReconciliation(
             listed: ["o", "z"],
             entries: [Self.entry("x", "lost")],
             intents: [Self.intent(1)],
@@ -93,7 +93,7 @@ struct ReconciliationTests {
     }
 
     @Test func `The channel of an unreadable entry is ours if it can be read`() {
-        let reconciliation = reconciliation(
+        let reconciliation = makeReconciliation(
             listed: ["a", "o"],
             intents: [Self.intent(1)],
             foreign: ["a"],
@@ -105,7 +105,7 @@ struct ReconciliationTests {
     }
 
     @Test func `An attempt that created no channel is resolved`() {
-        let reconciliation = reconciliation(
+        let reconciliation = makeReconciliation(
             listed: ["a"],
             entries: [Self.entry("x", "a")],
             intents: [Self.intent(1), Self.intent(2)]
@@ -115,14 +115,16 @@ struct ReconciliationTests {
 
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
         var youngIntent = Self.intent(2)
-        youngIntent.createdAtMilliseconds = Self.nowMilliseconds - Reconciliation.clockSkewMillisecondsMax + 1
-        #expect(reconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)])
+        youngIntent.createdAtMilliseconds = Self.nowMilliseconds - Reconciliation.creationAtAPNsMillisecondsMax + 1
+        #expect(
+            makeReconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)]
+        )
         // APNs lists the channel of the young attempt, so APNs has carried out the request.
-        #expect(reconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
+        #expect(makeReconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
     }
 
     @Test func `A comparison for intents leaves the entries unchanged`() {
-        var comparison = reconciliation(
+        var comparison = makeReconciliation(
             listed: ["o"],
             entries: [Self.entry("x", "a")],
             intents: [Self.intent(1)]
@@ -136,13 +138,17 @@ struct ReconciliationTests {
     /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
-        let keepingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents)
+        let keepingReconciliation = makeReconciliation(listed: ["o", "p", "q"], intents: intents)
         #expect(
             keepingReconciliation.channelsToDelete.isEmpty
                 && keepingReconciliation.possiblyForeignChannels == ["o", "p", "q"]
         )
         #expect(keepingReconciliation.resolvedIntents.isEmpty && keepingReconciliation.newForeignChannels.isEmpty)
-        let deletingReconciliation = reconciliation(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
+        let deletingReconciliation = makeReconciliation(
+            listed: ["o", "p", "q"],
+            intents: intents,
+            deletesUnknown: true
+        )
         #expect(
             deletingReconciliation.channelsToDelete == ["o", "p", "q"]
                 && deletingReconciliation.resolvedIntents == intents
@@ -151,19 +157,19 @@ struct ReconciliationTests {
     }
 
     @Test func `Unknown channels without an attempt belong to others`() {
-        let first = reconciliation(listed: ["z"])
+        let firstReconciliation = makeReconciliation(listed: ["z"])
         #expect(
-            first.newForeignChannels == ["z"] && first.possiblyForeignChannels == ["z"]
-                && first.channelsToDelete.isEmpty
+            firstReconciliation.newForeignChannels == ["z"] && firstReconciliation.possiblyForeignChannels == ["z"]
+                && firstReconciliation.channelsToDelete.isEmpty
         )
         // A channel that was once found foreign never counts as ours. Only an operator can have the channel deleted.
-        let laterReconciliation = reconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
+        let laterReconciliation = makeReconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
         #expect(laterReconciliation.channelsToDelete == ["o"] && laterReconciliation.possiblyForeignChannels == ["z"])
-        #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).channelsToDelete == ["z"])
+        #expect(makeReconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).channelsToDelete == ["z"])
     }
 
     @Test func `No unknown channel is touched while one is being created`() {
-        let reconciliation = reconciliation(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
+        let reconciliation = makeReconciliation(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
         #expect(
             reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty
                 && reconciliation.resolvedIntents.isEmpty
@@ -192,8 +198,8 @@ struct ReconciliationTests {
 
     @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
         let oldEntry = Self.entry("x", "a")
-        #expect(reconciliation(listed: [], entries: [oldEntry]).lostEntries == [oldEntry])
-        #expect(reconciliation(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
+        #expect(makeReconciliation(listed: [], entries: [oldEntry]).lostEntries == [oldEntry])
+        #expect(makeReconciliation(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
     }
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
@@ -203,14 +209,14 @@ struct ReconciliationTests {
         laterEntry.deleteAfterMilliseconds = Self.nowMilliseconds + 1
         var deletingEntry = Self.entry("z", "c")
         deletingEntry.state = .deleting
-        let reconciliation = reconciliation(listed: ["a", "b"], entries: [dueEntry, laterEntry, deletingEntry])
+        let reconciliation = makeReconciliation(listed: ["a", "b"], entries: [dueEntry, laterEntry, deletingEntry])
         #expect(reconciliation.entriesToDelete == [dueEntry, deletingEntry] && reconciliation.lostEntries.isEmpty)
     }
 
     @Test func `A channel that is missing in the topic is published`() {
         var entry = Self.entry("x", "a")
         entry.isPublished = nil
-        #expect(reconciliation(listed: ["a"], entries: [entry]).unpublishedEntries == [entry])
+        #expect(makeReconciliation(listed: ["a"], entries: [entry]).unpublishedEntries == [entry])
     }
 
     @Test func `Entries are read as they were written`() throws {

@@ -14,6 +14,7 @@ import Testing
         return (table, number)
     }
 
+    /// Reports that all records below the offset are settled. Returns whether the offset may be committed.
     private func reportSettled(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
         let report = LaneReport(topic: 0, partition: 5, assignmentNumber: number, progress: nil, isDrained: false)
         return table.apply(report, committableOffset: offset)
@@ -35,7 +36,7 @@ import Testing
     }
 
     /// No reader gets the last records: for example, Kafka has deleted them, or they are transaction markers.
-    @Test func `An end that no record reaches is reached at the log's end`() {
+    @Test func `A rereading whose last records do not exist is complete at the log's end`() {
         var (table, number) = makeTable(end: 100)
         table.noteDealtRecord(0, 5, offset: 95)
         let isCommittable96 = reportSettled(&table, number, 96)

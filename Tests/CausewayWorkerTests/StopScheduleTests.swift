@@ -5,11 +5,11 @@ import Testing
 /// The deadlines of a stop, all counted from the signal. (R5)
 @Suite struct StopScheduleTests {
     @Test func `All steps of stopping fit into the drain time after the signal`() {
-        let usual = StopSchedule(requestedAtMilliseconds: 1_000, drainMilliseconds: 20_000)
-        #expect(usual.drainEndMilliseconds == 16_000, "the last 5 s are for closing")
-        #expect(usual.consumerEndMilliseconds == 20_000)
-        #expect(usual.flushEndMilliseconds == 20_500)
-        #expect(usual.endMilliseconds == 21_000)
+        let usualSchedule = StopSchedule(requestedAtMilliseconds: 1_000, drainMilliseconds: 20_000)
+        #expect(usualSchedule.drainEndMilliseconds == 16_000, "the last 5 s are for closing")
+        #expect(usualSchedule.consumerEndMilliseconds == 20_000)
+        #expect(usualSchedule.flushEndMilliseconds == 20_500)
+        #expect(usualSchedule.endMilliseconds == 21_000)
         for drain in [0, 1, 100, 1_000, 3_999, 600_000] as [Int64] {
             let schedule = StopSchedule(requestedAtMilliseconds: 0, drainMilliseconds: drain)
             #expect(schedule.drainEndMilliseconds * 4 >= drain * 3)

@@ -59,15 +59,15 @@ import Testing
             let content = try await worker.readRegistry(Self.appEnvironment)
             #expect(content.isComplete && content.entries.isEmpty)
             #expect(content.unreadableEntries == [.init(audience: Self.audience, channel: entry.channel)])
-            let values = fixture.server.command("HGET", ChannelKeeperFixture.registerKey, "a:\(Self.audience)")
+            let values = fixture.server.command("HGET", ChannelKeeperFixture.registryKey, "a:\(Self.audience)")
             #expect(values == [newerText])
         }
     }
 
     // MARK: - Comparisons with APNs' list
 
-    /// The registry has the old intent of an interrupted creation. So a comparison takes each listed channel that no
-    /// entry names for the channel of this creation, and deletes it.
+    /// The registry has the old intent of an interrupted creation. A comparison deletes each listed channel that no
+    /// entry names, because this creation may have made it.
     @Test(arguments: [true, false])
     func `A comparison does not delete the channel of an entry that cannot be read`(isChannelReadable: Bool)
         async throws
@@ -79,7 +79,7 @@ import Testing
             try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
             let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
             let intentText = String(decoding: intent.json, as: UTF8.self)
-            fixture.server.command("HSET", ChannelKeeperFixture.registerKey, "i:1", intentText)
+            fixture.server.command("HSET", ChannelKeeperFixture.registryKey, "i:1", intentText)
             fixture.setEntry(of: Self.audience, to: isChannelReadable ? #"{"channel":"\#(entry.channel)"}"# : "?")
             let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
             #expect(reconciliation.hasUnreadableChannel == !isChannelReadable)
@@ -90,8 +90,8 @@ import Testing
         }
     }
 
-    /// While the entry cannot be read, the creation of another audience's channel records the entry's channel as
-    /// foreign: as the channel of another program.
+    /// The entry cannot be read at first. A creation for another audience then records the entry's channel as foreign:
+    /// as the channel of another program.
     @Test func `A channel that was recorded as foreign is ours again when its entry can be read`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
@@ -123,8 +123,8 @@ import Testing
     {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
-            let orphan = try await worker.createUnrecorded()
-            let key = ChannelKeeperFixture.registerKey
+            let orphan = try await worker.createUnrecordedChannel()
+            let key = ChannelKeeperFixture.registryKey
             fixture.server.command("HSET", key, "i:1", "?")
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknown: false)

@@ -26,7 +26,7 @@ import Testing
         try GeneratedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
 
-    private func configuration(keyFile: String, lanes: Int = 1, apps: Int = 1) throws -> WorkerConfiguration {
+    private func makeConfiguration(keyFile: String, lanes: Int = 1, apps: Int = 1) throws -> WorkerConfiguration {
         var text = """
             kafka:
               bootstrapServers: 127.0.0.1:1
@@ -53,14 +53,14 @@ import Testing
 
     private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    private func setup(_ configuration: WorkerConfiguration) throws -> WorkerSetup {
+    private func makeSetup(_ configuration: WorkerConfiguration) throws -> WorkerSetup {
         try WorkerSetup(configuration: configuration, logger: logger, version: "0")
     }
 
     // MARK: - Numbers that a running worker applies
 
     @Test func `Each reloadable number of the worker changes what the lanes are given`() throws {
-        let runningConfiguration = try configuration(keyFile: "key.p8")
+        let runningConfiguration = try makeConfiguration(keyFile: "key.p8")
         let keys = ConfigurationSchema.keys.filter { $0.isReloadable && $0.name.hasPrefix("worker.") }
         #expect(keys.count >= 5)
         for key in keys {
@@ -90,11 +90,11 @@ import Testing
             let keys = ConfigurationSchema.appKeys.filter(\.isReloadable)
             #expect(Set(keys.map(\.name)) == Set(values.keys))
 
-            var runningConfiguration = try configuration(keyFile: keyFile)
+            var runningConfiguration = try makeConfiguration(keyFile: keyFile)
             runningConfiguration.policies.append(Policy(name: "other"))
             runningConfiguration.apps[0].bundleId = "com.example.match"
             runningConfiguration.apps[0].shapes.file = Repository.path("Config/examples/match/shapes.json")
-            let setup = try setup(runningConfiguration)
+            let setup = try makeSetup(runningConfiguration)
             func settings(_ configuration: WorkerConfiguration) throws -> String {
                 setup.offerSettings(of: configuration)
                 return String(describing: try #require(setup.mailboxes[0].takeSettings()))
@@ -111,8 +111,8 @@ import Testing
     /// Watches the key file of the only app.
     private func beginWatching(_ keyFile: String) throws -> (MetricRegistry, ProviderTokenSource, KeyFileWatcher) {
         let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-        let configuration = try configuration(keyFile: keyFile)
-        let registry = try setup(configuration).registry
+        let configuration = try makeConfiguration(keyFile: keyFile)
+        let registry = try makeSetup(configuration).registry
         let log = SharedLimitedLog(logger: logger, events: registry.events)
         let source = try WorkerSetup.makeTokenSource(key)
         return (
@@ -136,7 +136,7 @@ import Testing
     @Test func `The worker starts with the key id of the file`() throws {
         try withKey { _, keyFile in
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            let setup = try setup(configuration(keyFile: keyFile))
+            let setup = try makeSetup(makeConfiguration(keyFile: keyFile))
             #expect(setup.registry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
         }
     }
@@ -144,7 +144,9 @@ import Testing
     @Test func `An invalid key id prevents the start`() throws {
         try withKey { _, keyFile in
             try "too long an id".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            let error = #expect(throws: APNs.InvalidSettingError.self) { try setup(configuration(keyFile: keyFile)) }
+            let error = #expect(throws: APNs.InvalidSettingError.self) {
+                try makeSetup(makeConfiguration(keyFile: keyFile))
+            }
             #expect(error?.field == "keyIdentifier")
         }
     }
@@ -158,22 +160,22 @@ import Testing
                 teamIdentifier: "TEAM123456"
             )
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            let configuration = try configuration(keyFile: keyFile)
-            let registry = try setup(configuration).registry
+            let configuration = try makeConfiguration(keyFile: keyFile)
+            let registry = try makeSetup(configuration).registry
             let log = SharedLimitedLog(logger: logger, events: registry.events)
             var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
-            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
             // A new key with an invalid id is refused, and the key in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            try (next + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
+            try (newKey + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(registry.condition.current.appsWithRejectedKey == [0])
@@ -187,8 +189,8 @@ import Testing
             let (registry, source, begunWatch) = try beginWatching(keyFile)
             var watch = begunWatch
             if isKeyReplaced {
-                let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
-                try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+                let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+                try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             }
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
@@ -213,8 +215,8 @@ import Testing
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
-            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
-            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             for _ in 1...3 { watch.poll() }
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(registry.events[.keyOffered].count == 1)
@@ -225,8 +227,8 @@ import Testing
         try withKey { directory, keyFile in
             let (registry, source, begunWatch) = try beginWatching(keyFile)
             var watch = begunWatch
-            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
-            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
             let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
@@ -262,10 +264,10 @@ import Testing
 
     @Test func `The return of one of an app's two keys does not end the alert about the other`() throws {
         try withKey { directory, keyFile in
-            var configuration = try configuration(keyFile: keyFile)
+            var configuration = try makeConfiguration(keyFile: keyFile)
             let sandboxKeyFile = try self.writeKey("sandbox", in: directory)
             (configuration.apps[0].sandboxKeyId, configuration.apps[0].sandboxKeyFile) = ("SANDBOX123", sandboxKeyFile)
-            let registry = try setup(configuration).registry
+            let registry = try makeSetup(configuration).registry
             let log = SharedLimitedLog(logger: logger, events: registry.events)
             let keys = APNsEnvironment.allCases.map { configuration.apps[0].key(for: $0) }
             let sources = try Dictionary(
@@ -285,12 +287,12 @@ import Testing
     @Test func `A key that was replaced before the watch began is offered`() throws {
         try withKey { directory, keyFile in
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
-            let configuration = try configuration(keyFile: keyFile)
-            let registry = try setup(configuration).registry
+            let configuration = try makeConfiguration(keyFile: keyFile)
+            let registry = try makeSetup(configuration).registry
             let log = SharedLimitedLog(logger: logger, events: registry.events)
             let source = try WorkerSetup.makeTokenSource(key)
-            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
-            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "KEY1234567")
@@ -307,9 +309,14 @@ import Testing
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),
         ]
     )
-    func `Limits follow from the pools`(lanes: Int, apps: Int, connectionsMax: Int, perAddressMax: Int) throws {
+    func `The limits on connections follow from the number of pools`(
+        lanes: Int,
+        apps: Int,
+        connectionsMax: Int,
+        perAddressMax: Int
+    ) throws {
         try withKey { _, keyFile in
-            let setup = try setup(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
+            let setup = try makeSetup(makeConfiguration(keyFile: keyFile, lanes: lanes, apps: apps))
             let producer = try setup.makeProducer()
             defer { _ = producer.close(timeoutMilliseconds: 1_000) }
             let pools = try setup.makeLaneSetup(producer).pools

@@ -138,7 +138,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     }
 
     /// Deletes a channel as another program would.
-    func deleteForeignChannel(_ channel: String) throws {
+    func deleteChannelAsOtherProgram(_ channel: String) throws {
         _ = try curl("--data", #"{"app":"\#(Self.app)","channel":"\#(channel)"}"#, "\(control)/channels/delete")
     }
 

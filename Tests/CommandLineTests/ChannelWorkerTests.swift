@@ -11,7 +11,7 @@ struct ChannelWorkerTests {
     /// Some tests delay APNs' responses by 5 s. With a timeout of 7.5 s the worker still waits for them.
     private static let longRequestTimeout = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
-    private func command(_ number: Int, _ event: String = "update", expirationSeconds: Int? = nil)
+    private func makeCommand(_ number: Int, _ event: String = "update", expirationSeconds: Int? = nil)
         -> ChannelScene.Object
     {
         var command: ChannelScene.Object = [
@@ -40,7 +40,7 @@ struct ChannelWorkerTests {
     }
 
     /// Takes the lease for a kind of reconciliation, so that no worker begins one of this kind.
-    private func lease(_ name: String, _ scene: ChannelScene) throws {
+    private func takeLease(_ name: String, _ scene: ChannelScene) throws {
         let key = "{channels:\(ChannelScene.app):production}turn:\(name)"
         #expect(try scene.redis.ask("SET", key, "test", "PX", "3600000").hasPrefix("OK"))
     }
@@ -64,10 +64,10 @@ struct ChannelWorkerTests {
         // The worker that this test kills leaves an intent. Because of the intent, the next worker would begin a
         // reconciliation, and delete the channel that the killed worker created. The test takes the lease for such
         // reconciliations, so that only the test's own reconciliation deletes the channel.
-        try lease("intents", scene)
+        try takeLease("intents", scene)
 
         try scene.delayResponses(milliseconds: 5_000)
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         let orphanChannel = try scene.await("a second channel") {
             try scene.channelIdentifiers().first { $0 != foreignChannel }
         }
@@ -79,7 +79,7 @@ struct ChannelWorkerTests {
             ["CHANNELS_AUDIENCES": Self.audience],
             environment: Self.longRequestTimeout
         )
-        try scene.send(command(2))
+        try scene.send(makeCommand(2))
         let ownChannel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         #expect(ownChannel != orphanChannel)
         #expect(try Set(scene.channelIdentifiers()) == [foreignChannel, orphanChannel, ownChannel])
@@ -88,7 +88,7 @@ struct ChannelWorkerTests {
         var number = 2
         try scene.await("a broadcast") {
             number += 1
-            try scene.send(command(number))
+            try scene.send(makeCommand(number))
             return try scene.listedChannels().contains { $0.identifier == ownChannel && $0.broadcasts > 0 } ? true : nil
         }
 
@@ -97,8 +97,8 @@ struct ChannelWorkerTests {
         #expect(try scene.channelIdentifiers() == [foreignChannel, ownChannel])
         #expect(try reconcile(scene).contains("deleted without an owner: 0,"))
 
-        let all = try scene.run("reconcile", "--delete-unknown")
-        #expect(all.exitCode == 0 && all.output.contains("deleted without an owner: 1,"))
+        let deletingRun = try scene.run("reconcile", "--delete-unknown")
+        #expect(deletingRun.exitCode == 0 && deletingRun.output.contains("deleted without an owner: 1,"))
         #expect(try scene.channelIdentifiers() == [ownChannel] && registeredChannel(scene) == ownChannel)
         #expect(successor.terminate() == 0)
     }
@@ -115,7 +115,7 @@ struct ChannelWorkerTests {
             #"{"audience":"final","createdAt":\#(nowMilliseconds - 120_000),"identifier":"1","worker":"host/1"}"#
         let key = "{channels:\(ChannelScene.app):production}"
         _ = try scene.redis.ask("HSET", key, "i:1", intent, "r:", "\(nowMilliseconds - 180_000)")
-        try lease("daily", scene)
+        try takeLease("daily", scene)
         try #require(scene.channelIdentifiers() == [ownChannel, orphanChannel])
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         try scene.await("the channel is deleted") { try scene.channelIdentifiers() == [ownChannel] ? true : nil }
@@ -132,7 +132,7 @@ struct ChannelWorkerTests {
         try awaitFirstReconciliation(scene, noting: foreignChannel)
 
         try scene.delayResponses(milliseconds: 2_000)
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         // APNs has the channel. Kafka becomes unreachable before the worker gets APNs' response.
         let ownChannel = try scene.await("a second channel") {
             try scene.channelIdentifiers().first { $0 != foreignChannel }
@@ -157,10 +157,10 @@ struct ChannelWorkerTests {
     @Test func `A channel outlives its audience's end while a message may be stored`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         let channel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         let expirationSeconds = Int(Date().timeIntervalSince1970) + 20
-        try scene.send(command(2, "end", expirationSeconds: expirationSeconds))
+        try scene.send(makeCommand(2, "end", expirationSeconds: expirationSeconds))
         try scene.await("the end on the channel") {
             try scene.listedChannels().contains { $0.identifier == channel && $0.broadcasts == 2 } ? true : nil
         }
@@ -187,21 +187,21 @@ struct ChannelWorkerTests {
         let worker = try scene.startWorker([
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "10", "CHANNELS_STORAGE": "none",
         ])
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         let channel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
-        let ended = Date()
-        try scene.send(command(2, "end"))
+        let endDate = Date()
+        try scene.send(makeCommand(2, "end"))
         try scene.await("the deletion is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
         #expect(try scene.channelIdentifiers() == [channel])
-        try #require(Date().timeIntervalSince(ended) < 10, "too slow to tell")
+        try #require(Date().timeIntervalSince(endDate) < 10, "too slow to tell")
 
         try scene.await("the channel is due") {
             try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
         }
-        #expect(Date().timeIntervalSince(ended) >= 10)
+        #expect(Date().timeIntervalSince(endDate) >= 10)
         #expect(try scene.channelIdentifiers().isEmpty && registeredChannel(scene) == nil)
         #expect(worker.terminate() == 0)
     }
@@ -216,19 +216,19 @@ struct ChannelWorkerTests {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         let (key, field) = ("{channels:\(ChannelScene.app):production}", "a:\(Self.audience)")
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         let channel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         #expect(try scene.run("reconcile").exitCode == 0)
         #expect(try !scene.run("list").output.contains("deleted in "), "the audience has not ended")
-        try scene.send(command(2, "end"))
+        try scene.send(makeCommand(2, "end"))
         try scene.await("the deletion is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(worker.terminate() == 0)
         let entry = try scene.redis.ask("HGET", key, field)
-        let unplanned = entry.replacing(/"deleteAfter":[0-9]+,/, with: "")
-        try #require(unplanned != entry)
-        _ = try scene.redis.ask("HSET", key, field, unplanned)
+        let entryWithoutPlan = entry.replacing(/"deleteAfter":[0-9]+,/, with: "")
+        try #require(entryWithoutPlan != entry)
+        _ = try scene.redis.ask("HSET", key, field, entryWithoutPlan)
         try #require(try !scene.run("list").output.contains("deleted in "))
 
         #expect(try scene.run("reconcile").exitCode == 0)
@@ -262,13 +262,13 @@ struct ChannelWorkerTests {
         let foreignChannel = try scene.createForeignChannel()
         let channel = try scene.createChannel(of: "semifinal")
         let key = "{channels:\(ChannelScene.app):production}"
-        let due = try scene.redis.ask("HGET", key, "a:semifinal")
+        let dueEntry = try scene.redis.ask("HGET", key, "a:semifinal")
             .replacingOccurrences(of: #""deleteAfter":"#, with: "")
             .replacingOccurrences(of: #""createdAt":"#, with: #""deleteAfter":1,"createdAt":"#)
-        let refused = due.replacingOccurrences(of: "semifinal", with: "a-quarterfinal")
+        let refusedEntry = dueEntry.replacingOccurrences(of: "semifinal", with: "a-quarterfinal")
             .replacingOccurrences(of: channel, with: "not-a-channel!")
-        try #require(due.contains(channel) && refused.contains("not-a-channel!"), "\(due)")
-        _ = try scene.redis.ask("HSET", key, "a:semifinal", due, "a:a-quarterfinal", refused)
+        try #require(dueEntry.contains(channel) && refusedEntry.contains("not-a-channel!"), "\(dueEntry)")
+        _ = try scene.redis.ask("HSET", key, "a:semifinal", dueEntry, "a:a-quarterfinal", refusedEntry)
 
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         _ = try scene.await("the good channel is deleted") {
@@ -287,12 +287,12 @@ struct ChannelWorkerTests {
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreignChannel)
         try scene.delayResponses(milliseconds: 5_000)
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         // If both commands were in one batch, the end would replace the first command, and no channel would
         // be requested.
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
-        try scene.send(command(2, "end"))
+        try scene.send(makeCommand(2, "end"))
         try scene.await("a second channel") { try scene.channelIdentifiers().first { $0 != foreignChannel } }
         try scene.stopDelayingResponses()
         try scene.await("a deletion that is planned") {
@@ -315,7 +315,7 @@ struct ChannelWorkerTests {
         )
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
-        try scene.send(command(1, "end"))
+        try scene.send(makeCommand(1, "end"))
         let results = try TopicReader(scene.broker, topic: "causeway.results")
         #expect(try results.read(1)[0].value.contains("state-1"))
         try #require(scene.redis.ask("EXISTS", key) == "1", "too slow to tell")
@@ -332,20 +332,22 @@ struct ChannelWorkerTests {
         let worker = try scene.startWorker([
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0", "CHANNELS_STORAGE": "none",
         ])
-        try scene.send(command(1))
+        try scene.send(makeCommand(1))
         let channel = try scene.await("a broadcast") {
             try scene.listedChannels().first { $0.broadcasts > 0 }?.identifier
         }
-        try scene.deleteForeignChannel(channel)
-        try scene.send(command(2, "end"))
+        try scene.deleteChannelAsOtherProgram(channel)
+        try scene.send(makeCommand(2, "end"))
         let results = try TopicReader(scene.broker, topic: "causeway.results")
-        var ended: ChannelScene.Object?
-        while ended == nil {
+        var endResult: ChannelScene.Object?
+        while endResult == nil {
             let record = try results.read(1)[0]
             let result = try JSONSerialization.jsonObject(with: Data(record.value.utf8)) as? ChannelScene.Object
-            if result?["command"] as? String == "state-2", result?["environment"] != nil { ended = result }
+            if result?["command"] as? String == "state-2", result?["environment"] != nil { endResult = result }
         }
-        #expect(ended?["outcome"] as? String == "failed" && ended?["reason"] as? String == "ChannelNotRegistered")
+        #expect(
+            endResult?["outcome"] as? String == "failed" && endResult?["reason"] as? String == "ChannelNotRegistered"
+        )
         _ = try reconcile(scene)
         #expect(try scene.channelIdentifiers().isEmpty && registeredChannel(scene) == nil)
         #expect(worker.terminate() == 0)
@@ -354,7 +356,7 @@ struct ChannelWorkerTests {
     @Test func `The result of a broadcast that APNs refuses says what to do`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker([:])
-        var command = command(1)
+        var command = makeCommand(1)
         command["audience"] = nil
         command["channel"] = "dHN0LXNyY2gtY2hubA=="
         try scene.send(command)

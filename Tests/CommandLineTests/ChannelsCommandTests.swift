@@ -30,7 +30,7 @@ import Testing
         #expect(try topic.read(2).map { $0.value.isEmpty } == [false, true])
     }
 
-    @Test func `No Kafka: a list whose registry must be restored names the address and the cause`() throws {
+    @Test func `Without Kafka, a list whose registry must be restored names the address and the cause`() throws {
         let scene = try ChannelScene()
         let run = try ProgramRun.run(
             scene.process(["list"], environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"])
@@ -50,7 +50,7 @@ import Testing
         )
     }
 
-    @Test func `No Kafka: a channel that cannot be published names the address and the cause, and is in use`() throws {
+    @Test func `Without Kafka, a channel is created, and the error names the address and the cause`() throws {
         let scene = try ChannelScene()
         _ = try scene.createChannel(of: "semifinal")
         let run = try ProgramRun.run(
@@ -93,11 +93,14 @@ import Testing
             return run.exitCode == 0
         }
         #expect(run.output.contains("deleted without an owner: 1,") && run.output.contains("of others: 1"))
-        let left = try scene.channelIdentifiers()
-        #expect(left.count == 2 && left.contains(ownChannel) && !left.contains(orphanChannel))
-        #expect(left.contains(foreignChannel))
-        let again = try scene.run("reconcile")
-        #expect(again.exitCode == 0 && again.output.contains("deleted without an owner: 0,"))
+        let remainingChannels = try scene.channelIdentifiers()
+        #expect(
+            remainingChannels.count == 2 && remainingChannels.contains(ownChannel)
+                && !remainingChannels.contains(orphanChannel)
+        )
+        #expect(remainingChannels.contains(foreignChannel))
+        let secondRun = try scene.run("reconcile")
+        #expect(secondRun.exitCode == 0 && secondRun.output.contains("deleted without an owner: 0,"))
         #expect(try scene.run("create", "final").exitCode == 0)
     }
 
@@ -137,15 +140,18 @@ import Testing
         // whether the channel exists.
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         try scene.broker.takeDown()
-        let refused = try scene.run("create", "semifinal")
-        #expect(refused.exitCode == 1 && refused.errors.contains("cannot be read from Kafka"), "\(refused.errors)")
+        let refusedRun = try scene.run("create", "semifinal")
+        #expect(
+            refusedRun.exitCode == 1 && refusedRun.errors.contains("cannot be read from Kafka"),
+            "\(refusedRun.errors)"
+        )
         #expect(try scene.channelIdentifiers() == [keptChannel])
         try scene.broker.bringUp()
         #expect(try scene.run("delete", "final").exitCode == 0)
         #expect(try scene.channelIdentifiers().isEmpty)
     }
 
-    @Test func `A worker whose Redis is emptied tells admission of channels that no command asks for`() throws {
+    @Test func `After Redis was emptied, a worker announces a channel that no command requests`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "semi*"])
         let keptChannel = try scene.createChannel(of: "final")
@@ -187,13 +193,13 @@ import Testing
     @Test func `A channel that somebody else deleted is shown as missing; a refusal of APNs says what to do`() throws {
         let scene = try ChannelScene()
         let channel = try scene.createChannel(of: "final")
-        try scene.deleteForeignChannel(channel)
-        let shown = try scene.run("show", "final")
-        #expect(shown.exitCode == 1 && shown.output.contains("APNs does not have it"))
+        try scene.deleteChannelAsOtherProgram(channel)
+        let showRun = try scene.run("show", "final")
+        #expect(showRun.exitCode == 1 && showRun.output.contains("APNs does not have it"))
         try scene.setBroadcastCapability(false)
-        let refused = try scene.run("create", "other")
-        #expect(refused.exitCode == 1)
-        #expect(refused.errors.contains("FeatureNotEnabled") && refused.errors.contains("developer.apple.com"))
+        let refusedRun = try scene.run("create", "other")
+        #expect(refusedRun.exitCode == 1)
+        #expect(refusedRun.errors.contains("FeatureNotEnabled") && refusedRun.errors.contains("developer.apple.com"))
         #expect(try scene.run("create", "--environment", "sandbox", "x").exitCode == 64)
     }
 }

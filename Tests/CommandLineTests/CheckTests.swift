@@ -8,16 +8,14 @@ struct CheckTests {
         #"{"app":"com.example.match","activity":"a","#
         + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
 
-    @Test func `A valid configuration: nothing on standard output, exit code 0`() throws {
+    @Test func `For a valid configuration, the check prints nothing on standard output and exits with 0`() throws {
         let run = try ProgramRun.run("check", "--config", Repository.path("Config/causeway.yaml"))
         #expect(run.exitCode == 0)
         #expect(run.output.isEmpty)
         #expect(run.errorLines == ["configuration: no faults"])
     }
 
-    @Test func `An invalid configuration: a line with the place for each fault, exit code 1; the environment counts`()
-        throws
-    {
+    @Test func `The check prints a line for each fault of a configuration, and exits with 1`() throws {
         let directory = try TemporaryDirectory()
         try directory.write("worker:\n  lanez: 1\nredis:\n  url: redis://h\n", to: "c.yaml")
         let path = directory.path("c.yaml")
@@ -84,8 +82,11 @@ struct CheckTests {
         )
         let run = try ProgramRun.run("check", "--config", file.path)
         #expect(run.exitCode == 0, "\(run.output)")
-        let complete = try ProgramRun.run("check", "--config", file.path, "--files")
-        #expect(complete.exitCode == 1 && complete.output.contains("/nowhere/kafka-password"), "\(complete.output)")
+        let runWithFiles = try ProgramRun.run("check", "--config", file.path, "--files")
+        #expect(
+            runWithFiles.exitCode == 1 && runWithFiles.output.contains("/nowhere/kafka-password"),
+            "\(runWithFiles.output)"
+        )
     }
 
     @Test func `Files that the configuration names are checked on request`() throws {
@@ -96,7 +97,7 @@ struct CheckTests {
         #expect(run.output.contains("apps.match.keyFile: /etc/causeway/AuthKey_EXAMPLEKEY.p8: cannot be opened"))
     }
 
-    @Test func `Records from a file, one in each line or over several lines`() throws {
+    @Test func `A record in a file may take one line or several`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(base + "\n" + base + "\n", to: "lines.jsonl")
         try directory.write(base.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
@@ -119,7 +120,7 @@ struct CheckTests {
         #expect(run.exitCode == 0)
     }
 
-    @Test func `Records of channels: three forms are valid, and wrong combinations are reported`() throws {
+    @Test func `Three forms of a command to a channel are valid, and wrong combinations are reported`() throws {
         let directory = try TemporaryDirectory()
         func command(to text: String) -> String { base.replacing(#""activity":"a""#, with: text) }
         let token = String(repeating: "ab", count: 32)
@@ -128,11 +129,11 @@ struct CheckTests {
             + #""attributesType":"A","token":"\#(token)","channels":true}"#
         try directory.write(device, to: "right.json")
         try directory.write(device.replacing("true", with: "1"), to: "wrong.json")
-        let right = [
+        let validCommands = [
             command(to: #""audience":"final","channel":true"#),
             command(to: #""channel":"YWI=","environment":"sandbox""#),
         ]
-        let wrong = [
+        let invalidCommands = [
             command(to: #""activity":"a","channel":true"#), command(to: #""channel":"ab-_""#),
             command(to: #""activity":"a","channel":"YWI=""#),
         ]
@@ -144,17 +145,15 @@ struct CheckTests {
             directory.path("right.json"),
             "--registrations",
             directory.path("wrong.json"),
-            input: (right + wrong).joined(separator: "\n")
+            input: (validCommands + invalidCommands).joined(separator: "\n")
         )
-        let named = run.outputLines.map { $0.split(separator: " ").dropFirst().first.map(String.init) }
-        #expect(named == ["channel:", "channel:", "channel:", "channels:"], "\(run.output)")
+        let reportedFields = run.outputLines.map { $0.split(separator: " ").dropFirst().first.map(String.init) }
+        #expect(reportedFields == ["channel:", "channel:", "channel:", "channels:"], "\(run.output)")
         #expect(run.errorLines == ["records checked: 7, faults: 4"])
         #expect(run.exitCode == 1)
     }
 
-    @Test func `The example of channels: its records and its configuration are valid, and a wrong key is reported`()
-        throws
-    {
+    @Test func `The example of channels is valid, and a wrong key in its configuration is reported`() throws {
         let example = Repository.url("Config/examples/derby")
         func check(_ configuration: String) throws -> ProgramRun {
             try ProgramRun.run(
@@ -167,24 +166,25 @@ struct CheckTests {
                 example.appendingPathComponent("registrations.jsonl").path
             )
         }
-        let right = example.appendingPathComponent("causeway.yaml")
-        let run = try check(right.path)
+        let validFile = example.appendingPathComponent("causeway.yaml")
+        let run = try check(validFile.path)
         #expect(
             run.output == "" && run.exitCode == 0
                 && run.errorLines == ["configuration: no faults", "records checked: 12, faults: 0"]
         )
         let directory = try TemporaryDirectory()
-        let wrong = try String(contentsOf: right, encoding: .utf8).replacing("storage: newest", with: "storage: all")
-        try directory.write(wrong, to: "causeway.yaml")
-        let refused = try check(directory.path("causeway.yaml"))
+        let wrongConfiguration = try String(contentsOf: validFile, encoding: .utf8)
+            .replacing("storage: newest", with: "storage: all")
+        try directory.write(wrongConfiguration, to: "causeway.yaml")
+        let wrongRun = try check(directory.path("causeway.yaml"))
         #expect(
-            refused.outputLines.count == 1 && refused.output.contains("apps.derby.channels.storage: "),
-            "\(refused.output)"
+            wrongRun.outputLines.count == 1 && wrongRun.output.contains("apps.derby.channels.storage: "),
+            "\(wrongRun.output)"
         )
-        #expect(refused.exitCode == 1)
+        #expect(wrongRun.exitCode == 1)
     }
 
-    @Test func `Records of audiences: those of the example are valid, and wrong combinations are reported`() throws {
+    @Test func `The example's records of audiences are valid, and wrong combinations are reported`() throws {
         let example = Repository.url("Config/examples/match")
         let run = try ProgramRun.run(
             "check",
@@ -196,12 +196,12 @@ struct CheckTests {
         #expect(run.output == "" && run.errorLines == ["records checked: 9, faults: 0"])
         let digits = String(repeating: "ab", count: 32)
         let audience = base.replacing(#""activity":"a""#, with: #""audience":"final""#)
-        let both = base.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
+        let commandToBoth = base.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
         let token = audience.replacing(
             #""audience":"final""#,
             with: #""audience":"final","token":"\#(digits)","environment":"sandbox""#
         )
-        let records = [audience, both, token].joined(separator: "\n")
+        let records = [audience, commandToBoth, token].joined(separator: "\n")
         let commands = try ProgramRun.run("check", "--commands", "-", input: records)
         #expect(
             commands.outputLines == [
@@ -222,13 +222,13 @@ struct CheckTests {
         #expect(registrations.outputLines == ["stdin:1: audiences: 9 audiences, 8 are allowed (at byte 182)"])
     }
 
-    @Test func `Invalid records from standard input: each with its own line, and none affects the next`() throws {
-        let spread = base.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
+    @Test func `Each invalid record from standard input is reported with its line, and affects no other`() throws {
+        let longRecord = base.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
         let run = try ProgramRun.run(
             "check",
             "--commands",
             "-",
-            input: [base, #"{"app":"com.example.match","#, base, "nonsense", spread, base].joined(separator: "\n")
+            input: [base, #"{"app":"com.example.match","#, base, "nonsense", longRecord, base].joined(separator: "\n")
         )
         #expect(run.exitCode == 1)
         #expect(run.outputLines.count == 3)
@@ -289,9 +289,11 @@ struct CheckTests {
         // reported.
         let misspelled = try ProgramRun.run("check", "--commands", "-", input: base.replacing("update", with: "strat"))
         #expect(faults(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
-        let missing = base.replacing(#""event":"update","#, with: "")
+        let commandWithoutEvent = base.replacing(#""event":"update","#, with: "")
             .replacing(#""activity":"a""#, with: #""device":"d""#)
-        #expect(faults(try ProgramRun.run("check", "--commands", "-", input: missing)) == ["stdin:1 aps.event"])
+        #expect(
+            faults(try ProgramRun.run("check", "--commands", "-", input: commandWithoutEvent)) == ["stdin:1 aps.event"]
+        )
     }
 
     @Test(arguments: ["5", #""text""#, "[]", "null"])
@@ -315,8 +317,8 @@ struct CheckTests {
     }
 
     @Test func `A timestamp of the year 2100 is refused, one of the next minutes is accepted`() throws {
-        let soon = Int(Date().timeIntervalSince1970) + 120
-        let commands = [soon, 4_102_444_800].map { base.replacing("1790000000", with: "\($0)") }
+        let nearFutureSeconds = Int(Date().timeIntervalSince1970) + 120
+        let commands = [nearFutureSeconds, 4_102_444_800].map { base.replacing("1790000000", with: "\($0)") }
         let run = try ProgramRun.run("check", "--commands", "-", input: commands.joined(separator: "\n"))
         #expect(run.outputLines.count == 1)
         #expect(run.outputLines[0].hasPrefix("stdin:2: aps.timestamp: is "))
@@ -361,7 +363,7 @@ struct CheckTests {
         #expect(try ProgramRun.run("check", "--commands", "-", input: input).exitCode == 0)
     }
 
-    @Test func `It tells what a policy drops from a body that is too large`() throws {
+    @Test func `The check says what a policy drops from a body that is too large`() throws {
         func command(_ field: String) -> String {
             base.replacing(
                 #""content-state":{}"#,
@@ -390,7 +392,7 @@ struct CheckTests {
         )
     }
 
-    @Test func `A file that does not exist`() throws {
+    @Test func `A file of records that does not exist is named`() throws {
         let run = try ProgramRun.run("check", "--commands", "/nowhere.json")
         #expect(run.outputLines == ["/nowhere.json: cannot be opened: No such file or directory"])
         #expect(run.exitCode == 1)

@@ -155,7 +155,7 @@ struct HelpTests {
         #expect(run.exitCode == 64 && run.errorLines == [error] + usage)
     }
 
-    @Test func `A command that resembles none: the error lists those that exist`() throws {
+    @Test func `The error about a command that resembles none lists those that exist`() throws {
         let run = try ProgramRun.run("channels", "frobnicate")
         #expect(run.exitCode == 64)
         #expect(

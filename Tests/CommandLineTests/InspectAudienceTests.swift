@@ -64,9 +64,11 @@ private final class AudienceScene {
             }
         _ = try writer.perform(entries.map { .append($0) })
         // Some members leave, and one registers again.
-        var changed = Array(entries[990...])
-        for index in changed.indices.dropLast() { (changed[index].isLeaving, changed[index].token) = (true, []) }
-        _ = try writer.perform(changed.map { .append($0) })
+        var changedEntries = Array(entries[990...])
+        for index in changedEntries.indices.dropLast() {
+            (changedEntries[index].isLeaving, changedEntries[index].token) = (true, [])
+        }
+        _ = try writer.perform(changedEntries.map { .append($0) })
     }
 
     func admit(_ version: Version, ranges: UInt16) throws {
@@ -93,20 +95,22 @@ private final class AudienceScene {
         _ = try writer.perform(.settle(version: version))
     }
 
-    private static func counts(delivered: UInt32, superseded: UInt32 = 0) -> OutcomeCounts {
+    private static func makeCounts(delivered: UInt32, superseded: UInt32 = 0) -> OutcomeCounts {
         var counts = OutcomeCounts()
         counts[.delivered] = delivered
         counts[.superseded] = superseded
         return counts
     }
 
-    private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, rangeCount: 4)) }
+    private func makeRange(_ index: Int) throws -> SegmentRange {
+        try #require(SegmentRange(index: index, rangeCount: 4))
+    }
 
     func finishRanges(of version: Version) throws {
         for index in 0..<4 {
             let times = ResponseTimes(firstResponseAtMilliseconds: 5_000, lastResponseAtMilliseconds: 8_000)
-            let counts = Self.counts(delivered: 240, superseded: UInt32(index))
-            _ = try writer.perform(.finishRange(range(index), version: version, counts, times))
+            let counts = Self.makeCounts(delivered: 240, superseded: UInt32(index))
+            _ = try writer.perform(.finishRange(makeRange(index), version: version, counts, times))
         }
     }
 
@@ -126,16 +130,18 @@ private final class AudienceScene {
             lastResponseAtMilliseconds: nowMilliseconds
         )
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
-            let range = try range(index)
+            let range = try makeRange(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound
-            var checkpoint = Checkpoint(watermark: lap + lap / 4, newestSettledVersion: Self.olderVersion)
-            let counts = Self.counts(delivered: delivered)
+            var checkpoint = Checkpoint(completedPosition: lap + lap / 4, newestSettledVersion: Self.olderVersion)
+            let counts = Self.makeCounts(delivered: delivered)
             checkpoint.entries = [.init(version: Self.newerVersion, startPosition: lap, counts: counts, times: times)]
             checkpoint.parkedPositions = [5, 6]
             _ = try writer.perform(.claim(range, claim: 1))
             _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.encode())))
         }
-        _ = try writer.perform(.finishRange(range(0), version: Self.newerVersion, Self.counts(delivered: 248), times))
+        _ = try writer.perform(
+            .finishRange(makeRange(0), version: Self.newerVersion, Self.makeCounts(delivered: 248), times)
+        )
     }
 
     /// Writes a channel into the audience's record, as the keeper of channels does.
@@ -171,9 +177,9 @@ private final class AudienceScene {
 
 @Suite("causeway inspect --audience, with what lanes write", .serialized, .ownThread)
 struct InspectAudienceTests {
-    @Test func `In words: members, the newest command, rounds and their counts`() throws {
-        let stage = try AudienceScene()
-        let run = try stage.inspect("--audience", AudienceScene.audience)
+    @Test func `An audience is shown in words: its members, its newest command, its rounds and their counts`() throws {
+        let scene = try AudienceScene()
+        let run = try scene.inspect("--audience", AudienceScene.audience)
         #expect(run.exitCode == 0, "\(run.errors)")
         let lines = run.outputLines
         func indentedLines(after label: String) throws -> [String] {
@@ -199,9 +205,9 @@ struct InspectAudienceTests {
         #expect(lines.contains { $0.hasPrefix("last rounds") && $0.contains("delivered") })
     }
 
-    @Test func `For machines; only as many rounds as requested`() throws {
-        let stage = try AudienceScene()
-        let run = try stage.inspect("--json", "--audience", AudienceScene.audience, "--results", "0")
+    @Test func `The JSON of an audience has only as many rounds as requested`() throws {
+        let scene = try AudienceScene()
+        let run = try scene.inspect("--json", "--audience", AudienceScene.audience, "--results", "0")
         #expect(run.outputLines.count == 1)
         let report = try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
         let members = try #require(report["members"] as? [String: Any])
@@ -214,15 +220,15 @@ struct InspectAudienceTests {
         #expect((report["finished"] as? [Any])?.isEmpty == true)
     }
 
-    @Test func `The audience's channels, in words and for machines`() throws {
-        let stage = try AudienceScene()
+    @Test func `An audience's channels are shown in words and in JSON`() throws {
+        let scene = try AudienceScene()
         #expect(
-            try stage.inspect("--audience", AudienceScene.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
+            try scene.inspect("--audience", AudienceScene.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
         )
         let created = Int64(Date().timeIntervalSince1970 * 1_000) - 7_200_000
-        try stage.announce("c2FuZGJveA==", "sandbox", .newest, at: created)
-        try stage.announce("cHJvZHVjdGlvbg==", "production", .none, at: created)
-        let lines = try stage.inspect("--audience", AudienceScene.audience).outputLines
+        try scene.announce("c2FuZGJveA==", "sandbox", .newest, at: created)
+        try scene.announce("cHJvZHVjdGlvbg==", "production", .none, at: created)
+        let lines = try scene.inspect("--audience", AudienceScene.audience).outputLines
             .filter { $0.hasPrefix("channel ") }
         try #require(lines.count == 2, "\(lines)")
         #expect(
@@ -231,7 +237,7 @@ struct InspectAudienceTests {
         )
         #expect(lines[1].contains(/^channel   c2FuZGJveA==, sandbox, storage newest; created 2 h/), "\(lines)")
 
-        let run = try stage.inspect("--json", "--audience", AudienceScene.audience)
+        let run = try scene.inspect("--json", "--audience", AudienceScene.audience)
         let report = try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
         let channels = try #require(report["channels"] as? [[String: Any]])
         #expect(channels.map { $0["channel"] as? String } == ["cHJvZHVjdGlvbg==", "c2FuZGJveA=="])
@@ -243,49 +249,54 @@ struct InspectAudienceTests {
     /// A broadcast may wait for hours, for example for a new channel. Until the broadcast ends, the command has no
     /// result over all its ranges.
     @Test func `A round is under way until its broadcast has ended`() throws {
-        let stage = try AudienceScene()
+        let scene = try AudienceScene()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)
-        try stage.announce("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
-        try stage.admit(version, ranges: 4)
-        try stage.finishRanges(of: version)
-        let open = try stage.inspect("--audience", AudienceScene.audience).outputLines
+        try scene.announce("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
+        try scene.admit(version, ranges: 4)
+        try scene.finishRanges(of: version)
+        let linesDuringBroadcast = try scene.inspect("--audience", AudienceScene.audience).outputLines
         #expect(
-            open.contains { $0.hasPrefix("round ") && $0.hasSuffix("4 of 4 ranges finished, broadcasts not finished") },
-            "\(open)"
+            linesDuringBroadcast.contains {
+                $0.hasPrefix("round ") && $0.hasSuffix("4 of 4 ranges finished, broadcasts not finished")
+            },
+            "\(linesDuringBroadcast)"
         )
-        #expect(open.last?.contains("1790000000") == true, "\(open)")
-        try stage.finishBroadcast(of: version)
-        let over = try stage.inspect("--audience", AudienceScene.audience).outputLines
-        #expect(!over.contains { $0.contains("4 of 4 ranges finished") }, "\(over)")
-        #expect(over.contains { $0.contains(/1790000002  3 s +960 +6/) }, "\(over)")
+        #expect(linesDuringBroadcast.last?.contains("1790000000") == true, "\(linesDuringBroadcast)")
+        try scene.finishBroadcast(of: version)
+        let linesAfterBroadcast = try scene.inspect("--audience", AudienceScene.audience).outputLines
+        #expect(!linesAfterBroadcast.contains { $0.contains("4 of 4 ranges finished") }, "\(linesAfterBroadcast)")
+        #expect(linesAfterBroadcast.contains { $0.contains(/1790000002  3 s +960 +6/) }, "\(linesAfterBroadcast)")
     }
 
-    @Test func `More pages than are read at once: an estimate; and pages that lanes did not write`() throws {
-        let stage = try AudienceScene()
+    @Test func `Members on unread pages are estimated, and pages that lanes did not write are counted`() throws {
+        let scene = try AudienceScene()
         let queries = try RedisQueries(
-            configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(stage.port)"))
+            configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(scene.port)"))
         )
         defer { queries.close() }
         let segments = try #require(InspectedAudienceKeys(app: AudienceScene.app, audience: AudienceScene.audience))
-        let part = try AudienceCensus(of: segments, pagesMax: 100, queries)
-        #expect(!part.isComplete && part.pagesRead == 100 && part.membersRead < 991)
-        #expect((700...1_300).contains(part.estimatedMemberCount), "\(part.estimatedMemberCount)")
-        #expect(part.memberCountsBySegment.count { $0 > 0 } > 80)
-        let all = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(all.membersRead == 991 && all.unreadableCount == 0)
+        let partialCensus = try AudienceCensus(of: segments, pagesMax: 100, queries)
+        #expect(!partialCensus.isComplete && partialCensus.pagesRead == 100 && partialCensus.membersRead < 991)
+        #expect((700...1_300).contains(partialCensus.estimatedMemberCount), "\(partialCensus.estimatedMemberCount)")
+        #expect(partialCensus.memberCountsBySegment.count { $0 > 0 } > 80)
+        let fullCensus = try AudienceCensus(of: segments, pagesMax: nil, queries)
+        #expect(fullCensus.membersRead == 991 && fullCensus.unreadableCount == 0)
         let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
-        try RedisCommandLine(port: stage.port).ask("SET", directory, "other")
-        let rest = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(rest.unreadableCount == 1 && rest.membersRead == 991 - all.memberCountsBySegment[7])
+        try RedisCommandLine(port: scene.port).ask("SET", directory, "other")
+        let censusWithForeignPage = try AudienceCensus(of: segments, pagesMax: nil, queries)
+        #expect(
+            censusWithForeignPage.unreadableCount == 1
+                && censusWithForeignPage.membersRead == 991 - fullCensus.memberCountsBySegment[7]
+        )
     }
 
-    @Test func `An unknown audience, and options that exclude each other`() throws {
-        let stage = try AudienceScene()
-        let run = try stage.inspect("--audience", "nobody")
+    @Test func `An unknown audience is named, and options that exclude each other are refused`() throws {
+        let scene = try AudienceScene()
+        let run = try scene.inspect("--audience", "nobody")
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["causeway inspect: Redis knows no audience nobody of com.example.match"])
-        #expect(try stage.inspect("--audience", AudienceScene.audience, "activity").exitCode == 64)
-        #expect(try stage.inspect("--all-members").exitCode == 64)
-        #expect(try stage.inspect("--audience", "").exitCode == 64)
+        #expect(try scene.inspect("--audience", AudienceScene.audience, "activity").exitCode == 64)
+        #expect(try scene.inspect("--all-members").exitCode == 64)
+        #expect(try scene.inspect("--audience", "").exitCode == 64)
     }
 }

@@ -30,7 +30,7 @@ struct InspectTests {
         #expect(rows.first?.hasSuffix("update-1") == true)
     }
 
-    @Test func `An activity for machines: times, budget and the results as in the topic`() throws {
+    @Test func `The JSON of an activity has its times, its budget and its results as in the topic`() throws {
         let scene = try #require(InspectScene.current)
         let report = try json(scene.inspect("--json", InspectScene.startedActivity))
         let nowMilliseconds = try #require(report["now"] as? Int)
@@ -70,7 +70,7 @@ struct InspectTests {
         #expect((record["aps"] as? [String: Any])?["content-state"] is [String: Any])
     }
 
-    @Test func `A device: push-to-start tokens by attributes type, and the starts it has left`() throws {
+    @Test func `A device is shown with its push-to-start tokens and the starts that it has left`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--device", "phone-7")
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -83,7 +83,7 @@ struct InspectTests {
         #expect((report["starts"] as? [String: Any])?["left"] as? Int == 5)
     }
 
-    @Test func `An app: counts, and the busiest activities first`() throws {
+    @Test func `An app is shown with counts, and with its busiest activities first`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--app", InspectScene.app)
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -94,19 +94,15 @@ struct InspectTests {
         ] {
             #expect(report[key] as? Int == count, "\(key)")
         }
-        let busiest = try #require(report["busiest"] as? [[String: Any]])
-        #expect(busiest.map { $0["activity"] as? String } == [InspectScene.startedActivity])
+        let busiestActivities = try #require(report["busiest"] as? [[String: Any]])
+        #expect(busiestActivities.map { $0["activity"] as? String } == [InspectScene.startedActivity])
         #expect(run.outputLines.contains { $0.hasPrefix("phone-7-RideAttributes-0") && $0.contains("1 of 12") })
     }
 
-    @Test
-    func
-        `Nothing is written: every key is unchanged, the server saw only reads, and an ACL user with read rights suffices`()
-        throws
-    {
+    @Test func `An inspection only reads from Redis, so a user with read rights suffices`() throws {
         let scene = try #require(InspectScene.current)
-        let before = try scene.redis.contents()
-        #expect(before.count == 3)
+        let contentsBefore = try scene.redis.contents()
+        #expect(contentsBefore.count == 3)
         let allowed = ["+get", "+hgetall", "+scan", "+time"]
         try scene.redis.ask(["ACL", "SETUSER", "viewer", "on", ">secret", "~{*"] + allowed)
         let monitor = scene.redis.process(["MONITOR"])
@@ -115,12 +111,12 @@ struct InspectTests {
         monitor.standardError = FileHandle.nullDevice
         try monitor.start()
         defer { monitor.terminate() }
-        var seen = Data()
+        var seenOutput = Data()
         func awaitOutput(_ text: String) throws {
-            while seen.range(of: Data(text.utf8)) == nil {
-                let more = output.fileHandleForReading.availableData
-                try #require(!more.isEmpty, "MONITOR ended")
-                seen.append(more)
+            while seenOutput.range(of: Data(text.utf8)) == nil {
+                let moreOutput = output.fileHandleForReading.availableData
+                try #require(!moreOutput.isEmpty, "MONITOR ended")
+                seenOutput.append(moreOutput)
             }
         }
         try awaitOutput("OK")
@@ -134,16 +130,16 @@ struct InspectTests {
         }
         try scene.redis.ask("ECHO", "that was all")
         try awaitOutput("that was all")
-        let commands = String(decoding: seen, as: UTF8.self)
+        let commands = String(decoding: seenOutput, as: UTF8.self)
             .matches(of: /\] "([A-Za-z]+)"/)
             .map { $0.1.lowercased() }
         let reads: Set = ["auth", "get", "hgetall", "scan", "time", "echo", "command"]
         #expect(Set(commands).isSubset(of: reads), "\(commands)")
         #expect(Set(commands).isSuperset(of: ["get", "hgetall", "scan", "time"]))
-        #expect(try scene.redis.contents() == before)
+        #expect(try scene.redis.contents() == contentsBefore)
     }
 
-    @Test func `An unknown activity: said plainly, with exit code 1, and its results are still shown`() throws {
+    @Test func `An unknown activity is reported with exit code 1, and its results are still shown`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("nobody")
         #expect(run.exitCode == 1)
@@ -155,41 +151,45 @@ struct InspectTests {
         )
         try scene.redis.ask("COPY", "{\(InspectScene.app)=\(InspectScene.startedActivity)}", "kept")
         try scene.redis.ask("DEL", "{\(InspectScene.app)=\(InspectScene.startedActivity)}")
-        let forgotten = try scene.inspect(InspectScene.startedActivity)
+        let runAfterDeletion = try scene.inspect(InspectScene.startedActivity)
         try scene.redis.ask("RENAME", "kept", "{\(InspectScene.app)=\(InspectScene.startedActivity)}")
-        #expect(forgotten.exitCode == 1)
-        #expect(forgotten.outputLines.filter { $0.contains("accepted") }.count == 2)
+        #expect(runAfterDeletion.exitCode == 1)
+        #expect(runAfterDeletion.outputLines.filter { $0.contains("accepted") }.count == 2)
     }
 
-    @Test func `Redis is missing or refuses; Kafka is missing; an app is not configured`() throws {
+    @Test func `A missing or refusing Redis, a missing Kafka, and an unknown app are reported`() throws {
         let scene = try #require(InspectScene.current)
-        let absent = try scene.inspect(
+        let runWithoutRedis = try scene.inspect(
             InspectScene.startedActivity,
             environment: ["CAUSEWAY_REDIS_URL": "redis://127.0.0.1:1"]
         )
-        #expect(absent.exitCode == 1)
-        #expect(absent.output.isEmpty)
-        #expect(absent.errors.contains("127.0.0.1:1: "))
+        #expect(runWithoutRedis.exitCode == 1)
+        #expect(runWithoutRedis.output.isEmpty)
+        #expect(runWithoutRedis.errors.contains("127.0.0.1:1: "))
         try scene.redis.ask("ACL", "SETUSER", "nobody", "on", ">secret", "~*", "+ping")
-        let refused = try scene.inspect(
+        let runWithoutRights = try scene.inspect(
             InspectScene.startedActivity,
             environment: ["CAUSEWAY_REDIS_URL": "redis://nobody:secret@127.0.0.1:\(scene.redis.port)"]
         )
-        #expect(refused.exitCode == 1)
-        #expect(refused.errors.contains("lacks a permission"))
-        for right in ["+hgetall", "+cluster|slots"] { #expect(refused.errors.contains(right)) }
-        #expect(!refused.errors.contains("secret"))
-        let silent = try scene.inspect(
+        #expect(runWithoutRights.exitCode == 1)
+        #expect(runWithoutRights.errors.contains("lacks a permission"))
+        for right in ["+hgetall", "+cluster|slots"] { #expect(runWithoutRights.errors.contains(right)) }
+        #expect(!runWithoutRights.errors.contains("secret"))
+        let runWithoutKafka = try scene.inspect(
             InspectScene.startedActivity,
             environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
         )
-        #expect(silent.exitCode == 0)
-        let line = try #require(silent.outputLines.first { $0.hasPrefix("results ") })
+        #expect(runWithoutKafka.exitCode == 0)
+        let line = try #require(runWithoutKafka.outputLines.first { $0.hasPrefix("results ") })
         let words =
             /results +cannot be read: no Kafka broker responded at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
         #expect(line.wholeMatch(of: words) != nil, "\(line)")
-        let other = try scene.inspect("--app", "com.example.other", InspectScene.startedActivity)
-        #expect(other.exitCode == 64)
-        #expect(other.errors.contains("com.example.other: is not in the configuration, which has com.example.ride"))
+        let runForUnknownApp = try scene.inspect("--app", "com.example.other", InspectScene.startedActivity)
+        #expect(runForUnknownApp.exitCode == 64)
+        #expect(
+            runForUnknownApp.errors.contains(
+                "com.example.other: is not in the configuration, which has com.example.ride"
+            )
+        )
     }
 }

@@ -40,7 +40,7 @@ struct InspectTextTests {
         return HeldCommand(version: version, record: JSONValue(parsing: text.utf8) ?? .null, carriesAlert: carriesAlert)
     }
 
-    @Test func `An activity of which only the existence is known`() {
+    @Test func `An activity without any data is described`() {
         #expect(
             report().lines() == [
                 "activity  final of com.example.match",
@@ -55,7 +55,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test func `The token: which, for which environment, since when; or since when there is none`() {
+    @Test func `A token is described with its environment and time, and a missing token with its time`() {
         #expect(
             line("token") {
                 $0.token = .init(fingerprint: "00ff", environment: .production)
@@ -94,7 +94,7 @@ struct InspectTextTests {
         #expect(report.json["tokens"]?.oneLineJSON == "[\(tokens.joined(separator: ","))]")
     }
 
-    @Test func `The newest version and its state`() {
+    @Test func `The newest version is described with its state`() {
         func newestLine(_ state: ActivityInspection.VersionState, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newestVersion = .init(
@@ -112,7 +112,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test func `The shown state, and the waiting one`() {
+    @Test func `The shown state and the waiting one are described`() {
         #expect(
             line("shows") {
                 $0.lastSent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.nowMilliseconds - 800)
@@ -152,7 +152,7 @@ struct InspectTextTests {
         #expect(lines.allSatisfy { $0.count < 260 })
     }
 
-    @Test func `Pace, budget and life`() {
+    @Test func `The pace, the budget and the life of an activity are described`() {
         #expect(
             line("pace") {
                 $0.pace = .init(
@@ -199,7 +199,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test func `Durations and times, including absurd ones`() {
+    @Test func `Durations and times are printed, including absurd ones`() {
         for (milliseconds, text) in [
             (Int64(0), "0 s"), (999, "999 ms"), (1_000, "1 s"), (59_999, "59 s"), (60_000, "1 min"),
             (61_000, "1 min 1 s"), (601_000, "10 min"), (3_600_000, "1 h"), (86_399_000, "23 h 59 min"),
@@ -267,7 +267,7 @@ struct InspectTextTests {
         #expect(TokenFingerprint.text(of: Array("abc".utf8)) == "ba7816bf8f01")
     }
 
-    @Test func `Keys of an app, written and parsed`() {
+    @Test func `The Redis keys of an app are parsed as they are written`() {
         let app = InspectedApp(
             bundleIdentifier: "com.example.match",
             defaultPolicyName: "b",

@@ -24,11 +24,11 @@ struct KafkaAwayTests {
 
     /// Expects the message with which a command gives up. It names the seconds that the command has waited.
     private func expectMessage(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
-        let found = try #require(line)
+        let foundLine = try #require(line)
         let pattern =
             /(causeway [a-z ]+): no Kafka broker responded at 127\.0\.0\.1:1 within ([0-9]+) s \(Connection refused\)/
-        let match = try #require(found.wholeMatch(of: pattern), "\(found)")
-        #expect(match.1 == command && seconds.contains(Int(match.2) ?? 0), "\(found)")
+        let match = try #require(foundLine.wholeMatch(of: pattern), "\(foundLine)")
+        #expect(match.1 == command && seconds.contains(Int(match.2) ?? 0), "\(foundLine)")
     }
 
     @Test func `The command topics names the address and the cause`() throws {

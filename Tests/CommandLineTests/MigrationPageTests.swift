@@ -24,7 +24,7 @@ struct MigrationPageTests {
 
     /// Runs `causeway plan` once for each column of the table, with the options that the page names, and returns the
     /// outputs.
-    private func plans() throws -> [String] {
+    private func runPlans() throws -> [String] {
         try page.replacing("\n", with: " ").matches(of: #/`(?:causeway plan )?(--updates-per-minute [^`]*)`/#)
             .map { match in
                 let run = try ProgramRun.run(
@@ -36,7 +36,7 @@ struct MigrationPageTests {
     }
 
     @Test func `The costs are those that the plan prints`() throws {
-        let plans = try plans()
+        let plans = try runPlans()
         #expect(plans.count == 3)
         func cells(_ regex: Regex<AnyRegexOutput>, _ text: ([Substring]) -> String) throws -> [String] {
             try plans.map { plan in

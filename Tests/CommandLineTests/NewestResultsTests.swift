@@ -28,13 +28,13 @@ struct NewestResultsTests {
                 }
             }
         }
-        var acknowledged = 0
-        _ = producer.flush(timeoutMilliseconds: 120_000) { _, error, _ in acknowledged += error == 0 ? 1 : 0 }
-        #expect(acknowledged == records.count)
+        var acknowledgedCount = 0
+        _ = producer.flush(timeoutMilliseconds: 120_000) { _, error, _ in acknowledgedCount += error == 0 ? 1 : 0 }
+        #expect(acknowledgedCount == records.count)
         _ = producer.close(timeoutMilliseconds: 5_000)
     }
 
-    private func kafka(_ broker: EmbeddedBroker) -> WorkerConfiguration.Kafka {
+    private func makeKafkaConfiguration(_ broker: EmbeddedBroker) -> WorkerConfiguration.Kafka {
         var kafka = WorkerConfiguration.Kafka()
         kafka.bootstrapServers = broker.bootstrapServers
         kafka.consumer = [KafkaProperty(name: "fetch.wait.max.ms", value: "10")]
@@ -43,7 +43,7 @@ struct NewestResultsTests {
 
     private func commands(_ tail: NewestResults) -> [String] { tail.records.compactMap { $0["command"]?.text } }
 
-    @Test func `Newest first, only of this app, over several windows, and no more than requested`() throws {
+    @Test func `Only the newest results of this app are read, newest first, and no more than requested`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 2)
         var records: [(key: String, value: String)] = []
@@ -54,26 +54,26 @@ struct NewestResultsTests {
         }
         records.append((key: "final", value: "nonsense"))
         try produce(records, to: broker)
-        func tail(of activity: String, _ count: Int) throws -> NewestResults {
+        func readNewest(of activity: String, _ count: Int) throws -> NewestResults {
             // The time limit is long, so that even a busy machine reads everything.
             try NewestResults(
                 of: activity,
                 app: "m",
                 count: count,
-                kafka: kafka(broker),
+                kafka: makeKafkaConfiguration(broker),
                 searchMillisecondsMax: 120_000
             )
         }
-        let last = try tail(of: "final", 1)
-        #expect(commands(last) == ["12000"])
-        #expect(last.recordsRead == 2_000)
-        #expect(!last.isComplete)
-        let three = try tail(of: "final", 3)
-        #expect(commands(three) == ["12000", "9000", "6000"])
-        let all = try tail(of: "final", 50)
-        #expect(commands(all) == ["12000", "9000", "6000", "3000", "0"])
-        #expect(all.isComplete)
-        #expect(try tail(of: "nobody", 3).records.isEmpty)
+        let newestResult = try readNewest(of: "final", 1)
+        #expect(commands(newestResult) == ["12000"])
+        #expect(newestResult.recordsRead == 2_000)
+        #expect(!newestResult.isComplete)
+        let threeResults = try readNewest(of: "final", 3)
+        #expect(commands(threeResults) == ["12000", "9000", "6000"])
+        let allResults = try readNewest(of: "final", 50)
+        #expect(commands(allResults) == ["12000", "9000", "6000", "3000", "0"])
+        #expect(allResults.isComplete)
+        #expect(try readNewest(of: "nobody", 3).records.isEmpty)
     }
 
     @Test
@@ -85,29 +85,29 @@ struct NewestResultsTests {
             let broker = try EmbeddedBroker()
             try broker.createTopic("causeway.results", partitions: 5)
             try produce((0..<40).map { record("a\($0)", $0) }, to: broker, [("partitioner", partitioner)])
-            var kafka = kafka(broker)
+            var kafka = makeKafkaConfiguration(broker)
             kafka.producer = [KafkaProperty(name: "partitioner", value: partitioner)]
             for number in 0..<10 {
-                let tail = try NewestResults(of: "a\(number)", app: "m", count: 1, kafka: kafka)
-                #expect(commands(tail) == ["\(number)"], "\(partitioner)")
+                let newest = try NewestResults(of: "a\(number)", app: "m", count: 1, kafka: kafka)
+                #expect(commands(newest) == ["\(number)"], "\(partitioner)")
             }
         }
     }
 
-    @Test func `The policy of the last push; none if Kafka is away, which is reported`() throws {
+    @Test func `The policy of the last push is known, unless Kafka is away, which is reported`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)
         let texts = [#""priority":10,"policy":"slow""#, #""priority":5,"policy":"sports""#, #""attempts":0"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted",\#($0)}"#) }, to: broker)
-        let section = ResultSection(of: "a", app: "m", count: 5, kafka: kafka(broker))
+        let section = ResultSection(of: "a", app: "m", count: 5, kafka: makeKafkaConfiguration(broker))
         #expect(section.policyName == "sports")
         #expect(section.lines(nowMilliseconds: 0).count == 5)
-        var away = kafka(broker)
-        away.bootstrapServers = "127.0.0.1:1"
-        let silent = ResultSection(of: "a", app: "m", count: 5, kafka: away)
-        #expect(silent.policyName == nil)
-        #expect(silent.lines(nowMilliseconds: 0)[0].hasPrefix("results   cannot be read: "))
-        #expect(silent.json["error"] != nil)
+        var unreachableKafka = makeKafkaConfiguration(broker)
+        unreachableKafka.bootstrapServers = "127.0.0.1:1"
+        let sectionWithoutKafka = ResultSection(of: "a", app: "m", count: 5, kafka: unreachableKafka)
+        #expect(sectionWithoutKafka.policyName == nil)
+        #expect(sectionWithoutKafka.lines(nowMilliseconds: 0)[0].hasPrefix("results   cannot be read: "))
+        #expect(sectionWithoutKafka.json["error"] != nil)
     }
 
     @Test func `The outcome is shown with its reason and the number of counted commands`() throws {
@@ -115,7 +115,8 @@ struct NewestResultsTests {
         try broker.createTopic("causeway.results", partitions: 1)
         let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted"\#($0)}"#) }, to: broker)
-        let lines = try NewestResults(of: "a", app: "m", count: 5, kafka: kafka(broker)).lines(nowMilliseconds: 0)
+        let lines = try NewestResults(of: "a", app: "m", count: 5, kafka: makeKafkaConfiguration(broker))
+            .lines(nowMilliseconds: 0)
         let outcomes = lines.compactMap { $0.firstMatch(of: /accepted( \(.*\))?/)?.0 }
         #expect(
             outcomes == [
@@ -128,7 +129,7 @@ struct NewestResultsTests {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)
         try produce((0..<100).map { record("a", $0) }, to: broker)
-        var kafka = kafka(broker)
+        var kafka = makeKafkaConfiguration(broker)
         kafka.properties = [KafkaProperty(name: "auto.commit.interval.ms", value: "1")]
         #expect(commands(try NewestResults(of: "a", app: "m", count: 1, kafka: kafka)) == ["99"])
         let handler = NoRebalance()

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The generated reference of records", .ownThread)
 struct RecordReferenceTests {
-    @Test func `The pages are those of the repository`() throws {
+    @Test func `The reference of records in the repository is the one that the program writes`() throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "record-reference-\(UUID())")
         defer { try? FileManager.default.removeItem(at: directory) }
         #expect(try ProgramRun.run("record-reference", directory.path).exitCode == 0)
@@ -12,9 +12,9 @@ struct RecordReferenceTests {
             .filter { $0.contains(".") }
         #expect(names.count == 8)
         for name in names {
-            let written = try Data(contentsOf: directory.appending(path: name))
-            let committed = try Data(contentsOf: Repository.url(name))
-            #expect(written == committed, "\(name) is old; write it again: causeway record-reference")
+            let writtenFile = try Data(contentsOf: directory.appending(path: name))
+            let repositoryFile = try Data(contentsOf: Repository.url(name))
+            #expect(writtenFile == repositoryFile, "\(name) is old; write it again: causeway record-reference")
         }
     }
 }

@@ -63,7 +63,7 @@ struct RecordSplitterTests {
             (#"{"app":"x"}"#, nil), (#"{"activity":1}"#, nil), ("{", nil), ("", nil),
         ] as [(String, String?)]
     )
-    func `The key of a record`(record: String, key: String?) {
+    func `The key of a record is found`(record: String, key: String?) {
         #expect(RecordKey.key(of: Array(record.utf8)).map { String(decoding: $0, as: UTF8.self) } == key)
     }
 

@@ -142,7 +142,7 @@ struct ReplayAudienceTests {
         )
     }
 
-    @Test func `Members are in their audiences again, unless they left or are over; the newest state counts as sent`()
+    @Test func `A rebuild restores the members that have not left or ended, and the newest state counts as sent`()
         throws
     {
         let scene = try ReplayScene()
@@ -175,20 +175,23 @@ struct ReplayAudienceTests {
         #expect(try scene.members(of: "cup") == ["left": "0af70af7"])
         #expect(try scene.count() == Int64(commands.count))
 
-        let newest = Version(timestamp: nowSeconds - 100, sequence: 0)
+        let newestVersion = Version(timestamp: nowSeconds - 100, sequence: 0)
         let record = try scene.inspection(ofAudience: "final")
         #expect(
-            record.newestVersion?.version == newest && record.newestVersion?.isSettled == true
+            record.newestVersion?.version == newestVersion && record.newestVersion?.isSettled == true
                 && record.fanOuts.allSatisfy(\.isFinished)
         )
         let writer = try scene.writer("final")
-        let shown = try writer.perform(.newest)
-        let body = String(decoding: shown.bytes ?? [], as: UTF8.self)
-        #expect(shown.newestVersion == newest && body.contains(#""n":2"#) && !body.contains("alert"))
+        let newestState = try writer.perform(.newestState)
+        let body = String(decoding: newestState.bytes ?? [], as: UTF8.self)
+        #expect(newestState.newestVersion == newestVersion && body.contains(#""n":2"#) && !body.contains("alert"))
         #expect(try writer.perform(.admit(scene.admission(at: nowSeconds - 150))).verdict == .superseded)
         #expect(try writer.perform(.admit(scene.admission(at: nowSeconds - 100))).verdict == .duplicate)
-        let next = try writer.perform(.admit(scene.admission(at: nowSeconds - 20, digest: 0x5A)))
-        #expect(next.verdict == .send && next.grant?.rangeCount == 4, "no round holds the number of ranges")
+        let newerAdmission = try writer.perform(.admit(scene.admission(at: nowSeconds - 20, digest: 0x5A)))
+        #expect(
+            newerAdmission.verdict == .send && newerAdmission.grant?.rangeCount == 4,
+            "no round holds the number of ranges"
+        )
     }
 
     @Test func `A second rebuild changes nothing, and a rebuild of only the tokens does not change the newest states`()
@@ -205,8 +208,11 @@ struct ReplayAudienceTests {
         #expect(try scene.inspection(ofAudience: "final").newestVersion == nil)
 
         #expect(try rebuiltCounts(scene.replay("rebuild", "--execute", "--json"))["audiencesWritten"] == 1)
-        let second = try scene.replay("rebuild", "--execute", "--json")
-        #expect(try rebuiltCounts(second)["audiencesKnown"] == 1 && rebuiltCounts(second)["audiencesWritten"] == nil)
+        let secondRebuild = try scene.replay("rebuild", "--execute", "--json")
+        #expect(
+            try rebuiltCounts(secondRebuild)["audiencesKnown"] == 1
+                && rebuiltCounts(secondRebuild)["audiencesWritten"] == nil
+        )
         #expect(try scene.members(of: "final") == members)
     }
 
@@ -239,13 +245,13 @@ struct ReplayAudienceTests {
             "send": 2, "supersededInRange": 1, "duplicate": 1, "underWay": 1, "superseded": 1, "ended": 1,
             "audienceOver": 1, "expired": 1, "startLeftOut": 1, "unread": 1,
         ]
-        let before = try scene.redis.contents()
+        let contentsBefore = try scene.redis.contents()
         let report = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
         #expect(report.exitCode == 0, "\(report.errors)")
         #expect(try scene.counts(report) == expected)
         let lines = report.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
-        let newer = lines.first { $0["audience"]?.text == "newer" }
-        #expect(newer?["reason"]?.text == "send" && newer?["activity"] == nil)
+        let newerLine = lines.first { $0["audience"]?.text == "newer" }
+        #expect(newerLine?["reason"]?.text == "send" && newerLine?["activity"] == nil)
         #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .boolean(true))
         #expect(try scene.replay("report", "--offsets", "0:0-", "--verbose").output.contains("audience newer  update"))
         // A report about one activity contains nothing about audiences.
@@ -256,7 +262,7 @@ struct ReplayAudienceTests {
         let copies = try scene.records(from: Int64(records.count))
         #expect(copies.map(\.key).sorted() == ["new", "newer"])
         #expect(copies.first { $0.key == "newer" }?.value == records[1].value)
-        #expect(try scene.redis.contents() == before)
+        #expect(try scene.redis.contents() == contentsBefore)
         let starts = try scene.replay("report", "--offsets", "0:0-", "--json", "--starts")
         #expect(try scene.counts(starts)["send"] == 3)
     }

@@ -97,7 +97,7 @@ struct ReplayDeciderTests {
         perform(.settle(version: admission.version, settlement, digest: admission.digest, retirement: nil))
     }
 
-    @Test mutating func `Decisions by what Redis knows about the activity`() throws {
+    @Test mutating func `A replay decides by what Redis knows about the activity`() throws {
         #expect(try reason(record(10)) == .tokenUnknown)
         register()
         #expect(try reason(record(10)) == .send)
@@ -134,7 +134,7 @@ struct ReplayDeciderTests {
         #expect(try reason(record(100)) == .send)
     }
 
-    @Test mutating func `Decisions by age: the core's rules`() throws {
+    @Test mutating func `A replay judges the age of commands by the core's rules`() throws {
         #expect(try reason(record(8 * 3_600)) == .tokenUnknown)
         #expect(try reason(record(8 * 3_600 + 1)) == .activityUnknown)
         #expect(try reason(record(12 * 3_600, "end")) == .tokenUnknown)

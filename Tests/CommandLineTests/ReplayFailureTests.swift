@@ -25,9 +25,9 @@ struct ReplayFailureTests {
     {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.nowSeconds - 60)
-        let other = scene.update("b", at: scene.nowSeconds - 10, app: "com.example.other")
-        let broken = ReplayScene.Record(key: "c", value: "{", milliseconds: scene.nowSeconds * 1_000)
-        try scene.produce([registration, other, broken], to: Self.deadLetters)
+        let updateOfOtherApp = scene.update("b", at: scene.nowSeconds - 10, app: "com.example.other")
+        let brokenRecord = ReplayScene.Record(key: "c", value: "{", milliseconds: scene.nowSeconds * 1_000)
+        try scene.produce([registration, updateOfOtherApp, brokenRecord], to: Self.deadLetters)
         let range = ["report", "--topic", Self.deadLetters, "--offsets", "0:0-", "--verbose"]
         let run = try ProgramRun.run(scene.process(range + ["--json"]))
         #expect(try scene.counts(run) == ["invalid": 2, "registration": 1])
@@ -39,7 +39,7 @@ struct ReplayFailureTests {
         #expect(textReport.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
     }
 
-    @Test func `Commands and registrations of an app that was not configured: first the tokens, then the commands`()
+    @Test func `For an app that was not configured, the tokens are rebuilt first, and then the commands are sent`()
         throws
     {
         let scene = try ReplayScene()
@@ -77,7 +77,7 @@ struct ReplayFailureTests {
         #expect(try outcome("0:0-0") == (0, ""))
     }
 
-    @Test func `Ctrl-C while activities are decided: the printed part is marked as incomplete`() throws {
+    @Test func `If Ctrl-C stops a report, the printed part is marked as incomplete`() throws {
         let scene = try ReplayScene()
         let count = 3_000
         try scene.produce((0..<count).map { scene.update("a\($0)", at: scene.nowSeconds - 10) })
@@ -88,12 +88,12 @@ struct ReplayFailureTests {
         try process.start()
         // The output is larger than a pipe holds, so the replay waits in the middle of it until the test
         // reads on.
-        let first = try #require(try output.fileHandleForReading.read(upToCount: 1))
+        let firstByte = try #require(try output.fileHandleForReading.read(upToCount: 1))
         process.interrupt()
-        let rest = first + output.fileHandleForReading.readDataToEndOfFile()
+        let wholeOutput = firstByte + output.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
         #expect(process.terminationReason == .exit && process.terminationStatus == 1)
-        let lines = String(decoding: rest, as: UTF8.self).split(separator: "\n")
+        let lines = String(decoding: wholeOutput, as: UTF8.self).split(separator: "\n")
         #expect(lines.count > 1 && lines.count < count)
         let report = try #require(lines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         #expect(report["isComplete"] == .boolean(false))
@@ -102,7 +102,7 @@ struct ReplayFailureTests {
         #expect(text.contains("stopped before the end"))
     }
 
-    @Test func `Kafka does not respond, and nothing has begun: Ctrl-C ends the replay at once`() throws {
+    @Test func `If Kafka does not respond and nothing has begun, Ctrl-C ends the replay at once`() throws {
         let scene = try ReplayScene()
         let (listener, port) = try Self.silentListener()
         defer { close(listener) }
@@ -118,7 +118,7 @@ struct ReplayFailureTests {
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
     }
 
-    @Test func `Redis does not reply: Ctrl-C ends the wait, and the known part is printed`() throws {
+    @Test func `If Redis does not reply, Ctrl-C ends the wait, and the known part is printed`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         try scene.commit([0: 1])
@@ -143,7 +143,7 @@ struct ReplayFailureTests {
         #expect(textReport.contains("causeway.commands: 1 records"))
     }
 
-    @Test func `Nobody reads the output: a second Ctrl-C ends the wait`() throws {
+    @Test func `If nobody reads the output, a second Ctrl-C ends the wait`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         try scene.commit([0: 1])

@@ -15,7 +15,7 @@ struct ReplayRebuildTests {
         return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
     }
 
-    @Test func `Redis knows tokens and newest states again; nothing was sent, and no alert rings later`() throws {
+    @Test func `A rebuild restores tokens and newest states in Redis, sends nothing, and rings no alert`() throws {
         let scene = try ReplayScene()
         let nowSeconds = scene.nowSeconds
         try scene.produce(
@@ -52,17 +52,17 @@ struct ReplayRebuildTests {
         #expect(try counts(dryRun) == counts(run), "what would be written is what is")
         #expect(try scene.count() == Int64(commands.count))
 
-        let known = try scene.inspection(of: "a")
-        #expect(known.token != nil && known.newestVersion?.state == .settled)
-        #expect(known.acceptedAlertVersion == Version(timestamp: nowSeconds - 100, sequence: 0))
+        let knownActivity = try scene.inspection(of: "a")
+        #expect(knownActivity.token != nil && knownActivity.newestVersion?.state == .settled)
+        #expect(knownActivity.acceptedAlertVersion == Version(timestamp: nowSeconds - 100, sequence: 0))
         #expect(try scene.inspection(of: "gone").token == nil && scene.inspection(of: "old").token == nil)
         #expect(try scene.admit("a", at: nowSeconds - 150, alert: true) == .superseded)
         #expect(try scene.admit("a", at: nowSeconds - 100) == .duplicate)
-        let held = try #require(try scene.inspection(of: "tokenless").heldCommand)
-        #expect(!held.carriesAlert)
-        let record = String(decoding: held.command, as: UTF8.self)
+        let heldCommand = try #require(try scene.inspection(of: "tokenless").heldCommand)
+        #expect(!heldCommand.carriesAlert)
+        let record = String(decoding: heldCommand.command, as: UTF8.self)
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
-        let command = try held.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
+        let command = try heldCommand.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
         #expect(command.version == Version(timestamp: nowSeconds - 100, sequence: 0))
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }

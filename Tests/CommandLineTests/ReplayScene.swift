@@ -118,9 +118,9 @@ final class ReplayScene: ConsumerHandler {
                     if let value { value.withUnsafeBytes { produce($0) } } else { produce(nil) }
                 }
         }
-        var acknowledged = 0
-        _ = producer.flush(timeoutMilliseconds: 60_000) { _, error, _ in if error == 0 { acknowledged += 1 } }
-        #expect(acknowledged == records.count)
+        var acknowledgedCount = 0
+        _ = producer.flush(timeoutMilliseconds: 60_000) { _, error, _ in if error == 0 { acknowledgedCount += 1 } }
+        #expect(acknowledgedCount == records.count)
         _ = producer.close(timeoutMilliseconds: 5_000)
     }
 
@@ -170,16 +170,16 @@ final class ReplayScene: ConsumerHandler {
             topic: Self.commands
         )
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
-        var found: [(key: String, value: String, replayed: String?, milliseconds: Int64)] = []
+        var foundRecords: [(key: String, value: String, replayed: String?, milliseconds: Int64)] = []
         func text(_ bytes: UnsafeRawBufferPointer?) -> String {
             bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
         }
         let isRead = try reader.read(0, offsets: offset..<max(offset, end), timeoutMilliseconds: 60_000) { message in
             let replayed = message.headers?.lastValue(named: "replayed").map { text($0) }
-            found.append((text(message.key), text(message.value), replayed, message.timestampMilliseconds))
+            foundRecords.append((text(message.key), text(message.value), replayed, message.timestampMilliseconds))
         }
         #expect(isRead)
-        return found
+        return foundRecords
     }
 
     // MARK: - Redis

@@ -55,7 +55,7 @@ struct ReplayTableTests {
         #expect(merge([(.start, 3), (.start, 3), (.start, 4)]) == (4, nil, [.duplicate, .supersededInRange]))
     }
 
-    @Test func `The table is bounded: new activities are left out, newer commands are known by their versions`() {
+    @Test func `A full table leaves out new activities, and keeps only the version of a larger newer command`() {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryOverheadBytes + 7 + 100))
         var dropReasons: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {
@@ -74,11 +74,11 @@ struct ReplayTableTests {
     }
 
     /// If the table has no room for a newer command's record, it keeps the command's version and audience.
-    @Test func `A command that does not fit counts what stays of it`() {
+    @Test func `The audience of a command that does not fit still counts`() {
         var table = ReplayTable(bytesMax: ReplayTable.entryOverheadBytes + 7 + 100)
-        var tooLarge = candidate(.update, 2, bytes: 200)
-        tooLarge.audience = [1, 2, 3]
-        for command in [candidate(.update, 1, bytes: 100), tooLarge, candidate(.update, 3, bytes: 50)] {
+        var tooLargeCommand = candidate(.update, 2, bytes: 200)
+        tooLargeCommand.audience = [1, 2, 3]
+        for command in [candidate(.update, 1, bytes: 100), tooLargeCommand, candidate(.update, 3, bytes: 50)] {
             table.insert(command, of: Self.activity, appIndex: 0) { _ in }
         }
         #expect(table.wasFull && table.usedBytes == table.bytesMax - 50)

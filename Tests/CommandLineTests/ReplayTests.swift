@@ -13,7 +13,7 @@ import enum CausewayRecords.JSONValue
 struct ReplayTests {
     /// Returns a scene whose records have the reasons in `expectedReasons`. The committed offset says that workers have
     /// read all records but the last.
-    private func scene() throws -> (scene: ReplayScene, end: Int64) {
+    private func makeScene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let nowSeconds = scene.nowSeconds
         try scene.admitAndSettle("newer", at: nowSeconds - 90)
@@ -44,8 +44,8 @@ struct ReplayTests {
     ]
 
     @Test func `A report says what would be sent and why, and changes nothing`() throws {
-        let (scene, end) = try scene()
-        let before = try scene.redis.contents()
+        let (scene, end) = try makeScene()
+        let contentsBefore = try scene.redis.contents()
         let run = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(try scene.counts(run) == expectedReasons)
@@ -59,49 +59,57 @@ struct ReplayTests {
         #expect(report["apps"]?[ReplayScene.app]?["send"]?.integerValue == 1)
         let lines = run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
         #expect(lines.count { $0["reason"]?.text != "invalid" } == 9)
-        let failed = lines.first { $0["activity"]?.text == "failed" }
-        #expect(failed?["reason"]?.text == "sendAgain" && failed?["source"]?.text == "causeway.commands/0/4")
+        let failedLine = lines.first { $0["activity"]?.text == "failed" }
+        #expect(failedLine?["reason"]?.text == "sendAgain" && failedLine?["source"]?.text == "causeway.commands/0/4")
         #expect(lines.first { $0["activity"]?.text == "alert" }?["dropsAlert"] == .boolean(true))
-        #expect(try scene.redis.contents() == before)
+        #expect(try scene.redis.contents() == contentsBefore)
         #expect(try scene.count() == end)
 
         let textReport = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
         #expect(textReport.exitCode == 0 && textReport.errors.isEmpty)
         #expect(textReport.output.contains(/would be sent again +1  the newest, which expired/))
         #expect(textReport.output.contains("1 of other apps or activities passed over"))
-        let one = try scene.replay("report", "--from", "1h", "--activity", "newer", "--starts", "--verbose")
-        #expect(one.output.contains("newer  update"))
-        #expect(!one.output.contains("failed"))
+        let oneActivityReport = try scene.replay(
+            "report",
+            "--from",
+            "1h",
+            "--activity",
+            "newer",
+            "--starts",
+            "--verbose"
+        )
+        #expect(oneActivityReport.output.contains("newer  update"))
+        #expect(!oneActivityReport.output.contains("failed"))
     }
 
     @Test
-    func `Sending is first tried dry; then the workers get the records again, and Redis accepts what it had given up`()
+    func `Without --execute nothing is sent; with it, workers get the records again, and Redis accepts them`()
         throws
     {
-        let (scene, end) = try scene()
-        let before = try scene.redis.contents()
+        let (scene, end) = try makeScene()
+        let contentsBefore = try scene.redis.contents()
         let dryRun = try scene.replay("send", "--from", "1h", "--json")
         #expect(dryRun.exitCode == 0 && dryRun.errors.contains("--execute"))
-        #expect(try scene.redis.contents() == before && scene.count() == end)
+        #expect(try scene.redis.contents() == contentsBefore && scene.count() == end)
 
         let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(run.output.contains("2 sent, 2 acknowledged, 0 failed"))
         #expect(run.output.contains(#/\nsent again +1  /#) && !run.output.contains("would be"))
         let records = try scene.records(from: end)
-        let first = scene.update("alert", at: scene.nowSeconds - 400, alert: true)
-        let second = scene.update("failed", at: scene.nowSeconds - 10)
-        #expect(records.map(\.key) == [first.key, second.key])
-        #expect(records.map(\.value) == [first.value, second.value])
+        let firstUpdate = scene.update("alert", at: scene.nowSeconds - 400, alert: true)
+        let secondUpdate = scene.update("failed", at: scene.nowSeconds - 10)
+        #expect(records.map(\.key) == [firstUpdate.key, secondUpdate.key])
+        #expect(records.map(\.value) == [firstUpdate.value, secondUpdate.value])
         #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
-        #expect(records.map(\.milliseconds) == [first.milliseconds, second.milliseconds])
+        #expect(records.map(\.milliseconds) == [firstUpdate.milliseconds, secondUpdate.milliseconds])
         // The replay has reopened the version in Redis, so a worker that reads the new record sends it.
         #expect(try scene.admit("failed", at: scene.nowSeconds - 10) == .send)
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
-        let (scene, _) = try scene()
+        let (scene, _) = try makeScene()
         // Error 10 is MSG_SIZE_TOO_LARGE. After this error librdkafka does not repeat a produce request.
         scene.broker.failNextRequests(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
@@ -156,8 +164,8 @@ struct ReplayTests {
         #expect(run.errors.contains("stopped while sending; run the same command again to send the rest"))
     }
 
-    @Test func `One record in a thousand seconds: Ctrl-C ends it in order, and the same command continues`() throws {
-        let (scene, end) = try scene()
+    @Test func `Ctrl-C ends a slow send in order, and the same command continues it`() throws {
+        let (scene, end) = try makeScene()
         let directory = try TemporaryDirectory()
         let files = try ["out", "err"].map { try directory.write("", to: $0) }
         let process = scene.process(["send", "--from", "1h", "--execute", "--rate", "0.001"])
@@ -176,7 +184,7 @@ struct ReplayTests {
         #expect(try scene.count() == end + 1, "the second waits for its turn")
     }
 
-    @Test func `By time, by offsets of several partitions, and records that no longer exist`() throws {
+    @Test func `A replay reads the records of a time, or of offsets in several partitions`() throws {
         let scene = try ReplayScene(partitions: 2)
         let nowSeconds = scene.nowSeconds
         for partition: Int32 in [0, 1] {
@@ -233,17 +241,27 @@ struct ReplayTests {
     @Test func `Kafka is missing, a topic is missing, an app is not configured`() throws {
         let scene = try ReplayScene()
         scene.broker.setError(topic: "missing", code: 3)
-        let missing = try scene.replay("report", "--from", "1h", "--topic", "missing")
-        #expect(missing.exitCode == 1 && missing.errors.contains("causeway replay report: Kafka at 127.0.0.1:"))
-        let app = try scene.replay("report", "--from", "1h", "--app", "com.example.other")
-        #expect(app.exitCode == 64)
+        let runWithoutTopic = try scene.replay("report", "--from", "1h", "--topic", "missing")
         #expect(
-            app.errors == "Error: --app com.example.other: is not in the configuration, which has com.example.ride\n"
+            runWithoutTopic.exitCode == 1
+                && runWithoutTopic.errors.contains("causeway replay report: Kafka at 127.0.0.1:")
+        )
+        let runForUnknownApp = try scene.replay("report", "--from", "1h", "--app", "com.example.other")
+        #expect(runForUnknownApp.exitCode == 64)
+        #expect(
+            runForUnknownApp.errors
+                == "Error: --app com.example.other: is not in the configuration, which has com.example.ride\n"
         )
         let process = ProgramRun.process(["replay", "report", "--from", "1h", "--config", "/nowhere"])
         #expect(try ProgramRun.run(process).exitCode == 78)
         let password = ["CAUSEWAY_REDIS_PASSWORD_FILE": "/nowhere"]
-        let secret = try ProgramRun.run(scene.process(["report", "--from", "1h"], environment: password))
-        #expect(secret.exitCode == 78 && secret.errors.hasPrefix("causeway replay report: "), "\(secret.errors)")
+        let runWithoutPasswordFile = try ProgramRun.run(
+            scene.process(["report", "--from", "1h"], environment: password)
+        )
+        #expect(
+            runWithoutPasswordFile.exitCode == 78
+                && runWithoutPasswordFile.errors.hasPrefix("causeway replay report: "),
+            "\(runWithoutPasswordFile.errors)"
+        )
     }
 }

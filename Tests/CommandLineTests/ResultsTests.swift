@@ -29,7 +29,7 @@ struct ResultsTests {
         "{\"command\":\"\(number)\",\"activity\":\"\(activity)\",\"outcome\":\"accepted\"}"
     }
 
-    @Test func `All results, an activity's in order, and the end`() throws {
+    @Test func `All results are printed, those of an activity in order, and the program ends`() throws {
         let lines = (0..<300).map { result("a\($0 % 7)", $0) }
         try send(lines, to: "causeway.results")
         let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers)
@@ -83,12 +83,12 @@ struct ResultsTests {
         let descriptor = pipe.fileHandleForReading.fileDescriptor
         var data = Data()
         while data.count < count {
-            var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            try #require(poll(&waiting, 1, 120_000) > 0, "no more than \(data.count) of \(count) bytes come")
+            var pollDescriptor = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            try #require(poll(&pollDescriptor, 1, 120_000) > 0, "no more than \(data.count) of \(count) bytes come")
             var bytes = [UInt8](repeating: 0, count: count - data.count)
-            let more = Glibc.read(descriptor, &bytes, bytes.count)
-            try #require(more > 0, "the program ended")
-            data += bytes.prefix(more)
+            let readCount = Glibc.read(descriptor, &bytes, bytes.count)
+            try #require(readCount > 0, "the program ended")
+            data += bytes.prefix(readCount)
         }
         return data
     }

@@ -32,7 +32,7 @@ struct SendTests {
         #expect(records.map(\.key) == ["a", "b", "c"])
     }
 
-    @Test func `Registrations, several files, and the topics of a configuration`() throws {
+    @Test func `Registrations from several files are sent to the configured topic`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("mine", partitions: 1)
         let directory = try TemporaryDirectory()
@@ -66,7 +66,7 @@ struct SendTests {
     @Test func `A count repeats the input, a rate spreads it, --now sets the time`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
-        let before = Int(Date().timeIntervalSince1970)
+        let secondsBefore = Int(Date().timeIntervalSince1970)
         let run = try ProgramRun.run(
             "send",
             "-b",
@@ -81,7 +81,7 @@ struct SendTests {
             "-",
             input: command("a") + command("b")
         )
-        let after = Int(Date().timeIntervalSince1970)
+        let secondsAfter = Int(Date().timeIntervalSince1970)
         #expect(run.output.hasPrefix("25 sent, 25 acknowledged, 0 failed, "))
         let seconds = run.output.split(separator: " ").dropLast().last.flatMap { Double($0) }
         #expect(try #require(seconds) >= 24.0 / 50)
@@ -89,7 +89,7 @@ struct SendTests {
         #expect(records.map(\.key) == (0..<25).map { $0 % 2 == 0 ? "a" : "b" })
         for record in records {
             let timestamp = try #require(record.value.firstMatch(of: /"timestamp":([0-9]+)/).flatMap { Int($0.1) })
-            #expect((before...after).contains(timestamp))
+            #expect((secondsBefore...secondsAfter).contains(timestamp))
         }
     }
 
@@ -128,7 +128,7 @@ struct SendTests {
         )
     }
 
-    @Test func `A broker that refuses: failed, with the reason, exit code 1`() throws {
+    @Test func `If the broker refuses a record, the command prints the reason and exits with 1`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         broker.failNextRequests(.produce, with: [Int32](repeating: 87, count: 20))  // INVALID_RECORD
@@ -170,18 +170,28 @@ struct SendTests {
             let record = timestampUpdater.withCurrentTimestamp(Array(text.utf8), unixMicroseconds: microseconds)
             return try record.withUnsafeBytes { try Command.decode($0).version }
         }
-        let plain = command("a")
+        let commandWithoutSequence = command("a")
         #expect(
-            try updatedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second, sequence: 999_999)
+            try updatedVersion(commandWithoutSequence, second * 1_000_000 + 999_999)
+                == Version(timestamp: second, sequence: 999_999)
         )
-        #expect(try updatedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second + 1, sequence: 0))
-        #expect(try updatedVersion(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
-        let own = "{\"sequence\":7," + plain.dropFirst()
-        #expect(try updatedVersion(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
+        #expect(
+            try updatedVersion(commandWithoutSequence, second * 1_000_000 + 999_999)
+                == Version(timestamp: second + 1, sequence: 0)
+        )
+        #expect(
+            try updatedVersion(commandWithoutSequence, second * 1_000_000)
+                == Version(timestamp: second + 1, sequence: 1)
+        )
+        let commandWithSequence = "{\"sequence\":7," + commandWithoutSequence.dropFirst()
+        #expect(
+            try updatedVersion(commandWithSequence, second * 1_000_000 + 2_000_000)
+                == Version(timestamp: second + 2, sequence: 7)
+        )
         #expect(timestampUpdater.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
     }
 
-    @Test func `No broker: after some seconds it says where it looks and why, and in the end that nobody responded`()
+    @Test func `Without a broker, the command soon says where it looks and why, and at last that nobody responded`()
         throws
     {
         let run = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "delivery.timeout.ms=4000", input: command("a"))
@@ -215,11 +225,11 @@ struct SendTests {
         ),
         ("Local: Broker transport failure", "Broker transport failure"),
     ])
-    func `The causes in librdkafka's words`(reason: String, cause: String) {
+    func `The cause is taken from librdkafka's text`(reason: String, cause: String) {
         #expect(BrokerMonitor.extractCause(from: reason) == cause)
     }
 
-    @Test func `No broker: failed after the delivery timeout, exit code 1`() throws {
+    @Test func `Without a broker, the command fails after the delivery timeout, with exit code 1`() throws {
         let run = try ProgramRun.run(
             "send",
             "-b",
@@ -232,9 +242,7 @@ struct SendTests {
         #expect(run.output.hasPrefix("1 sent, 0 acknowledged, 1 failed, "))
     }
 
-    @Test func `A property that librdkafka does not know, exit code 78; a file that does not exist, exit code 1`()
-        throws
-    {
+    @Test func `An unknown property of Kafka ends the command with 78, and a missing file with 1`() throws {
         let property = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "no.such=1", input: "")
         #expect(property.exitCode == 78)
         #expect(property.errors.contains("no.such"))

@@ -70,11 +70,11 @@ struct ShapesCheckTests {
 
     @Test func `A file of shapes without the app is a fault; a file that is not here is one on request`() throws {
         try directory.write(Self.shapes.replacing("com.example.match", with: "com.example.other"), to: "shapes.json")
-        let other = try ProgramRun.run("check", "--config", try configuration())
-        #expect(other.output.contains("has no shapes of com.example.match: it has only com.example.other"))
-        let absent = try configuration(file: "/nowhere/shapes.json")
-        #expect(try ProgramRun.run("check", "--config", absent).exitCode == 0)
-        let strict = try ProgramRun.run("check", "--files", "--config", absent)
-        #expect(strict.output.contains("apps.match.shapes.file: /nowhere/shapes.json: cannot be opened"))
+        let runWithoutApp = try ProgramRun.run("check", "--config", try configuration())
+        #expect(runWithoutApp.output.contains("has no shapes of com.example.match: it has only com.example.other"))
+        let configurationWithoutFile = try configuration(file: "/nowhere/shapes.json")
+        #expect(try ProgramRun.run("check", "--config", configurationWithoutFile).exitCode == 0)
+        let runWithFiles = try ProgramRun.run("check", "--files", "--config", configurationWithoutFile)
+        #expect(runWithFiles.output.contains("apps.match.shapes.file: /nowhere/shapes.json: cannot be opened"))
     }
 }

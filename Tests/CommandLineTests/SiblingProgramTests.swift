@@ -10,7 +10,7 @@ import Testing
     }
 
     @Test(arguments: [["causeway"], ["causeway", "help"], ["causeway", "worker"], ["causeway", "send", "demo"]])
-    func `Every other line is this program's own`(arguments: [String]) {
+    func `Any other command line is this program's own`(arguments: [String]) {
         #expect(lab.wrongProgramMessage(for: arguments) == nil)
     }
 }

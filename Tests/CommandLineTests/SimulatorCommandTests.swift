@@ -7,9 +7,7 @@ import Testing
 struct SimulatorCommandTests {
     private let shapes = Repository.path("Config/examples/ride/shapes.json")
 
-    @Test func `It prints its addresses, has its apps, serves clients that trust it over HTTP/2, and ends on SIGTERM`()
-        throws
-    {
+    @Test func `The simulator prints its addresses, serves its apps over HTTP/2, and ends on SIGTERM`() throws {
         let directory = try TemporaryDirectory()
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes], of: .lab)
@@ -41,7 +39,7 @@ struct SimulatorCommandTests {
         #expect(simulator.terminate() == 0)
     }
 
-    @Test func `Its own directory is deleted when it ends`() throws {
+    @Test func `The simulator deletes its own directory when it ends`() throws {
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"], of: .lab)
         )
@@ -63,7 +61,7 @@ struct SimulatorCommandTests {
         ],
         [[], ["--bootstrap-servers", "127.0.0.1:1"]]
     )
-    func `What it cannot use: one line that names it, and no crash, with a Kafka or without`(
+    func `The simulator names what it cannot use in one line, with a Kafka or without`(
         _ refusal: (arguments: [String], code: Int32, message: String),
         kafka: [String]
     ) throws {
@@ -86,7 +84,7 @@ struct SimulatorCommandTests {
         arguments: ["--port", "--control-port", "--management-port"],
         [[], ["--bootstrap-servers", "127.0.0.1:1"]]
     )
-    func `A port that is taken: one line that names it, at once`(option: String, kafka: [String]) throws {
+    func `A simulator whose port is taken names it, and ends at once`(option: String, kafka: [String]) throws {
         let socket = try ListeningSocket(address: .loopback(port: 0), backlog: 1)
         let port = socket.address.port
         let start = ContinuousClock.now

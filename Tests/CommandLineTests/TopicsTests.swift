@@ -85,9 +85,9 @@ struct TopicsTests {
             "channels:partitions=3"
         )
         #expect(run.exitCode == 0 && run.errors.isEmpty)
-        let usual = try ProgramRun.run("topics").outputLines
+        let usualLines = try ProgramRun.run("topics").outputLines
         #expect(run.outputLines.count == 8)
-        for (line, before) in zip(run.outputLines, usual) {
+        for (line, before) in zip(run.outputLines, usualLines) {
             switch line.prefix(while: { $0 != " " }) {
             case "causeway.commands":
                 #expect(line.contains(" partitions=48 ") && line.contains(" retention.ms=43200000 segment.ms=1800000"))
@@ -118,10 +118,10 @@ struct TopicsTests {
     @Test func `Missing topics are created as printed, existing ones stay, and a second run changes nothing`() throws {
         let directory = try TemporaryDirectory()
         let broker = try PythonBroker(directory, topics: ["causeway.results:4", "other:1"])
-        let first = try ProgramRun.run("topics", "--create", "-b", broker.address)
-        #expect(first.exitCode == 0, "\(first.errors)")
+        let firstRun = try ProgramRun.run("topics", "--create", "-b", broker.address)
+        #expect(firstRun.exitCode == 0, "\(firstRun.errors)")
         #expect(
-            first.outputLines == [
+            firstRun.outputLines == [
                 "causeway.commands created, partitions=24", "causeway.registrations created, partitions=24",
                 "causeway.results exists, partitions=4, 24 were planned",
                 "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
@@ -140,13 +140,13 @@ struct TopicsTests {
             #expect(Set(settings.map { "\($0.key)=\($0.value)" }) == Set(words[3...]))
             #expect(request["validatesOnly"] as? Bool == false)
         }
-        let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
-        #expect(again.exitCode == 0)
-        #expect(again.outputLines.count { $0.contains(" exists, partitions=") } == 8)
+        let secondRun = try ProgramRun.run("topics", "--create", "-b", broker.address)
+        #expect(secondRun.exitCode == 0)
+        #expect(secondRun.outputLines.count { $0.contains(" exists, partitions=") } == 8)
         #expect(try broker.createTopicRequests().count == 7)
     }
 
-    @Test func `A topic that the brokers refuse is named, the others are created: exit code 1`() throws {
+    @Test func `If the brokers refuse a topic, it is named, the others are created, and the exit code is 1`() throws {
         let directory = try TemporaryDirectory()
         let broker = try PythonBroker(directory)
         try directory.write(

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("causeway worker: its start", .ownThread)
 struct WorkerStartTests {
-    @Test func `A wrong configuration: every fault in a line on standard error, exit code 78`() throws {
+    @Test func `A worker with a wrong configuration prints each fault in a line, and exits with 78`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(
             """
@@ -33,7 +33,7 @@ struct WorkerStartTests {
         )
     }
 
-    @Test func `No configuration at all: the missing keys, exit code 78`() throws {
+    @Test func `A worker without a configuration names the missing keys, and exits with 78`() throws {
         let run = try ProgramRun.run("worker")
         #expect(run.exitCode == 78)
         #expect(
@@ -66,9 +66,7 @@ struct WorkerStartTests {
         return directory.path("c.yaml")
     }
 
-    @Test func `A port that is taken: the worker does not start, and names the key and the address; exit code 78`()
-        throws
-    {
+    @Test func `A worker whose port is taken names the key and the address, and exits with 78`() throws {
         let directory = try TemporaryDirectory()
         let socket = try ListeningSocket(address: .loopback(port: 0), backlog: 1)
         let port = socket.address.port
@@ -87,9 +85,7 @@ struct WorkerStartTests {
         withExtendedLifetime(socket) {}
     }
 
-    @Test func `Files and properties that cannot be used: each fault with its place, as in a check; exit code 78`()
-        throws
-    {
+    @Test func `A worker names each unusable file and property, as a check does, and exits with 78`() throws {
         let directory = try TemporaryDirectory()
         try directory.write("hello", to: "hello.p8")
         try directory.write("hello", to: "hello.pem")
@@ -123,9 +119,7 @@ struct WorkerStartTests {
         )
     }
 
-    @Test func `Files of Kafka's properties: each that is missing or has nothing is named, also beside other faults`()
-        throws
-    {
+    @Test func `Each missing or empty file of Kafka's properties is named, also beside other faults`() throws {
         let directory = try TemporaryDirectory()
         try directory.write("hello", to: "hello.pem")
         let hello = directory.path("hello.pem")
@@ -191,11 +185,11 @@ struct WorkerStartTests {
         let topics = try ProgramRun.run("topics", "--create", "-c", path)
         #expect(topics.errorLines == ["causeway topics: property ssl.ca.location: \(reason)"])
         #expect(try ProgramRun.run("check", "--files", "-c", path).outputLines == worker.errorLines)
-        let elsewhere = try ProgramRun.run("check", "-c", path)
-        #expect(elsewhere.exitCode == 0 && elsewhere.output.isEmpty, "\(elsewhere.output)")
+        let checkWithoutFiles = try ProgramRun.run("check", "-c", path)
+        #expect(checkWithoutFiles.exitCode == 0 && checkWithoutFiles.output.isEmpty, "\(checkWithoutFiles.output)")
     }
 
-    @Test func `A file that does not exist: exit code 78`() throws {
+    @Test func `A worker whose configuration file does not exist exits with 78`() throws {
         let run = try ProgramRun.run("worker", "--config", "/nowhere.yaml")
         #expect(run.exitCode == 78)
         #expect(run.errorLines == ["/nowhere.yaml: cannot be opened: No such file or directory"])

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("The changes that a running worker applies", .ownThread)
 struct ConfigurationChangeTests {
-    private func change(_ before: String = "", _ after: String) throws -> ConfigurationChange {
+    private func makeChange(_ before: String = "", _ after: String) throws -> ConfigurationChange {
         ConfigurationChange(from: try load(smallestFile + before), to: try load(smallestFile + after))
     }
 
@@ -56,7 +56,7 @@ struct ConfigurationChangeTests {
             key.assign(&newConfiguration[keyPath: path], value)
             let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
             let isUsed =
-                numbers(change.configuration) != numbers(runningConfiguration)
+                reloadedValues(change.configuration) != reloadedValues(runningConfiguration)
                 || change.configuration.log.level != runningConfiguration.log.level
             #expect(isUsed == key.isReloadable, "\(name)")
             #expect(change.appliedKeys == (key.isReloadable ? [name] : []), "\(name)")
@@ -72,7 +72,7 @@ struct ConfigurationChangeTests {
     }
 
     /// All values that a reload sends to a lane, as a text.
-    private func numbers(_ configuration: WorkerConfiguration) -> String {
+    private func reloadedValues(_ configuration: WorkerConfiguration) -> String {
         "\(WorkerSetup.makeDeliveryConfiguration(configuration).reloadableSettings)"
     }
 
@@ -90,7 +90,7 @@ struct ConfigurationChangeTests {
     }
 
     @Test func `Numbers of policies and an app's policy are applied; a new policy is added behind the others`() throws {
-        let change = try change(
+        let change = try makeChange(
             "policies: {sports: {spacingMilliseconds: 5000}}\n",
             """
             policies:
@@ -119,7 +119,7 @@ struct ConfigurationChangeTests {
     }
 
     @Test func `A removed policy stays with its numbers, and is named`() throws {
-        let change = try change("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
+        let change = try makeChange("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 5_000])
         #expect(change.appliedKeys.isEmpty && change.keysNeedingRestart == ["policies.sports"])
     }
@@ -128,10 +128,10 @@ struct ConfigurationChangeTests {
         func policies(_ names: some Sequence<Int>) -> String {
             "policies:\n" + names.map { "  p\($0): {}\n" }.joined()
         }
-        let before = smallestFile + policies(1...63)
-        let after =
+        let textBefore = smallestFile + policies(1...63)
+        let textAfter =
             smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: p64") + policies(2...64)
-        let change = ConfigurationChange(from: try load(before), to: try load(after))
+        let change = ConfigurationChange(from: try load(textBefore), to: try load(textAfter))
         #expect(change.configuration.policies.count == 64)
         #expect(change.appliedKeys.isEmpty)
         #expect(change.keysNeedingRestart == ["policies.p1", "policies.p64", "apps.match.policy"])

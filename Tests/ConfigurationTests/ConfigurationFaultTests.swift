@@ -29,7 +29,7 @@ struct ConfigurationFaultTests {
         ("apns:\n  caFile: [a]", "c.yaml:12:11: apns.caFile: must be one value"),
         ("apns:\n  sandbox:\n    host: a b", "c.yaml:13:11: apns.sandbox.host: is not a host name or an address"),
     ])
-    func `One fault, its place and its words`(yaml: String, line: String) {
+    func `Each fault is reported with its place and its reason`(yaml: String, line: String) {
         #expect(faults(of: smallestFile + yaml + "\n") == [line])
     }
 
@@ -44,7 +44,7 @@ struct ConfigurationFaultTests {
         ("consumer: {fetch: {min: 1}}", "c.yaml:3:14: kafka.consumer.fetch: must be one value"),
         ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
     ])
-    func `Faults in a section of Kafka`(yaml: String, line: String) {
+    func `Each fault in a section of Kafka is named`(yaml: String, line: String) {
         let text = smallestFile.replacing("redis:\n", with: "  \(yaml)\nredis:\n")
         #expect(faults(of: text) == [line])
     }
@@ -89,7 +89,7 @@ struct ConfigurationFaultTests {
             "c.yaml:11:5: apps.match.keyFiel: is not a key; did you mean keyFile?"
         ),
     ])
-    func `Faults of an app`(good: String, bad: String, line: String) {
+    func `Each fault of an app is named`(good: String, bad: String, line: String) {
         #expect(
             faults(of: smallestFile.replacing(good, with: bad)).filter { !$0.contains("must have 1 to 255 apps") } == [
                 line
@@ -107,7 +107,7 @@ struct ConfigurationFaultTests {
         ("http://:4318", false), ("http://a:0", false), ("http://a:b", false), ("http://a b", false),
         ("http://u:p@collector", false), ("http://a?x=1", false), ("http://a:4318:1", false),
     ])
-    func `Where traces go is a URL of HTTP without a password`(url: String, isGood: Bool) {
+    func `The endpoint for traces is a URL of HTTP without a password`(url: String, isGood: Bool) {
         let lines = faults(of: smallestFile + "tracing:\n  endpoint: '\(url)'\n")
         let line = "c.yaml:12:13: tracing.endpoint: must be http://host[:port][/path], or https"
         #expect(lines == (isGood ? [] : [line]))
@@ -130,7 +130,7 @@ struct ConfigurationFaultTests {
         #expect(missing.contains { $0.contains("tracing.headersFile") })
     }
 
-    @Test func `Two apps with one bundle id`() {
+    @Test func `Two apps with one bundle id are a fault`() {
         let second = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
         #expect(
             faults(of: smallestFile + second) == [
@@ -166,11 +166,11 @@ struct ConfigurationFaultTests {
         ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
         ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
     ])
-    func `A document that is no configuration`(yaml: String, line: String) {
+    func `A document that is no configuration is refused`(yaml: String, line: String) {
         #expect(faults(of: yaml) == [line])
     }
 
-    @Test func `A duplicate key`() {
+    @Test func `A duplicate key is a fault`() {
         let lines = faults(of: "worker:\n  lanes: 1\n  lanes: 2\n")
         #expect(lines.count == 1)
         #expect(lines[0].contains("has a key twice: lanes"))
@@ -187,7 +187,7 @@ struct ConfigurationFaultTests {
         #expect(faults(of: String(repeating: "#", count: 2_000_000)) == ["c.yaml: is larger than 1048576 bytes"])
     }
 
-    @Test func `Variables: wrong values and unknown names, except the addresses that Kubernetes sets`() {
+    @Test func `A variable with a wrong value or name is a fault, unless it is one that Kubernetes sets`() {
         func line(_ name: String, _ value: String) -> [String] { faults(of: smallestFile, environment: [name: value]) }
         #expect(
             line("CAUSEWAY_WORKER_LANES", "x") == [

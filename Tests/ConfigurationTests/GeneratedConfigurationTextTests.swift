@@ -17,7 +17,7 @@ struct GeneratedConfigurationTextTests {
             .asReloadable
         let unset: SchemaKey<WorkerConfiguration> =
             .optionalText("one.two.url", \.tracing.endpoint, .collectorURL, "An address.")
-            .otherwise("nothing is sent")
+            .whenUnset("nothing is sent")
         let properties: SchemaKey<WorkerConfiguration> = .properties("three", \.kafka.consumer, "Properties.")
             .exampleLines("a: 1", "b: 2")
         let list: SchemaKey<WorkerConfiguration.App> = .environments("environments", \.environments, "A list.")
@@ -25,7 +25,7 @@ struct GeneratedConfigurationTextTests {
             + [KeyDescription(list, of: WorkerConfiguration.App(name: "x"), below: "apps.*.")]
     }()
 
-    @Test func `YAML: comment, value, sections; a blank line between neighbours`() throws {
+    @Test func `The YAML page has comments, values and sections, with a blank line between neighbours`() throws {
         let page = YAMLPage.text(of: PageSection(name: "", keys: keys), introduction: "All keys.", schemaFile: "s.json")
         let expected = """
             # yaml-language-server: $schema=s.json
@@ -70,7 +70,7 @@ struct GeneratedConfigurationTextTests {
         #expect(page.hasSuffix(end))
     }
 
-    @Test func `YAML: a long line is wrapped between words and loses none`() {
+    @Test func `A long line of the YAML page is wrapped between words, and loses none`() {
         let words = (1...60).map { "word\($0)" }
         let key: SchemaKey<WorkerConfiguration> = .properties("a.b", \.kafka.consumer, words.joined(separator: " "))
         let file = PageSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
@@ -85,7 +85,7 @@ struct GeneratedConfigurationTextTests {
         }
     }
 
-    @Test func `Markdown: one row for each key`() {
+    @Test func `The Markdown page has one row for each key`() {
         let rows = MarkdownPage.text(of: keys).split(separator: "\n").filter { $0.hasPrefix("| `") }
         #expect(
             rows == [
@@ -98,7 +98,7 @@ struct GeneratedConfigurationTextTests {
         )
     }
 
-    @Test func `JSON Schema: types, limits, patterns, defaults, and what is required`() throws {
+    @Test func `The JSON Schema has types, limits, patterns, defaults, and what is required`() throws {
         let schema = try parsed(JSONSchemaPage.fileSchema(of: PageSection(name: "", keys: keys)))
         #expect(schema["required"] as? [String] == ["one", "apps"])
         let one = try member(["one"], of: schema)

@@ -53,7 +53,7 @@ struct PolicyTests {
         }
     }
 
-    @Test func `What follows a lifetime needs a lifetime`() throws {
+    @Test func `The key afterLifetime needs a lifetime`() throws {
         let text = smallestFile + "policies:\n  odd: {afterLifetime: restart, lifetimeSeconds: 300}\n"
         #expect(try load(text).policies.map(\.afterLifetime) == [.end, .restart])
         let foundFaults = faults(of: smallestFile + "policies:\n  odd: {afterLifetime: restart}\n")
@@ -119,7 +119,7 @@ struct PolicyTests {
         ("budged: {}", "c.yaml:13:5: policies.fast.budged: is not a key; did you mean budget?"),
         ("budget: 5", "c.yaml:13:13: policies.fast.budget: is a section: indent its keys below it"),
     ])
-    func `One fault, its place and its words`(yaml: String, line: String) {
+    func `Each fault is reported with its place and its reason`(yaml: String, line: String) {
         #expect(faults(of: smallestFile + "policies:\n  fast:\n    \(yaml)\n") == [line])
     }
 
@@ -151,11 +151,11 @@ struct PolicyTests {
             "c.yaml:11:22: policies.live-start: has the same environment variables as live"
         ),
     ])
-    func `Names: what they may be, and that an app's must be there`(yaml: String, line: String) {
+    func `An invalid name of a policy, and an app's unknown policy, are faults`(yaml: String, line: String) {
         #expect(faults(of: smallestFile + yaml) == [line])
     }
 
-    @Test func `Too many policies`() {
+    @Test func `Too many policies are a fault`() {
         func configurationText(_ count: Int) -> String {
             smallestFile + "policies: {\((0..<count).map { "p\($0): {}" }.joined(separator: ", "))}\n"
         }

@@ -14,22 +14,22 @@ struct RedisKeysTests {
         )
     }
 
-    private func redis(_ text: String) throws -> RedisConfiguration {
+    private func loadRedis(_ text: String) throws -> RedisConfiguration {
         try RedisConfiguration(load(configurationText(text)).redis)
     }
 
-    @Test func `One server, by host or by socket`() throws {
-        let server = try redis("url: redis://u:p@cache:7000/3\nresponseTimeoutMilliseconds: 250")
+    @Test func `One server is found by its host or its socket`() throws {
+        let server = try loadRedis("url: redis://u:p@cache:7000/3\nresponseTimeoutMilliseconds: 250")
         guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
         #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
         #expect(server.replyDeadlineMilliseconds == 250 && server.tls == nil)
         #expect(server.addresses == "redis://cache:7000/3", "without the password")
-        #expect(try redis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
-        #expect(try redis("url: rediss://cache").tls != nil)
+        #expect(try loadRedis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
+        #expect(try loadRedis("url: rediss://cache").tls != nil)
     }
 
-    @Test func `A cluster, by some of its servers`() throws {
-        let cluster = try redis("mode: cluster\nurl: rediss://:p@a,b:7001,[::1]:7002")
+    @Test func `A cluster is found by some of its servers`() throws {
+        let cluster = try loadRedis("mode: cluster\nurl: rediss://:p@a,b:7001,[::1]:7002")
         guard case .cluster = cluster.topology else { return #expect(Bool(false), "\(cluster)") }
         #expect(
             cluster.url.locations == [.host("a", port: 6_379), .host("b", port: 7_001), .host("::1", port: 7_002)]
@@ -37,10 +37,10 @@ struct RedisKeysTests {
         #expect(cluster.tls != nil)
     }
 
-    @Test func `Sentinels, with their own password`() throws {
+    @Test func `Sentinels may have a password of their own`() throws {
         let directory = try TemporaryDirectory()
         let passwords = try ["data", "watch"].map { try directory.write("\($0)-secret\n", to: $0).path }
-        let configuration = try redis(
+        let configuration = try loadRedis(
             """
             mode: sentinel
             url: redis://user@mymaster
@@ -101,7 +101,7 @@ struct RedisKeysTests {
             "c.yaml:6:16: redis.sentinelURL: Sentinels have no databases"
         ),
     ])
-    func `What the mode does not allow is a fault at its place`(redis: String, line: String) {
+    func `A key that the mode of Redis does not allow is a fault`(redis: String, line: String) {
         #expect(faults(of: configurationText(redis)) == [line])
     }
 

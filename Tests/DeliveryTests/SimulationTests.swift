@@ -7,54 +7,55 @@ import Testing
 /// Redis and the phones. For example, no phone goes back from a newer state to an older one.
 @Suite(.ownThread) struct SimulationTests {
     private static let seeds = SimulationSeeds<SimulationParameters.Kind>(standardCount: 1_000)
-    private static let pace: [UInt64] = [
+    private static let paceSeeds: [UInt64] = [
         390, 3010, 5327, 7411, 12038, 16144, 20404, 30112, 43611, 73417, 103247, 108623,
     ]
-    /// Seeds that once failed, by kind, and what each of them found.
+    /// Seeds that once failed, by kind of run. The list says what each of them found.
     ///
     /// plain:
-    /// - 165: A partition was lost without a revocation, and the core kept its waiting records. A worker read
-    ///   such a record again, and it became a duplicate of itself.
-    /// - 367: A released start was older than the waiting updates, and they superseded it.
-    /// - 622: A retry did not ask Redis again, although another worker had admitted an end in between.
-    /// - 892: Redis admitted a start for a second record, although the first record may have been sent.
-    /// - 5163: Another worker sent the command between `admit` and `hold`, so the reply to `hold` was `duplicate`,
-    ///   which the core did not expect.
-    /// - 5889: Redis released a command to a record whose partition was revoked, and the command stayed in
-    ///   memory.
+    /// - 165: A worker lost a partition without a revocation. The core kept its waiting records. When one of them was
+    ///   read again, the core took it for a duplicate.
+    /// - 367: Redis released a held start. The updates that waited in the lane were newer, and superseded it.
+    /// - 622: While a push waited for its retry, another worker admitted an end. The retry did not ask Redis again.
+    /// - 892: Two records had the same start. Redis admitted the second, although the first may have been sent.
+    /// - 5163: Between a worker's calls `admit` and `hold`, another worker sent the command. The reply to `hold` was
+    ///   `duplicate`, which the core did not expect.
+    /// - 5889: Redis released a command to a record whose partition was revoked. The command stayed in memory.
     /// - 118065: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// tokens:
-    /// - 8324: Another command's token released a command, and a newer command then replaced the released
-    ///   command, which had no result.
+    /// - 8324: A command brought a token, which released a held command. A newer command replaced the released
+    ///   command, which then had no result.
     ///
     /// pace:
-    /// - 390: A released start waited for its device's budget, and the partition of its registration moved.
-    ///   The start was lost.
-    /// - 3010: A second registration released the same held start, which then counted as superseded.
+    /// - 390: A registration released a held start, which waited for its device's budget. Then the partition of the
+    ///   registration moved to another worker. The start was lost.
+    /// - 3010: Two registrations released the same held start. The start then counted as superseded.
     /// - 5327: A worker sent a start again after another worker had reported it as `unknown`. The phone got a
     ///   second activity.
-    /// - 7411, 16144: The core settled an alert's command in Redis before the newer state with the alert was sent. The
-    ///   alert was lost.
-    /// - 20404: The check was wrong: before its first registration an activity has the usual budget, which
-    ///   may hold more than the budget for frequent updates.
+    /// - 7411, 16144: An alert moved to a newer state. The core settled the alert's command in Redis before it had sent
+    ///   the newer state. The alert was lost.
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
+    /// - 20404: The check was wrong: before its first registration an activity has the usual budget. This may hold more
+    ///   than the budget for frequent updates.
     /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two workers that push at the
     ///   same time.
     /// - 43611, 108623: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// longLives:
-    /// - 108: Only the first of two registrations was read again. It was stale and released no held command.
+    /// - 108: Of two registrations, only the first was read again. It was stale, so it did not release the held
+    ///   command.
     /// - 2122: The reply to `hold` was lost, so two records had the same command, and each could send it.
     ///
     /// repeats:
-    /// - 138: Two records of an end carried the same alert. The alert moved from one to the other, and was lost.
+    /// - 138: Two records had the same end, which carried an alert. The alert moved from one to the other, and was
+    ///   lost.
     /// - 755: A held alert rang twice, or after a newer one.
     /// - 4949: The core settled a held start in Redis too early, and a crash then lost the start's result.
     /// - 6049, 7212: The check was wrong: an alert may be lost with a newer state that expires.
-    /// - 7882: A draw was refunded while another draw was made. Redis took the refunded draw's time for the
-    ///   other draw, so the next start was some milliseconds early.
-    /// - 21365, 30787: A push of an earlier assignment carried an alert, and its response settled the alert's
+    /// - 7882: Redis got a refund and another draw at the same time. It confused the times of the two draws, so the
+    ///   next start was some milliseconds early.
+    /// - 21365, 30787: A push carried an alert while its partition was assigned again. The response settled the alert's
     ///   record of the new assignment.
     ///
     /// old:
@@ -64,12 +65,12 @@ import Testing
     /// - 56: A held alert rang twice, or after a newer one.
     ///
     /// deferrals:
-    /// - 1, 81: Pushes were deferred before they were offered to their pool. So the core did not find out that
-    ///   APNs accepted pushes again.
+    /// - 1, 81: Each push was deferred before the core had offered it to its pool. So the core never learned that APNs
+    ///   accepted pushes again.
     ///
     /// audiences:
-    /// - 2411: A registration was made again after a tombstone of the same millisecond. The activity had its token
-    ///   again, but was in no audience.
+    /// - 2411: A registration was repeated after a tombstone of the same millisecond. The activity got its token back,
+    ///   but was in no audience.
     ///
     /// lives:
     /// - 160, 699: The start of the second life was deferred. Redis refused the commands after it as `ended`.
@@ -80,7 +81,7 @@ import Testing
     static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         (.plain, [165, 367, 622, 892, 5163, 5889, 118065]),
         (.tokens, [8324]),
-        (.pace, pace),
+        (.pace, paceSeeds),
         (.longLives, [108, 2122]),
         (.repeats, [138, 755, 4949, 6049, 7212, 7882, 21365, 30787]),
         (.old, [300471]),
@@ -107,12 +108,12 @@ import Testing
         seeds: [UInt64]
     ) {
         for seed in seeds {
-            for results in SupersededResultMode.allCases {
+            for supersededResults in SupersededResultMode.allCases {
                 for commits in [nil, CommitParameters.withoutMetadata, .withMetadata] {
                     let simulation = Simulation(
                         seed: seed,
                         kind: kind,
-                        supersededResults: results,
+                        supersededResults: supersededResults,
                         commits: commits
                     )
                     #expect(simulation.run() == [], "seed \(seed)")
@@ -121,30 +122,30 @@ import Testing
         }
     }
 
-    /// Every verdict, and every outcome except two, must occur in the runs, because an invariant proves nothing about a
-    /// case that never occurs.
+    /// An invariant proves nothing about a case that never occurs. So every verdict must occur in the runs, and every
+    /// outcome except two.
     @Test func `Every verdict and outcome occurs`() {
         var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []
-        var counted = 0
+        var countedCommands = 0
         for kind in SimulationParameters.Kind.allCases {
             for seed in UInt64(1)...100 {
                 let simulation = Simulation(seed: seed, kind: kind)
                 _ = simulation.run()
                 verdicts.formUnion(simulation.verdicts)
                 outcomes.formUnion(simulation.results.values.joined())
-                counted += simulation.counting.supersededCounts.values.reduce(0, +)
+                countedCommands += simulation.counting.supersededCounts.values.reduce(0, +)
             }
         }
         let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(StoreVerdict.init(rawValue:)))
         #expect(allVerdicts.subtracting(verdicts) == [])
-        #expect(counted > 0)
+        #expect(countedCommands > 0)
         // No producer of the simulation writes invalid commands, and no push-to-start token dies.
         #expect(Set(Outcome.allCases).subtracting(outcomes) == [.invalid, .unregistered])
     }
 
-    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND`
-    /// names, or of the first kind.
+    /// Prints every step of one run. `CAUSEWAY_SIMULATION_SEED` names its seed, and `CAUSEWAY_SIMULATION_KIND` its kind
+    /// (by default the first kind).
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
     func `One seed is traced`(kind: SimulationParameters.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)

@@ -31,8 +31,8 @@ extension StoreCall {
         }
     }
 
-    /// The digests of the audiences that a registration names; empty if the member leaves all audiences, nil if the
-    /// call changes no membership.
+    /// The digests of the audiences that a registration names. Empty: the member leaves all audiences. Nil: the call
+    /// changes no membership.
     var namedAudiences: Bytes? {
         switch operation {
         case .register(_, _, _, _, let audiences): audiences
@@ -44,7 +44,7 @@ extension StoreCall {
     /// The start that the previous call of a device's registration released; nil in the first call. The registration
     /// releases held starts one by one, and Redis releases the start after this one.
     var previousHeldStart: HeldStart<Bytes>? {
-        if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
+        if case .registerDevice(_, _, let step, _) = operation { step.previousStart } else { nil }
     }
 
     /// The token that the call retires, if any.

@@ -39,15 +39,17 @@ struct ChannelAudienceTests {
         return command
     }
 
-    /// Sends a command, and waits for its result over all ranges and broadcasts.
+    /// Sends a command, and waits for its total result: the one over all ranges and broadcasts.
     private func send(_ number: Int, _ event: String, goals: Int = 0, _ run: ExampleRun) throws -> JSONObject {
         try run.send(makeCommand(number, event, goals: goals))
-        func result() -> JSONObject? { run.results.byCommand["final-\(number)"]?.first { $0["ranges"] != nil } }
+        func findTotalResult() -> JSONObject? {
+            run.results.byCommand["final-\(number)"]?.first { $0["ranges"] != nil }
+        }
         try run.await("the result of \(event) \(number)") {
             try run.takeResults(milliseconds: 20)
-            return result() != nil
+            return findTotalResult() != nil
         }
-        return try #require(result())
+        return try #require(findTotalResult())
     }
 
     private func awaitRegistrations(_ count: Int, _ run: ExampleRun) throws {
@@ -66,17 +68,17 @@ struct ChannelAudienceTests {
         return activities
     }
 
-    private func areShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws -> Bool {
+    private func isShownOnEveryPhone(_ goals: Int, _ state: String, _ run: ExampleRun) throws -> Bool {
         try readActivities(run).values
             .count {
                 ($0["contentState"] as? JSONObject)?["homeGoals"] as? Int == goals && $0["state"] as? String == state
             } == Self.devices.count
     }
 
-    private func awaitShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws {
+    private func awaitShownOnEveryPhone(_ goals: Int, _ state: String, _ run: ExampleRun) throws {
         try run.await("\(goals) goals on every phone") {
             try run.takeResults(milliseconds: 50)
-            return try areShown(goals, state, run)
+            return try isShownOnEveryPhone(goals, state, run)
         }
     }
 
@@ -109,22 +111,22 @@ struct ChannelAudienceTests {
             _ = try send(1, "start", run)
             try awaitRegistrations(Self.devices.count + Self.tokenDevices.count, run)
             _ = try send(2, "update", goals: 1, run)
-            try awaitShown(1, "active", run)
+            try awaitShownOnEveryPhone(1, "active", run)
             try run.awaitMarks()
 
             if isReplaced { try run.deployment.replaceRedis() } else { try run.deployment.wipeRedis() }
             // On a slow machine the first command may stop waiting for the channel, and be sent without it.
             let firstResult = try send(3, "update", goals: 2, run)
-            if firstResult["channel"] == nil { try awaitShown(2, "active", run) }
+            if firstResult["channel"] == nil { try awaitShownOnEveryPhone(2, "active", run) }
             var number = 4
             try run.await("3 goals on every phone") {
                 number += 1
                 _ = try send(number, "update", goals: 3, run)
                 try run.takeResults(milliseconds: 500)
-                return try areShown(3, "active", run)
+                return try isShownOnEveryPhone(3, "active", run)
             }
             _ = try send(number + 1, "end", goals: 4, run)
-            try awaitShown(4, "ended", run)
+            try awaitShownOnEveryPhone(4, "ended", run)
             #expect(try readChannels(run).count == 1)
         }
     }
@@ -148,11 +150,11 @@ struct ChannelAudienceTests {
                 let result = try send(1 + goals, "update", goals: goals, run)
                 #expect(result["broadcasts"] as? [String: Int] == ["delivered": 1])
                 #expect((result["members"] as? [String: Int])?["delivered"] == Self.tokenDevices.count)
-                try awaitShown(goals, "active", run)
+                try awaitShownOnEveryPhone(goals, "active", run)
             }
             let endResult = try send(9, "end", goals: 4, run)
             #expect(endResult["broadcasts"] as? [String: Int] == ["delivered": 1])
-            try awaitShown(4, "ended", run)
+            try awaitShownOnEveryPhone(4, "ended", run)
 
             for (device, activity) in try readActivities(run) {
                 #expect(activity["effects"] as? [String: Int] == ["started": 1, "shown": 3, "ended": 1], "\(device)")

@@ -71,9 +71,9 @@ struct ChannelTests {
                 "aps": makeUpdate(90)["aps"] as? JSONObject ?? [:],
             ])
             try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
-            let own = try #require(run.results.lastResult("own"))
-            #expect(own["channel"] as? String == firstChannel && own["environment"] as? String == "sandbox")
-            #expect(own["audience"] == nil && run.results.byCommand["own"]?.count == 1)
+            let ownResult = try #require(run.results.lastResult("own"))
+            #expect(ownResult["channel"] as? String == firstChannel && ownResult["environment"] as? String == "sandbox")
+            #expect(ownResult["audience"] == nil && run.results.byCommand["own"]?.count == 1)
 
             let control = ControlClient(port: run.deployment.simulator.controlPort)
             let deletionBody = Array(#"{"app":"com.example.ride","channel":"\#(firstChannel)"}"#.utf8)

@@ -48,7 +48,7 @@ struct ContractTests {
         }
     }
 
-    @Test func `Where the app only warns, such commands are counted and logged, and are still sent`() async throws {
+    @Test func `In the mode warn, commands that no phone could decode are counted, logged and sent`() async throws {
         try await onOwnThread {
             let run = try Self.makeRun(mode: "warn")
             defer { run.close() }
@@ -67,7 +67,7 @@ struct ContractTests {
         }
     }
 
-    @Test func `Commands that no phone could decode are found in a file of shapes that is read again`() async throws {
+    @Test func `After a reload of the shapes, commands that no phone could decode are found`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in
                 let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
@@ -94,11 +94,11 @@ struct ContractTests {
             try shapes.write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
             worker.signal(SIGHUP)
             try run.await("the reloading") { try log().contains("configuration reloaded") }
-            var later = try Self.undecodableCommand(id: "after")
-            var aps = try #require(later["aps"] as? JSONObject)
+            var laterCommand = try Self.undecodableCommand(id: "after")
+            var aps = try #require(laterCommand["aps"] as? JSONObject)
             aps["timestamp"] = 1_790_000_003
-            later["aps"] = aps
-            try run.send(later)
+            laterCommand["aps"] = aps
+            try run.send(laterCommand)
             try run.results.await(["after"], outcome: "invalid") { try run.deployment.checkProcesses() }
         }
     }

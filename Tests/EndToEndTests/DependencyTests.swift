@@ -11,7 +11,7 @@ import Testing
 struct DependencyTests {
     /// The worker starts first, then Kafka, Redis and APNs. Until they run, the worker reports what it waits
     /// for, and stays alive.
-    @Test func `Start order does not matter`() async throws {
+    @Test func `A worker may start before Kafka, Redis and APNs`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
             let (kafkaRelay, apnsRelay) = (try TCPRelay(), try TCPRelay())

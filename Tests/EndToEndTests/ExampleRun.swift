@@ -203,11 +203,11 @@ final class ExampleRun {
 
     /// Performs an action, and waits until Redis has another value for the activity.
     func awaitRedisChange(of activity: String, app: String, _ body: () throws -> Void) throws {
-        let before = try redisValue(of: activity, app: app)
+        let valueBefore = try redisValue(of: activity, app: app)
         try body()
         try self.await("a change of \(activity) in Redis") {
             commandProducer.takeDeliveryReports()
-            return try redisValue(of: activity, app: app) != before
+            return try redisValue(of: activity, app: app) != valueBefore
         }
     }
 

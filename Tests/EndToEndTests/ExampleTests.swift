@@ -16,7 +16,7 @@ struct ExampleTests {
         }
     }
 
-    @Test func `A range as an object is dropped by the phone`() async throws {
+    @Test func `A phone drops a state whose date range is an object`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
@@ -90,10 +90,12 @@ private final class ExamplePlayback {
                     try run.relayRegistrations(until: registrations)
                 }
             }
-            let due = commands.filter { timestamp($0) == step }
-            for command in due { try run.send(command) }
-            try run.awaitAccepted(due.compactMap { $0["id"] as? String })
-            for startedActivity in due.filter({ event($0) == "start" }).compactMap({ $0["activity"] as? String }) {
+            let dueCommands = commands.filter { timestamp($0) == step }
+            for command in dueCommands { try run.send(command) }
+            try run.awaitAccepted(dueCommands.compactMap { $0["id"] as? String })
+            for startedActivity in dueCommands.filter({ event($0) == "start" })
+                .compactMap({ $0["activity"] as? String })
+            {
                 registrations += 1
                 try run.awaitRedisChange(of: startedActivity, app: app) {
                     try run.relayRegistrations(until: registrations)
@@ -137,35 +139,37 @@ private final class ExamplePlayback {
     }
 
     private func checkActivity(_ activity: String) throws {
-        let own = commands.filter { $0["activity"] as? String == activity }
+        let ownCommands = commands.filter { $0["activity"] as? String == activity }
         let shownActivity = try run.readActivity(activity, app: app)
-        let lastCommand = try #require(own.last)
+        let lastCommand = try #require(ownCommands.last)
         #expect(event(lastCommand) == "end")
         #expect(isSameJSON(shownActivity["contentState"], aps(lastCommand)["content-state"]), "\(activity)")
-        #expect(shownActivity["startedBy"] as? String == (own.contains { event($0) == "start" } ? "push" : "app"))
-        #expect(shownActivity["alertCount"] as? Int == own.count { aps($0)["alert"] != nil })
-        let relevanceScore = own.compactMap { aps($0)["relevance-score"] as? Int }.last
+        #expect(
+            shownActivity["startedBy"] as? String == (ownCommands.contains { event($0) == "start" } ? "push" : "app")
+        )
+        #expect(shownActivity["alertCount"] as? Int == ownCommands.count { aps($0)["alert"] != nil })
+        let relevanceScore = ownCommands.compactMap { aps($0)["relevance-score"] as? Int }.last
         #expect((shownActivity["relevanceScore"] as? NSNumber)?.intValue == relevanceScore)
         for count in ["suspiciousDates", "regressions", "equalTimestamps"] {
             #expect(shownActivity[count] as? Int == 0)
         }
         let effects = shownActivity["effects"] as? [String: Int] ?? [:]
-        #expect(effects["ended"] == 1 && (effects["shown"] ?? 0) == own.count { event($0) == "update" })
+        #expect(effects["ended"] == 1 && (effects["shown"] ?? 0) == ownCommands.count { event($0) == "update" })
         #expect(Set(effects.keys).isSubset(of: ["shown", "ended", "started"]), "\(effects)")
         try checkDismissal(shownActivity, date: aps(lastCommand)["dismissal-date"] as? Int)
-        for command in own { try checkResult(command) }
+        for command in ownCommands { try checkResult(command) }
     }
 
     /// Checks when the phone removes the ended activity: without a date, four hours after the end; otherwise at the
     /// date, or at once if the date has passed.
     private func checkDismissal(_ shownActivity: JSONObject, date: Int?) throws {
-        let ended = try #require(shownActivity["endedAt"] as? Int)
+        let endedAtMilliseconds = try #require(shownActivity["endedAt"] as? Int)
         guard let date else {
             #expect(shownActivity["state"] as? String == "ended")
-            #expect(shownActivity["dismissalAt"] as? Int == ended + 4 * 3_600_000)
+            #expect(shownActivity["dismissalAt"] as? Int == endedAtMilliseconds + 4 * 3_600_000)
             return
         }
-        if date * 1_000 <= ended {
+        if date * 1_000 <= endedAtMilliseconds {
             #expect(shownActivity["state"] as? String == "gone")
         } else {
             #expect(shownActivity["state"] as? String == "ended")

@@ -26,8 +26,8 @@ struct FanoutRunTests {
                 #expect(figures[figure] as? Int == 0, "\(figure): \(run.text)")
             }
             #expect(figures["resultsAddUp"] as? Bool == true)
-            let single = try #require(figures["singleBefore"] as? JSONObject)
-            #expect(try #require(single["commands"] as? Int) > 0)
+            let singleFigures = try #require(figures["singleBefore"] as? JSONObject)
+            #expect(try #require(singleFigures["commands"] as? Int) > 0)
             #expect(try #require(figures["pushes"] as? Int) <= 2_000 * (options.isEmpty ? 1 : 2))
         }
     }

@@ -25,7 +25,7 @@ final class MatchExample {
     }
 
     /// Gives an activity another token, which its app registers.
-    func rotate(_ activity: String) throws {
+    func rotateToken(of activity: String) throws {
         registrations += 1
         try run.post("/rotate", ["app": app, "activity": activity])
         try awaitRegistrations()

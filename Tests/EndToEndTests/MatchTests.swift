@@ -13,7 +13,7 @@ struct MatchTests {
             let example = try MatchExample(run)
             let commands = try example.files.records("commands.jsonl")
             for (number, command) in commands.enumerated() {
-                if number == 2 { try example.rotate("final-phone-22") }
+                if number == 2 { try example.rotateToken(of: "final-phone-22") }
                 try run.send(command)
                 let identifier = try #require(command["id"] as? String)
                 if command["audience"] != nil {
@@ -25,8 +25,12 @@ struct MatchTests {
             try Self.checkRegistrations(example)
             try Self.checkResults(example)
             for follower in example.followers { try Self.checkFollower(follower, commands, example) }
-            let toAll = Double(commands.count { $0["audience"] != nil })
-            try Self.checkMetrics(run, commands: toAll, members: toAll * Double(example.followers.count))
+            let audienceCommandCount = Double(commands.count { $0["audience"] != nil })
+            try Self.checkMetrics(
+                run,
+                commands: audienceCommandCount,
+                members: audienceCommandCount * Double(example.followers.count)
+            )
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -57,14 +61,14 @@ struct MatchTests {
     }
 
     private static func checkFollower(_ follower: String, _ commands: [JSONObject], _ example: MatchExample) throws {
-        let own = commands.filter { $0["audience"] != nil || $0["activity"] as? String == follower }
+        let ownCommands = commands.filter { $0["audience"] != nil || $0["activity"] as? String == follower }
             .compactMap { $0["aps"] as? JSONObject }
         let shownActivity = try example.run.readActivity(follower, app: example.app)
-        #expect(isSameJSON(shownActivity["contentState"], own.last?["content-state"]), "\(follower)")
-        #expect(shownActivity["alertCount"] as? Int == own.count { $0["alert"] != nil })
+        #expect(isSameJSON(shownActivity["contentState"], ownCommands.last?["content-state"]), "\(follower)")
+        #expect(shownActivity["alertCount"] as? Int == ownCommands.count { $0["alert"] != nil })
         #expect(shownActivity["state"] as? String == "ended")
         let effects = shownActivity["effects"] as? [String: Int] ?? [:]
-        #expect(effects == ["shown": own.count - 1, "ended": 1], "\(follower)")
+        #expect(effects == ["shown": ownCommands.count - 1, "ended": 1], "\(follower)")
         for count in ["suspiciousDates", "regressions", "equalTimestamps"] {
             #expect(shownActivity[count] as? Int == 0)
         }

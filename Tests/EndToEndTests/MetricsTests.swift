@@ -175,12 +175,12 @@ struct MetricsTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             try run.awaitMetrics("the first worker") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
-            let second = try ChildProcess(
+            let secondWorker = try ChildProcess(
                 name: "second worker",
                 command: [ExampleRun.programs.causeway, "worker", "--config", run.deployment.path("causeway.yaml")],
                 logFile: run.deployment.path("second.log")
             )
-            #expect(second.wait(milliseconds: 60_000) == .exited(78))
+            #expect(secondWorker.wait(milliseconds: 60_000) == .exited(78))
             let log = try String(contentsOfFile: run.deployment.path("second.log"), encoding: .utf8)
             #expect(log.contains("http.port: cannot listen on 127.0.0.1:\(run.deployment.httpPort): "), "\(log)")
             #expect(try run.status(of: "/readyz") == 200, "the second worker has not joined the group")

@@ -28,16 +28,16 @@ struct PrometheusAlertAudienceTests {
             let healthyScrape = try run.awaitSteadyState("a round that has ended") {
                 $0.sum("causeway_audience_rounds") == 0
             }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try run.setFaults(json: #"{"latencyMillisecondsMin":2000,"latencyMillisecondsMax":2000}"#)
-            var due = Date()
+            var dueDate = Date()
             let slowScrape = try run.awaitSteadyState(
                 "a round that has not ended for a minute",
                 alerting: [.roundsSlow],
                 meanwhile: {
                     try run.takeResults(milliseconds: 1)
-                    guard Date() >= due else { return }
-                    due = Date(timeIntervalSinceNow: 1)
+                    guard Date() >= dueDate else { return }
+                    dueDate = Date(timeIntervalSinceNow: 1)
                     try send()
                 }
             ) { ($0.sum("causeway_audience_members_total", ["outcome": "delivered"]) ?? 0) > 60 }
@@ -46,7 +46,7 @@ struct PrometheusAlertAudienceTests {
             try run.clearFaults()
             let endScrape = try run.awaitSteadyState("no round") { $0.sum("causeway_audience_rounds") == 0 }
             #expect(try !run.findings().contains("CausewayRoundsSlow"))
-            history.addQuiet(endScrape, minutes: 10)
+            history.addExpectingNoAlert(endScrape, minutes: 10)
         }
     }
 }

@@ -34,7 +34,7 @@ struct PrometheusAlertCauseTests {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
             #expect(try !run.findings().contains("CausewayRedisAway"))
-            history.addQuiet(healthyScrape, minutes: 5)
+            history.addExpectingNoAlert(healthyScrape, minutes: 5)
         }
     }
 
@@ -43,7 +43,7 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.addQuiet(try run.awaitSteadyState("no error") { $0.hasAllDependencies }, minutes: 15)
+            history.addExpectingNoAlert(try run.awaitSteadyState("no error") { $0.hasAllDependencies }, minutes: 15)
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 1")
             try updates.sendWithoutWaiting()
             // The worker repeats the refused call, so the number of errors grows from reading to reading.
@@ -95,7 +95,7 @@ struct PrometheusAlertCauseTests {
                 $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0
                     && $0.highest("causeway_oldest_unsettled_seconds") == 0
             }
-            history.addQuiet(settledScrape, minutes: 10)
+            history.addExpectingNoAlert(settledScrape, minutes: 10)
         }
     }
 
@@ -104,7 +104,7 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.addQuiet(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 20)
+            history.addExpectingNoAlert(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 20)
             try run.awaitMarks()
             try run.deployment.replaceRedis()
             try run.await("the finding") { try run.findings().contains("CausewayRedisLost") }
@@ -114,7 +114,7 @@ struct PrometheusAlertCauseTests {
             }
             try updates.sendOne()
             history.add(healedScrape, minutes: 5, firing: "CausewayRedisLost")
-            history.addQuiet(healedScrape, minutes: 20)
+            history.addExpectingNoAlert(healedScrape, minutes: 20)
         }
     }
 
@@ -123,21 +123,21 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.addQuiet(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 15)
+            history.addExpectingNoAlert(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 15)
             try updates.floodOnePartition(activities: 0..<60)
             let heldScrape = try run.awaitSteadyState("held commands") {
                 $0.sum("causeway_outcomes_total", ["outcome": "held"]) == 60
             }
             #expect(try run.findings().contains("CausewayTokensUnknown"))
             history.add(heldScrape, minutes: 8, firing: "CausewayTokensUnknown")
-            history.addQuiet(heldScrape, minutes: 12)
+            history.addExpectingNoAlert(heldScrape, minutes: 12)
         }
     }
 
     @Test func `An outage of the broker causes an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("a broker, and partitions") { $0.hasAllDependencies }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try run.stopForGood("broker")
             let awayScrape = try run.awaitSteadyState("no broker", alerting: [.kafkaAway]) {
                 ($0.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"]) ?? 0) >= 1
@@ -160,7 +160,7 @@ struct PrometheusAlertCauseTests {
             let healthyScrape = try run.awaitSteadyState("no rejected key") {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0
             }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try "no key".write(toFile: file, atomically: true, encoding: .utf8)
             let rejectedScrape = try run.awaitSteadyState("a rejected key", alerting: [.keyFileRejected]) {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 1
@@ -174,7 +174,7 @@ struct PrometheusAlertCauseTests {
             ) {
                 $0.sum("causeway_key_file_rejected") == 0
             }
-            history.addQuiet(acceptedScrape, minutes: 15)
+            history.addExpectingNoAlert(acceptedScrape, minutes: 15)
 
             let unknownKeyDirectory = try SimulatorDirectory(path: nil)
             defer { unknownKeyDirectory.removeIfTemporary() }
@@ -213,7 +213,7 @@ struct PrometheusAlertCauseTests {
             // The rule needs the increase from 0, so the series must exist before the first 410.
             #expect(initialScrape.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
             #expect(initialScrape.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
-            history.addQuiet(initialScrape, minutes: 15)
+            history.addExpectingNoAlert(initialScrape, minutes: 15)
 
             try run.setFaults(json: #"{"refusedShare":1}"#)
             try registeredPhones.send(to: registeredPhones.activities)
@@ -224,7 +224,7 @@ struct PrometheusAlertCauseTests {
             history.add(retriedScrape, minutes: 8, firing: "CausewayRetryBudgetSpent")
             // The alert needs an empty budget and recent retries. Now the budget is empty, but nothing is
             // retried.
-            history.addQuiet(retriedScrape, minutes: 12)
+            history.addExpectingNoAlert(retriedScrape, minutes: 12)
             try run.clearFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }
 
@@ -281,7 +281,7 @@ struct PrometheusAlertCauseTests {
             let deadScrape = try run.awaitSteadyState("a dead letter") {
                 $0.sum("causeway_dead_letters_total", ["app": "none"]) == 1
             }
-            history.addQuiet(laterScrape, minutes: 20)
+            history.addExpectingNoAlert(laterScrape, minutes: 20)
             history.add(deadScrape, minutes: 5, firing: "CausewayDeadLetters")
         }
     }

@@ -33,7 +33,7 @@ extension PrometheusAlertHistory {
     }
 
     /// Adds a reading, and expects that no alert fires at its end.
-    mutating func addQuiet(_ scrape: Scrape?, minutes: Int) {
+    mutating func addExpectingNoAlert(_ scrape: Scrape?, minutes: Int) {
         add(scrape, minutes: minutes)
         expect([])
     }

@@ -118,14 +118,14 @@ final class OffsetPastEndCommitter: ConsumerHandler {
             handler: member
         )
         defer { _ = consumer.close(timeoutMilliseconds: 5_000) }
-        let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
+        let firstPartition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
         consumer.setWakeup(descriptor: wakeup.writeDescriptor)
-        while !member.assignedPartitions.contains(first) {
-            if case .none = consumer.poll(), !member.assignedPartitions.contains(first) {
+        while !member.assignedPartitions.contains(firstPartition) {
+            if case .none = consumer.poll(), !member.assignedPartitions.contains(firstPartition) {
                 try #require(wakeup.waitBlocking(milliseconds: 180_000), "no partition was assigned")
             }
         }
-        try #require(consumer.storeOffset(topic: first.topic, partition: 0, nextOffset: 1_000_000) == nil)
+        try #require(consumer.storeOffset(topic: firstPartition.topic, partition: 0, nextOffset: 1_000_000) == nil)
         try #require(consumer.commitStoredOffsets() == nil)
     }
 }

@@ -35,7 +35,7 @@ struct PrometheusAlertLoadTests {
             let healthyScrape = try run.awaitSteadyState("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
         }
     }
 
@@ -47,7 +47,7 @@ struct PrometheusAlertLoadTests {
             let healthyScrape = try run.awaitSteadyState("a push each") {
                 $0.sum("causeway_freshness_seconds_count") == 16
             }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
             let slowFaults = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
             try run.setFaults(json: slowFaults)
             // The next reading must count more late responses than the last one, so the test sends further
@@ -98,7 +98,7 @@ struct PrometheusAlertLoadTests {
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
-            history.addQuiet(healthyScrape, minutes: 30)
+            history.addExpectingNoAlert(healthyScrape, minutes: 30)
             var start = healthyScrape.sum("process_start_time_seconds")
             for _ in 0..<2 {
                 try run.deployment.killAndRestartWorker()
@@ -122,7 +122,7 @@ struct PrometheusAlertLoadTests {
             #expect(throws: (any Error).self) { try run.scrape() }
             history.add(nil, minutes: 20, firing: "CausewayGone")
             history.add(nil, minutes: 24 * 60, firing: "CausewayGone")
-            history.addQuiet(healthyScrape, minutes: 6)
+            history.addExpectingNoAlert(healthyScrape, minutes: 6)
         }
     }
 
@@ -131,7 +131,7 @@ struct PrometheusAlertLoadTests {
     @Test func `A committed offset that the log does not have causes an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try OffsetPastEndCommitter.commit(on: run)
             try run.deployment.startWorker()
@@ -184,7 +184,7 @@ struct PrometheusAlertLoadTests {
             defer { run.close() }
             var history = PrometheusAlertHistory()
             let healthyScrape = try run.awaitSteadyState("both servers") { $0.hasAllDependencies }
-            history.addQuiet(healthyScrape, minutes: 15)
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try run.stopForGood("redis \(servers[1])")
             let awayScrape = try run.awaitSteadyState("one server away", alerting: [.redisServerAway]) {
                 $0.sum("causeway_redis_servers_away") == 1 && $0.sum("causeway_redis_ready") == 1

@@ -29,8 +29,8 @@ final class RegisteredPhones {
     }
 
     /// Sends an update to each of these activities. Any outcome is allowed.
-    func send(to some: some Sequence<String>, payload: JSONObject? = nil) throws {
-        for activity in some {
+    func send(to chosenActivities: some Sequence<String>, payload: JSONObject? = nil) throws {
+        for activity in chosenActivities {
             sentCount += 1
             var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
             aps["timestamp"] = Int(Date().timeIntervalSince1970)

@@ -22,11 +22,11 @@ struct Scrape {
 
     /// The sum of a metric's series that have all of these labels; nil if there is none.
     func sum(_ name: String, _ labels: [String: String] = [:]) -> Double? {
-        let values = values(of: name, labels)
+        let values = seriesValues(of: name, labels)
         return values.isEmpty ? nil : values.reduce(0, +)
     }
 
-    private func values(of name: String, _ labels: [String: String]) -> [Double] {
+    private func seriesValues(of name: String, _ labels: [String: String]) -> [Double] {
         let wanted = labels.map { "\($0.key)=\"\($0.value)\"" }
         return
             series.filter { key, _ in
@@ -36,7 +36,9 @@ struct Scrape {
     }
 
     /// The highest value of a metric's series that have all of these labels; 0 if there is none.
-    func highest(_ name: String, _ labels: [String: String] = [:]) -> Double { values(of: name, labels).max() ?? 0 }
+    func highest(_ name: String, _ labels: [String: String] = [:]) -> Double {
+        seriesValues(of: name, labels).max() ?? 0
+    }
 
     /// Whether the worker reaches Kafka and Redis and has partitions.
     var hasAllDependencies: Bool {

@@ -8,9 +8,9 @@ import Testing
 /// continues from the commit, so nothing is lost. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
-    /// SIGTERM comes while pushes wait for APNs' responses. The worker finishes what it has begun, commits and
-    /// exits with 0. The next worker continues from there. No push and no result is repeated, not even for
-    /// commands above the committed offset that were settled while an earlier command waited for its spacing.
+    /// SIGTERM comes while pushes wait for APNs' responses. The worker finishes what it has begun, commits and exits
+    /// with 0. The next worker continues from there. No push and no result is repeated. This includes commands above
+    /// the committed offset, which were settled while an earlier command waited for its spacing.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
             let match = try MatchPlayback(followers: 150, configure: ExampleRun.withLongResponseTimeout)

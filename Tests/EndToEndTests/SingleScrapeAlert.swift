@@ -40,9 +40,9 @@ enum SingleScrapeAlert: String, CaseIterable {
 }
 
 extension ExampleRun {
-    /// Waits for a reading that a ``PrometheusAlertHistory`` may count for several minutes, so its state must last.
-    /// Each thread of a worker publishes its numbers at its own time, so one reading may show a state that does not
-    /// last. Therefore the function waits until the metrics are as expected and exactly these alerts have a cause.
+    /// Waits for a reading with a lasting state, because a ``PrometheusAlertHistory`` may count it for several minutes.
+    /// The threads of a worker publish their numbers at different times, so one reading may mix older and newer
+    /// numbers. The function waits until the metrics are as expected, and exactly these alerts have a cause.
     ///
     /// - Parameter ignoring: alerts that may have a cause or not.
     func awaitSteadyState(

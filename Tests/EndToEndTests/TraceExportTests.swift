@@ -118,14 +118,14 @@ struct TraceExportTests {
             try run.await("a broadcast") {
                 number += 1
                 let identifier = try Self.sendUpdate(number, run)
-                return try Self.awaitTotals(of: identifier, run)["broadcasts"] != nil
+                return try Self.awaitTotalResult(of: identifier, run)["broadcasts"] != nil
             }
             try run.setFaults(["serviceUnavailableShare": 1])
             let identifier = try Self.sendUpdate(number + 1, run, headers: [("traceparent", Self.sampledTraceparent)])
             let spans = try collector.awaitSpans(count: 3)
             try run.setFaults([:])
             try receivedHeaders.await { $0.totalResultHeaders[identifier] != nil }
-            #expect(try Self.awaitTotals(of: identifier, run)["broadcasts"] != nil)
+            #expect(try Self.awaitTotalResult(of: identifier, run)["broadcasts"] != nil)
             let consumeSpan = try #require(spans.first { $0["name"] as? String == "consume causeway.commands" })
             #expect(spans.contains { $0["name"] as? String == "consume causeway.fanout" })
             let span = try #require(consumeSpan["spanId"] as? String)
@@ -156,14 +156,14 @@ struct TraceExportTests {
         return identifier
     }
 
-    /// Waits for the result of a command over all its ranges and broadcasts.
-    private static func awaitTotals(of command: String, _ run: ExampleRun) throws -> JSONObject {
-        func totals() -> JSONObject? { run.results.byCommand[command]?.first { $0["ranges"] != nil } }
+    /// Waits for the total result of a command: the one over all its ranges and broadcasts.
+    private static func awaitTotalResult(of command: String, _ run: ExampleRun) throws -> JSONObject {
+        func findTotalResult() -> JSONObject? { run.results.byCommand[command]?.first { $0["ranges"] != nil } }
         try run.await("the result of \(command)") {
             try run.takeResults(milliseconds: 20)
-            return totals() != nil
+            return findTotalResult() != nil
         }
-        return try #require(totals())
+        return try #require(findTotalResult())
     }
 
     @Test func `With a share of one million in a million, each command begins its own trace`() async throws {

@@ -9,7 +9,7 @@ import Testing
 /// be HTTP.
 @Suite(.timeLimit(.minutes(5)))
 struct ClientTests {
-    private static func client(_ port: UInt16, _ path: String = "/") -> HTTPClient {
+    private static func makeClient(_ port: UInt16, _ path: String = "/") -> HTTPClient {
         HTTPClient(address: HTTPAddress(host: "127.0.0.1", port: port, path: path), timeoutMilliseconds: 60_000)
     }
 
@@ -23,12 +23,12 @@ struct ClientTests {
         try await TestServer.run(limits, responder: responder) { server in
             for count in [0, 1, 100_000, 32 << 20] {
                 let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
-                var client = Self.client(server.port)
+                var client = Self.makeClient(server.port)
                 client.responseBodyBytesMax = 32 << 20
                 let response = try client.request("PUT", body: body)
                 #expect(response.status == 200 && response.body == body)
             }
-            let response = try Self.client(server.port).request()
+            let response = try Self.makeClient(server.port).request()
             #expect(response.status == 404)
         }
     }
@@ -43,14 +43,14 @@ struct ClientTests {
             return nil
         }
         try await TestServer.run(limits, responder: responder) { server in
-            let response = try Self.client(server.port).request()
+            let response = try Self.makeClient(server.port).request()
             #expect(response.body == Array("12".utf8))
         }
     }
 
     @Test func `The size of a response is limited`() async throws {
         try await TestServer.run { server in
-            var client = Self.client(server.port, "/12345")
+            var client = Self.makeClient(server.port, "/12345")
             client.responseBodyBytesMax = 5
             #expect(throws: HTTPClientError.self) { try client.request() }
             client.responseBodyBytesMax = 6
@@ -69,7 +69,7 @@ struct ClientTests {
         ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n{}", 201),
     ])
     func `Responses of other servers are read`(_ text: String, _ status: Int) async throws {
-        let response = try await ScriptedPeer.serve(text) { try Self.client($0).request() }
+        let response = try await ScriptedPeer.serve(text) { try Self.makeClient($0).request() }
         #expect(response.status == status && response.body == Array("{}".utf8))
     }
 
@@ -84,14 +84,14 @@ struct ClientTests {
     ])
     func `The error says why a response is invalid`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
         let error = await #expect(throws: HTTPClientError.self) {
-            try await ScriptedPeer.serve(text) { try Self.client($0).request() }
+            try await ScriptedPeer.serve(text) { try Self.makeClient($0).request() }
         }
         #expect(error?.cause == cause)
     }
 
     @Test func `The error says that nobody listens`() async throws {
         let port = try Listener.findUnusedLoopbackPort()
-        let error = #expect(throws: HTTPClientError.self) { try Self.client(port).request() }
+        let error = #expect(throws: HTTPClientError.self) { try Self.makeClient(port).request() }
         #expect(error?.cause == .connectFailed)
         #expect(error?.description == "no server responds at 127.0.0.1:\(port): Connection refused")
     }
@@ -104,7 +104,7 @@ struct ClientTests {
         }
         let interruption = try Wakeup()
         try await TestServer.run(responder: responder) { server in
-            var client = Self.client(server.port)
+            var client = Self.makeClient(server.port)
             if isInterrupted { interruption.signal() } else { client.timeoutMilliseconds = 200 }
             client.interruption = interruption
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
@@ -128,7 +128,7 @@ struct ClientTests {
         "http://127.0.0.1:65536/", "http://127.0.0.1:+80/",
         "http://::1/", "http://a@127.0.0.1/", "http://127.0.0.1/a b", "", "http://",
     ])
-    func `Other addresses are refused`(url: String) {
+    func `An address that is not of an HTTP server is refused`(url: String) {
         #expect(HTTPAddress(url: url) == nil)
     }
 }

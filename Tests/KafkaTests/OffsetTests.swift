@@ -143,10 +143,10 @@ import Testing
 
         let secondConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
         #expect(await secondConsumer.run { !$0.assignedEvents.isEmpty })
-        let committed = try #require(secondConsumer.consumer.committedOffsets[Self.partition])
-        #expect(committed.offset == 3)
-        #expect(committed.metadata == metadata)
-        #expect(committed.logEndOffset == 10)
+        let committedOffset = try #require(secondConsumer.consumer.committedOffsets[Self.partition])
+        #expect(committedOffset.offset == 3)
+        #expect(committedOffset.metadata == metadata)
+        #expect(committedOffset.logEndOffset == 10)
         #expect(secondConsumer.close() == .closed)
         producer.close()
     }

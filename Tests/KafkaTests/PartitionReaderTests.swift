@@ -29,7 +29,7 @@ struct PartitionReaderTests {
         _ = producer.close(timeoutMilliseconds: 5_000)
     }
 
-    private func reader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
+    private func makeReader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
         // The reader must ignore the properties of group membership, and override `auto.offset.reset`.
         try PartitionReader(
             properties: [
@@ -44,7 +44,7 @@ struct PartitionReaderTests {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, (0..<50).map { (key: "k", value: "v\($0)") })
-        let reader = try reader(broker)
+        let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         #expect(try reader.fetchPartitionCount(timeoutMilliseconds: 60_000) == 1)
         let watermarks = try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000)
@@ -63,7 +63,7 @@ struct PartitionReaderTests {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, (0..<10).map { (key: "k", value: "v\($0)") })
-        let reader = try reader(broker)
+        let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         var seenOffsets: [Int64] = []
         #expect(
@@ -84,7 +84,7 @@ struct PartitionReaderTests {
         try broker.createTopic("t", partitions: count)
         let keys = (0..<20).map { "activity-\($0)" }
         try produce(broker, keys.map { (key: $0, value: $0) })
-        let reader = try reader(broker)
+        let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         let partitions = try reader.fetchPartitionCount(timeoutMilliseconds: 60_000)
         #expect(partitions == Int32(count))
@@ -102,27 +102,27 @@ struct PartitionReaderTests {
         #expect(reader.partition(of: [1], among: partitions, partitioner: "consistent").map { $0 < partitions } == true)
     }
 
-    @Test func `An unknown topic, and brokers that do not respond`() throws {
+    @Test func `An unknown topic, and brokers that do not respond, are errors`() throws {
         let broker = try EmbeddedBroker()
         broker.setError(topic: "missing", code: 3)
-        let reader = try reader(broker, topic: "missing")
+        let reader = try makeReader(broker, topic: "missing")
         #expect {
             _ = try reader.fetchPartitionCount(timeoutMilliseconds: 60_000)
         } throws: {
             "\($0)".contains("missing: ")
         }
         _ = reader.close(timeoutMilliseconds: 5_000)
-        let alone = try PartitionReader(properties: [("bootstrap.servers", "127.0.0.1:1")], topic: "t")
-        #expect(throws: KafkaError.self) { try alone.fetchPartitionCount(timeoutMilliseconds: 300) }
-        #expect(throws: KafkaError.self) { try alone.fetchWatermarks(of: 0, timeoutMilliseconds: 300) }
-        _ = alone.close(timeoutMilliseconds: 5_000)
+        let readerWithoutBroker = try PartitionReader(properties: [("bootstrap.servers", "127.0.0.1:1")], topic: "t")
+        #expect(throws: KafkaError.self) { try readerWithoutBroker.fetchPartitionCount(timeoutMilliseconds: 300) }
+        #expect(throws: KafkaError.self) { try readerWithoutBroker.fetchWatermarks(of: 0, timeoutMilliseconds: 300) }
+        _ = readerWithoutBroker.close(timeoutMilliseconds: 5_000)
     }
 
     @Test func `The time limit ends a reading without a broker`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, [(key: "k", value: "v")])
-        let reader = try reader(broker)
+        let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         #expect(try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000).high == 1)
         try broker.takeDown()

@@ -5,7 +5,7 @@ import Testing
 @Suite(.ownThread) struct PauseTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
-    @Test func `Pausing neither rewinds nor skips`() async throws {
+    @Test func `A pause repeats no record, and skips none`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -33,7 +33,7 @@ import Testing
 
     /// The queue is so small that fetching stops again and again. The fetch is woken at any moment: within a
     /// batch, when no record is left, during a fetch, or while the partition is paused.
-    @Test func `Waking the fetch neither repeats nor skips`() async throws {
+    @Test func `A woken fetch repeats no record, and skips none`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])

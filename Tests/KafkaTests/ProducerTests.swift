@@ -106,9 +106,9 @@ import Testing
         #expect(refusalError.isFatal)
         producer.close()
 
-        let next = try TestProducer(broker)
-        try await next.fill("results", count: 1)
-        next.close()
+        let nextProducer = try TestProducer(broker)
+        try await nextProducer.fill("results", count: 1)
+        nextProducer.close()
     }
 
     @Test(.ownThread) func `Flush ignores the linger time`() async throws {

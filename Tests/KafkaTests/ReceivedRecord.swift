@@ -25,12 +25,14 @@ struct ReceivedRecord: Equatable {
         offset = message.offset
         key = message.key.map { [UInt8]($0) }
         value = message.value.map { [UInt8]($0) }
-        var found: [Header] = []
+        var foundHeaders: [Header] = []
         message.headers?
             .visit { name, value in
-                found.append(Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) }))
+                foundHeaders.append(
+                    Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) })
+                )
             }
-        headers = found
+        headers = foundHeaders
         lastError = message.headers?.lastValue(named: "error").map { [UInt8]($0) }
         hasLastSource = message.headers?.lastValue(named: "source") != nil
         if let key = message.key, let value = message.value {

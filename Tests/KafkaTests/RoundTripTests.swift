@@ -106,11 +106,11 @@ import Testing
             Issue.record("no second record")
             return
         }
-        let back = Message(taking: message.releaseOwnership())
-        #expect(back.offset == 1)
-        #expect(back.timestampMilliseconds > 1_500_000_000_000)
-        #expect(ReceivedRecord(back).value == Array("1".utf8))
-        _ = consume back
+        let returnedMessage = Message(taking: message.releaseOwnership())
+        #expect(returnedMessage.offset == 1)
+        #expect(returnedMessage.timestampMilliseconds > 1_500_000_000_000)
+        #expect(ReceivedRecord(returnedMessage).value == Array("1".utf8))
+        _ = consume returnedMessage
         #expect(reader.close() == .closed)
         producer.close()
     }

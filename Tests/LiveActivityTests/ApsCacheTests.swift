@@ -13,8 +13,8 @@ struct ApsCacheTests {
         var cache = ApsCache()
         var recalledCount = 0
         for round in 0..<20_000 {
-            // Alternates between mutated and valid texts. Each text is read twice, the second time with its
-            // dictionary at a later position. So at the second reading the decoder may remember the dictionary.
+            // Mutated and valid texts alternate. Each text is read twice, the second time with its dictionary at a
+            // later position. The decoder may remember the dictionary from the first reading.
             let text = round % 2 == 0 ? mutator.next() : mutator.seeds[round / 2 % mutator.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
@@ -44,9 +44,9 @@ struct ApsCacheTests {
         let isRecalledInPart = Self.recalls(String(aps.dropLast()), at: 0, cache)
         #expect(!isRecalledInPart)
         for change in aps.indices {
-            var other = aps
-            other.replaceSubrange(change...change, with: "~")
-            let isRecalled = Self.recalls(other, at: 0, cache)
+            var changedAps = aps
+            changedAps.replaceSubrange(change...change, with: "~")
+            let isRecalled = Self.recalls(changedAps, at: 0, cache)
             #expect(!isRecalled)
         }
     }

@@ -2,8 +2,8 @@ import Foundation
 import LiveActivity
 import RecordTestbed
 
-/// A second implementation of the rules of a command, which checks the values that Foundation reads. Tests
-/// compare the decoder's result with the result of this model.
+/// A second implementation of the rules of a command. It checks the values that Foundation reads. Tests compare its
+/// result with the decoder's.
 struct CommandModel: Equatable {
     var event: String
     var timestamp: UInt64
@@ -31,23 +31,23 @@ struct CommandModel: Equatable {
             "aps", "payload",
         ]
         guard knownKeys.isSuperset(of: record.keys) else { return nil }
-        guard let app = Self.name(record["app"]) else { return nil }
+        guard let app = Self.validName(record["app"]) else { return nil }
         self.app = app
-        guard Self.optional(record["id"], { Self.name($0, bytesMax: 64) != nil }),
-            Self.optional(record["device"], { Self.name($0) != nil }),
-            Self.optional(record["activity"], { Self.name($0) != nil }),
-            Self.optional(record["audience"], { Self.name($0) != nil }),
-            Self.optional(record["sequence"], { $0.unsigned != nil }),
-            Self.optional(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
-            Self.optional(record["policy"], { Self.isPolicy($0.string) }),
-            Self.optional(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
-            Self.optional(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
-            Self.optional(
+        guard Self.isAbsentOr(record["id"], { Self.validName($0, bytesMax: 64) != nil }),
+            Self.isAbsentOr(record["device"], { Self.validName($0) != nil }),
+            Self.isAbsentOr(record["activity"], { Self.validName($0) != nil }),
+            Self.isAbsentOr(record["audience"], { Self.validName($0) != nil }),
+            Self.isAbsentOr(record["sequence"], { $0.unsigned != nil }),
+            Self.isAbsentOr(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
+            Self.isAbsentOr(record["policy"], { Self.isPolicy($0.string) }),
+            Self.isAbsentOr(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
+            Self.isAbsentOr(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
+            Self.isAbsentOr(
                 record["channel"],
                 { $0.isBoolean && record["audience"] != nil || Self.isChannel($0.string) }
             ),
-            Self.optional(record["token"], { Self.isToken($0.string) }),
-            Self.optional(record["environment"], { ["production", "sandbox"].contains($0.string) }),
+            Self.isAbsentOr(record["token"], { Self.isToken($0.string) }),
+            Self.isAbsentOr(record["environment"], { ["production", "sandbox"].contains($0.string) }),
             record["channel"]?.string != nil || (record["token"] == nil) == (record["environment"] == nil)
         else { return nil }
         guard let event = aps["event"]?.string, let timestamp = aps["timestamp"]?.unsigned, Self.isValid(aps, event),
@@ -100,11 +100,11 @@ struct CommandModel: Equatable {
         return isStart ? record["activity"]?.string?.contains("{device}") ?? false : record["activity"] == nil
     }
 
-    private static func optional(_ value: FoundationValue?, _ rule: (FoundationValue) -> Bool) -> Bool {
+    private static func isAbsentOr(_ value: FoundationValue?, _ rule: (FoundationValue) -> Bool) -> Bool {
         value.map(rule) ?? true
     }
 
-    private static func name(_ value: FoundationValue?, bytesMax: Int = 256) -> String? {
+    private static func validName(_ value: FoundationValue?, bytesMax: Int = 256) -> String? {
         guard let text = value?.string, !text.isEmpty, text.utf8.count <= bytesMax,
             !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { return nil }
@@ -130,14 +130,15 @@ struct CommandModel: Equatable {
 
     private static func isValid(_ aps: [String: FoundationValue], _ event: String) -> Bool {
         guard ["start", "update", "end"].contains(event),
-            optional(aps["content-state"], { $0.object != nil }), event == "end" || aps["content-state"] != nil,
-            optional(aps["attributes"], { $0.object != nil }), optional(aps["attributes-type"], { name($0) != nil }),
-            optional(aps["stale-date"], \.isNumber), optional(aps["relevance-score"], \.isNumber),
-            optional(aps["dismissal-date"], { $0.isNumber && event == "end" }),
-            optional(aps["input-push-token"], { $0.unsigned == 1 && event == "start" }),
-            optional(aps["input-push-channel"], { name($0, bytesMax: 8_192) != nil && event == "start" }),
+            isAbsentOr(aps["content-state"], { $0.object != nil }), event == "end" || aps["content-state"] != nil,
+            isAbsentOr(aps["attributes"], { $0.object != nil }),
+            isAbsentOr(aps["attributes-type"], { validName($0) != nil }),
+            isAbsentOr(aps["stale-date"], \.isNumber), isAbsentOr(aps["relevance-score"], \.isNumber),
+            isAbsentOr(aps["dismissal-date"], { $0.isNumber && event == "end" }),
+            isAbsentOr(aps["input-push-token"], { $0.unsigned == 1 && event == "start" }),
+            isAbsentOr(aps["input-push-channel"], { validName($0, bytesMax: 8_192) != nil && event == "start" }),
             aps["input-push-token"] == nil || aps["input-push-channel"] == nil,
-            optional(aps["alert"], isAlert)
+            isAbsentOr(aps["alert"], isAlert)
         else { return false }
         guard event == "start" else { return true }
         guard aps["attributes"] != nil, aps["attributes-type"] != nil, let alert = aps["alert"]?.object else {
@@ -151,14 +152,14 @@ struct CommandModel: Equatable {
 
     private static func isAlert(_ value: FoundationValue) -> Bool {
         guard let alert = value.object else { return false }
-        return optional(alert["sound"], { $0.string != nil }) && optional(alert["title"], isText)
-            && optional(alert["body"], isText)
+        return isAbsentOr(alert["sound"], { $0.string != nil }) && isAbsentOr(alert["title"], isText)
+            && isAbsentOr(alert["body"], isText)
     }
 
     private static func isText(_ value: FoundationValue) -> Bool {
         if value.string != nil { return true }
         guard let object = value.object, object["loc-key"]?.string != nil else { return false }
-        return optional(object["loc-args"]) {
+        return isAbsentOr(object["loc-args"]) {
             if case .array(let elements) = $0 { elements.allSatisfy { $0.string != nil } } else { false }
         }
     }

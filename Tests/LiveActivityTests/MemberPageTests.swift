@@ -41,8 +41,8 @@ struct MemberPageTests {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
-        // Earlier releases set bit 3 (frequent updates) for every device. In an entry of a device, the bit
-        // now means that the device accepts no channels.
+        // Earlier releases set bit 3 (frequent updates) for every device. Now this bit of a device means that the
+        // device accepts no channels.
         let flags = MemberPage.Header.byteCount + 6
         bytes[flags] = 2 | 8
         #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [false])

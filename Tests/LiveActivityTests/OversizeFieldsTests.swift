@@ -6,8 +6,8 @@ import Testing
 
 @testable import LiveActivity
 
-/// Together with a field, only one comma beside it and the white space between the two are dropped. All other bytes
-/// stay unchanged. (R33)
+/// A field is dropped together with one comma beside it, and with the white space between the two. All other bytes stay
+/// unchanged. (R33)
 @Suite("Fields that are dropped from a body that is too large", .ownThread)
 struct OversizeFieldsTests {
     /// A payload that keeps the body too large, so that every listed field is dropped.
@@ -124,8 +124,8 @@ struct OversizeFieldsTests {
         var random = SplitMix64(seed: 11)
         var droppedCount = 0
         for _ in 0..<4_000 {
-            let state = Self.object(&random, depth: 0)
-            let names = Array(Set((0..<Int.random(in: 1...4, using: &random)).map { _ in Self.path(&random) }))
+            let state = Self.randomObject(&random, depth: 0)
+            let names = Array(Set((0..<Int.random(in: 1...4, using: &random)).map { _ in Self.randomPath(&random) }))
             let record = Self.record(state)
             let (text, dropped) = try Self.drop(record, names)
             var expected = try Self.state(of: record)
@@ -161,23 +161,23 @@ struct OversizeFieldsTests {
 
     private static let keys = ["a", "b", "c", "match", "line-ups"]
 
-    private static func path(_ random: inout SplitMix64) -> String {
+    private static func randomPath(_ random: inout SplitMix64) -> String {
         (0..<Int.random(in: 1...3, using: &random)).map { _ in keys.randomElement(using: &random) ?? "a" }
             .joined(separator: ".")
     }
 
-    private static func object(_ random: inout SplitMix64, depth: Int) -> String {
+    private static func randomObject(_ random: inout SplitMix64, depth: Int) -> String {
         let members = keys.shuffled(using: &random).prefix(Int.random(in: 0...keys.count, using: &random))
             .map { key in
-                "\(space(&random))\"\(keyText(key, &random))\"\(space(&random)):\(space(&random))"
-                    + "\(value(&random, depth: depth))\(space(&random))"
+                "\(randomSpace(&random))\"\(keyText(key, &random))\"\(randomSpace(&random)):\(randomSpace(&random))"
+                    + "\(randomValue(&random, depth: depth))\(randomSpace(&random))"
             }
-        return "{\(members.isEmpty ? space(&random) : "")\(members.joined(separator: ","))}"
+        return "{\(members.isEmpty ? randomSpace(&random) : "")\(members.joined(separator: ","))}"
     }
 
-    private static func value(_ random: inout SplitMix64, depth: Int) -> String {
+    private static func randomValue(_ random: inout SplitMix64, depth: Int) -> String {
         switch Int.random(in: 0..<6, using: &random) {
-        case 0...1 where depth < 3: object(&random, depth: depth + 1)
+        case 0...1 where depth < 3: randomObject(&random, depth: depth + 1)
         case 2: #"[1, {"a": "b"}, "],}"]"#
         case 3: #""\"a\":1,{}\\""#
         case 4: "-1.5e3"
@@ -185,7 +185,7 @@ struct OversizeFieldsTests {
         }
     }
 
-    private static func space(_ random: inout SplitMix64) -> String {
+    private static func randomSpace(_ random: inout SplitMix64) -> String {
         ["", "", "", " ", "\n\t"].randomElement(using: &random) ?? ""
     }
 

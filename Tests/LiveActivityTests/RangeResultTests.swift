@@ -10,7 +10,7 @@ struct RangeResultTests {
         return members
     }
 
-    private static func withName<Result>(
+    private static func withCommandReference<Result>(
         identifier: String?,
         _ body: (AudienceCommandReference) throws -> Result
     ) throws -> Result {
@@ -33,7 +33,7 @@ struct RangeResultTests {
         throws
     {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
-        let object = try Self.withName(identifier: "goal-17") { name in
+        let object = try Self.withCommandReference(identifier: "goal-17") { name in
             try writtenObject { writer in
                 RangeResultRecord(
                     command: name,
@@ -61,7 +61,7 @@ struct RangeResultTests {
 
     @Test func `A result without any push has no times, and names a command without id by its place`() throws {
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
-        let object = try Self.withName(identifier: nil) { name in
+        let object = try Self.withCommandReference(identifier: nil) { name in
             try writtenObject { writer in
                 RangeResultRecord(command: name, range: range, members: OutcomeCounts(), times: ResponseTimes())
                     .write(to: &writer)
@@ -80,7 +80,7 @@ struct RangeResultTests {
     func `The command's result has the totals, the ways of sending, and the times from its record to the last phone`()
         throws
     {
-        let object = try Self.withName(identifier: "goal-17") { name in
+        let object = try Self.withCommandReference(identifier: "goal-17") { name in
             var result = AudienceResultRecord(
                 command: name,
                 members: Self.counts([.delivered: 999_990, .failed: 10]),

@@ -110,7 +110,8 @@ struct ReferenceTests {
         try expect(.result, "commandResult", full: [full], least: least)
     }
 
-    private func withName<Value>(audience: String?, _ body: (AudienceCommandReference) throws -> Value) throws -> Value
+    private func withCommandReference<Value>(audience: String?, _ body: (AudienceCommandReference) throws -> Value)
+        throws -> Value
     {
         try withTexts(["id", "com.example", audience, "t"]) { texts in
             try body(
@@ -137,7 +138,7 @@ struct ReferenceTests {
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let dropped = Record("lineups")
-        try withName(audience: "m1") { name in
+        try withCommandReference(audience: "m1") { name in
             func record(_ counts: OutcomeCounts, _ times: ResponseTimes) throws -> [String: Any] {
                 try writtenObject {
                     RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0)
@@ -185,8 +186,8 @@ struct ReferenceTests {
         try expect(
             .result,
             "broadcastResult",
-            full: [withName(audience: "m1") { try record($0, isFull: true) }],
-            least: withName(audience: nil) { try record($0, isFull: false) }
+            full: [withCommandReference(audience: "m1") { try record($0, isFull: true) }],
+            least: withCommandReference(audience: nil) { try record($0, isFull: false) }
         )
     }
 

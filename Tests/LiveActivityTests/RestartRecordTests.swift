@@ -1,8 +1,8 @@
 import LiveActivity
 import Testing
 
-/// The start that restarts an activity after its lifetime. It is composed from the start and the newest state
-/// that the timetable keeps. (R34)
+/// The start that restarts an activity after its lifetime. It is composed from the former start and the newest state,
+/// which the timetable keeps. (R34)
 @Suite struct RestartRecordTests {
     private static let restart: Int64 = 1_790_028_200_123
 
@@ -30,36 +30,39 @@ import Testing
         Version(timestamp: 1_790_000_000 + second, sequence: sequence)
     }
 
-    private func expected(_ state: String, of version: String) -> String {
+    private func expectedStart(_ state: String, of version: String) -> String {
         #"{"id":"lifetime:1790028200123:\#(version)","app":"com.example.ride","activity":"r","device":"d","priority":10,"policy":"p","#
             + #""aps":{"timestamp":1790028200,"event":"start","content-state":\#(state),"attributes-type":"Ride","attributes":{"id":"r"},"#
             + #""alert":{"title":"On its way","body":"…"},"input-push-token":1},"payload":{"k":1}}"#
     }
 
-    @Test func `It has the former start's parts and the last state, and neither its id nor its sound`() {
-        #expect(compose(Self.start, Self.update(7, #"{"n":7}"#)) == expected(#"{"n":7}"#, of: "1790000007.0"))
-        #expect(compose(Self.start, nil) == expected(#"{"n":0}"#, of: "1790000000.4"))
+    @Test func `The new start has the former start's parts and the newest state, and neither its id nor its sound`() {
+        #expect(compose(Self.start, Self.update(7, #"{"n":7}"#)) == expectedStart(#"{"n":7}"#, of: "1790000007.0"))
+        #expect(compose(Self.start, nil) == expectedStart(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The timestamp in the state's record may have been raised. So only the version that the timetable keeps
-    /// with the state shows whether the state is newer than the start.
+    /// The timestamp in the state's record may have been raised. So only the version that the timetable keeps with the
+    /// state shows whether the state is newer than the start.
     @Test func `The version under which a state is kept says whether it is newer than the start`() {
         let update = Self.update(7, #"{"n":7}"#)
-        #expect(compose(Self.start, update, newestUpdateSecond: -1) == expected(#"{"n":0}"#, of: "1790000000.4"))
+        #expect(compose(Self.start, update, newestUpdateSecond: -1) == expectedStart(#"{"n":0}"#, of: "1790000000.4"))
     }
 
     /// The worker that reads the new start then drops fields by the policy, or reports that the body is too large.
     @Test func `A state that does not fit beside the attributes is left to the worker`() {
         let large = #"{"n":"\#(String(repeating: "x", count: 3_950))"}"#
-        #expect(compose(Self.start, Self.update(7, large)) == expected(large, of: "1790000007.0"))
+        #expect(compose(Self.start, Self.update(7, large)) == expectedStart(large, of: "1790000007.0"))
     }
 
-    @Test func `What other programs wrote makes no start`() {
+    @Test func `Texts that other programs wrote make no start`() {
         for start in ["", "{}", "x", Self.update(1, "{}"), String(Self.start.dropLast(3))] {
             #expect(compose(start, nil) == nil, "\(start)")
         }
         for newestUpdate in ["", "{}", String(Self.update(7, #"{"n":7}"#).dropLast())] {
-            #expect(compose(Self.start, newestUpdate) == expected(#"{"n":0}"#, of: "1790000000.4"), "\(newestUpdate)")
+            #expect(
+                compose(Self.start, newestUpdate) == expectedStart(#"{"n":0}"#, of: "1790000000.4"),
+                "\(newestUpdate)"
+            )
         }
     }
 

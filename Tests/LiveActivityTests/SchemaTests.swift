@@ -97,8 +97,8 @@ struct SchemaTests {
     }
 
     /// Each bit of a number selects a field, so the numbers give every combination of fields. Combinations with two
-    /// fields of the same key are left out. The decoder and the schema must agree on each; `compare` would accept known
-    /// differences.
+    /// fields of the same key are left out. The decoder and the schema must agree on each combination, without the
+    /// known differences that `compare` accepts.
     @Test(arguments: ["start", "update", "end"])
     func `Schemas and decoders agree on every combination of addresses`(event: String) throws {
         let members = [

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: ["", "18446744073709551616", "99999999999999999999", "100000000000000000000", "1a", "-1", " 1"])
-    func `Other texts are refused`(text: String) {
+    func `A text that is no decimal number is refused`(text: String) {
         #expect(Array(text.utf8).withUnsafeBytes { Decimal.parse($0) } == nil)
     }
 

@@ -71,7 +71,7 @@ struct CatalogTests {
         }
     }
 
-    @Test func `The page is the catalogue's`() throws {
+    @Test func `The page of metrics in the repository is the one that the program prints`() throws {
         let page = try Repository.text("Helm/causeway/METRICS.md")
         #expect(page == MetricPage.markdown, "write it again: make metrics-page")
     }

@@ -80,11 +80,11 @@ struct CollectionTests {
     @Test func `Publication is due every quarter second`() {
         let registry = Fixture.registry(lanes: 1)
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
-        let atFirst = lane.isPublicationDue(nowMilliseconds: 0)
+        let isDueAtFirst = lane.isPublicationDue(nowMilliseconds: 0)
         lane.publish(at: 1_000)
-        let tooEarly = lane.isPublicationDue(nowMilliseconds: 1_249)
-        let inTime = lane.isPublicationDue(nowMilliseconds: 1_250)
-        #expect(atFirst && !tooEarly && inTime)
+        let isDueEarly = lane.isPublicationDue(nowMilliseconds: 1_249)
+        let isDueInTime = lane.isPublicationDue(nowMilliseconds: 1_250)
+        #expect(isDueAtFirst && !isDueEarly && isDueInTime)
     }
 
     @Test func `Unpublished values are not visible`() {
@@ -113,14 +113,16 @@ struct CollectionTests {
 
     @Test func `The busy share follows the lane`() {
         var busy = BusyShare()
-        var worked: Int64 = 0
+        var workedMicroseconds: Int64 = 0
         for step in 0...200 {
-            busy.update(busyMicroseconds: worked, nowMilliseconds: Int64(step) * 250)
-            worked += 200_000
+            busy.update(busyMicroseconds: workedMicroseconds, nowMilliseconds: Int64(step) * 250)
+            workedMicroseconds += 200_000
         }
         #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
         // After ten idle seconds the busy share is below a fifth of its earlier value.
-        for step in 201...241 { busy.update(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
+        for step in 201...241 {
+            busy.update(busyMicroseconds: workedMicroseconds - 200_000, nowMilliseconds: Int64(step) * 250)
+        }
         #expect(busy.millionths < 160_000)
     }
 

@@ -16,10 +16,11 @@ struct DiagnosisTests {
                 PartitionReading(topicIndex: $0.topicIndex, partition: $0.partition, lag: 0)
             }
         )
-        let before = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
         change(&worker)
         worker.publish(at: 60_000, lanePartitions: partitions, kafkaPartitions: partitions)
-        return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.observation : $0.alert }
+        return worker.report(before: totalsBefore, at: 60_000).findings
+            .map { $0.alert.isEmpty ? $0.observation : $0.alert }
     }
 
     @Test func `A healthy worker has no findings`() {
@@ -46,11 +47,11 @@ struct DiagnosisTests {
             worker.publish(at: 60_000)
             return try #require(worker.report(before: nil, at: 60_000).findings.first)
         }
-        let untrusted = try finding([.apnsUnresolved, .apnsUntrusted])
-        #expect(untrusted.action.contains("not trusted") && untrusted.action.contains("apns.caFile"))
-        #expect(!untrusted.action.contains("egress") && untrusted.logLines.count == 1)
-        let unreachable = try finding([.apnsUntrusted, .apnsClosed])
-        #expect(unreachable.action.contains("egress"))
+        let untrustedFinding = try finding([.apnsUnresolved, .apnsUntrusted])
+        #expect(untrustedFinding.action.contains("not trusted") && untrustedFinding.action.contains("apns.caFile"))
+        #expect(!untrustedFinding.action.contains("egress") && untrustedFinding.logLines.count == 1)
+        let unreachableFinding = try finding([.apnsUntrusted, .apnsClosed])
+        #expect(unreachableFinding.action.contains("egress"))
     }
 
     @Test func `Each fault is found`() {
@@ -70,47 +71,47 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisLost"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
-        let partly = ["Redis may have lost its last writes: 2 partitions are read again."]
-        #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == partly)
+        let rereadingFindings = ["Redis may have lost its last writes: 2 partitions are read again."]
+        #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == rereadingFindings)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
         #expect(Self.alerts { $0.kafka.set(.partitionsStuck, to: 1) } == ["CausewayPartitionStandsStill"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
-        let spent = Self.alerts { worker in
+        let spentBudgetAlerts = Self.alerts { worker in
             worker.firstLane.add(.pushRetries, 0)
             worker.firstLane.set(.retryBudget, 0, to: 50_000)
         }
-        #expect(spent == ["CausewayRetryBudgetSpent"])
-        let demoted = Self.alerts { worker in
+        #expect(spentBudgetAlerts == ["CausewayRetryBudgetSpent"])
+        let demotionAlerts = Self.alerts { worker in
             worker.firstLane.add(.budgetDraws, 0, 0, by: 99)
             worker.firstLane.add(.budgetDemotions, 0, 0, by: 100)
         }
-        #expect(demoted == ["CausewayBudgetExhausted"])
-        let held = Self.alerts { worker in
+        #expect(demotionAlerts == ["CausewayBudgetExhausted"])
+        let heldCommandAlerts = Self.alerts { worker in
             worker.firstLane.add(.outcomes, 0, 3, by: 30)
             worker.secondLane.add(.outcomes, 0, 0, by: 100)
         }
-        #expect(held == ["CausewayTokensUnknown"])
-        let fewHeld = Self.alerts { worker in
+        #expect(heldCommandAlerts == ["CausewayTokensUnknown"])
+        let fewHeldCommandAlerts = Self.alerts { worker in
             worker.firstLane.add(.outcomes, 0, 3, by: 30)
             worker.secondLane.add(.outcomes, 0, 0, by: 1_000)
         }
-        #expect(fewHeld == [])
-        let slow = Self.alerts { worker in
+        #expect(fewHeldCommandAlerts == [])
+        let freshnessAlerts = Self.alerts { worker in
             for _ in 0..<100 { worker.firstLane.observe(.freshness, 1, microseconds: 8_000_000) }
         }
-        #expect(slow == ["CausewayFreshnessSlow"])
-        let closed = Self.alerts { worker in
+        #expect(freshnessAlerts == ["CausewayFreshnessSlow"])
+        let connectionAlerts = Self.alerts { worker in
             worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
         }
-        #expect(closed == ["No APNs connection is ready for match in sandbox."])
+        #expect(connectionAlerts == ["No APNs connection is ready for match in sandbox."])
     }
 
     @Test func `Channels that cannot be created are reported`() {
-        let refused = Self.alerts { worker in worker.registry.channels.change(1) { $0.creationFailures = 2 } }
-        #expect(refused == ["2 channels of match could not be created in sandbox in the last minute."])
+        let creationAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.creationFailures = 2 } }
+        #expect(creationAlerts == ["2 channels of match could not be created in sandbox in the last minute."])
         #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_000 } } == [])
-        let many = Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_001 } }
-        #expect(many == ["CausewayChannelsNearLimit"])
+        let limitAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_001 } }
+        #expect(limitAlerts == ["CausewayChannelsNearLimit"])
     }
 
     @Test func `Responses are judged by their share`() {
@@ -138,14 +139,14 @@ struct DiagnosisTests {
     @Test func `Refusals are judged for each app and environment, and the most frequent one is named`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let before = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
         let table = worker.registry.labels.responses
         worker.firstLane.add(.pushes, 1, table.index(status: 403, reason: 3), by: 3)
         worker.firstLane.add(.pushes, 1, table.index(status: 400, reason: 2), by: 2)
         worker.firstLane.add(.pushes, 2, table.index(status: 200, reason: 0), by: 10_000)
         worker.firstLane.add(.pushes, 2, table.index(status: 403, reason: 3), by: 500)
         worker.publish(at: 60_000)
-        let observations = worker.report(before: before, at: 60_000).findings.map(\.observation)
+        let observations = worker.report(before: totalsBefore, at: 60_000).findings.map(\.observation)
         #expect(
             observations == ["APNs refused 5 of 5 pushes of match in sandbox, most with 403 InvalidProviderToken."]
         )
@@ -196,11 +197,11 @@ struct DiagnosisTests {
         func meaning(delivered: Int64) -> String? {
             var worker = HealthyWorker()
             worker.publish(at: 0)
-            let before = worker.registry.totals(nowMilliseconds: 0)
+            let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
             worker.secondLane.set(.audienceOldestRoundAge, 0, to: 75_000)
             worker.secondLane.set(.audienceMembers, 0, 0, to: delivered)
             worker.publish(at: 60_000)
-            return worker.report(before: before, at: 60_000).findings.first?.meaning
+            return worker.report(before: totalsBefore, at: 60_000).findings.first?.meaning
         }
         #expect(meaning(delivered: 0) == "No member had its turn in the last minute: the rounds do not advance.")
         #expect(meaning(delivered: 4_000)?.hasPrefix("4,000 members had their turn in the last minute") == true)

@@ -22,7 +22,7 @@ struct EndpointTests {
         let service = try ObservabilityService(host: "127.0.0.1", port: 0, registry: registry, logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await service.run() }
-            let port = try await service.port()
+            let port = try await service.awaitPort()
             try await onOwnThread { try await body(port) }
             group.cancelAll()
             try await group.waitForAll()
@@ -55,8 +55,8 @@ struct EndpointTests {
         try await Self.withEndpoint(registry) { port in
             // A worker that has just started is alive but not ready.
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
-            let ready = try RawHTTPClient(port: port).sendAndRead("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-            #expect(ready.status == 503 && ready.body.hasSuffix("not ok\n"))
+            let readiness = try RawHTTPClient(port: port).sendAndRead("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(readiness.status == 503 && readiness.body.hasSuffix("not ok\n"))
             for thread in registry.threads { thread.recordTurn(nowMilliseconds: Clock.monotonicMilliseconds - 16_000) }
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 503)
         }
@@ -102,10 +102,10 @@ struct EndpointTests {
         let group = ServiceGroup(
             configuration: .init(services: [.init(service: service)], logger: LogCollector().logger)
         )
-        let running = Task { try await group.run() }
-        _ = try await service.port()
+        let runTask = Task { try await group.run() }
+        _ = try await service.awaitPort()
         await group.triggerGracefulShutdown()
-        try await running.value
+        try await runTask.value
     }
 
     @Test func `A port that is taken is reported before anything runs`() async throws {

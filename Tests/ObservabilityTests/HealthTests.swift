@@ -3,7 +3,7 @@ import Testing
 @testable import Observability
 
 struct HealthTests {
-    @Test func `Threads must make progress`() {
+    @Test func `A worker is alive only while its threads make progress`() {
         let registry = Fixture.registry(lanes: 1)
         func isLive(at nowMilliseconds: Int64, up: Int64) -> Bool {
             HealthReport.liveness(

@@ -9,16 +9,16 @@ struct LimitedLogTests {
         let collector = LogCollector()
         let events = RecentEvents()
         var log = LimitedLog(logger: collector.logger, events: events)
-        var written: [Bool] = []
+        var areWritten: [Bool] = []
         for number in 0..<25 {
-            written.append(
+            areWritten.append(
                 log.log(.redisLost, nowMilliseconds: Int64(number), wallMilliseconds: 5, ["n": "\(number)"])
             )
         }
-        #expect(written.count { $0 } == 10 && written.prefix(10).allSatisfy { $0 })
+        #expect(areWritten.count { $0 } == 10 && areWritten.prefix(10).allSatisfy { $0 })
         // Each kind has its own limit of lines in a minute.
-        let other = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
-        #expect(other)
+        let isOtherKindWritten = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
+        #expect(isOtherKindWritten)
         #expect(collector.lines.count == 11)
         #expect(collector.lines[0].metadata["kind"] == "redis-lost")
         #expect(collector.lines[0].level == .warning)
@@ -65,8 +65,8 @@ struct LimitedLogTests {
         let events = RecentEvents()
         // Two threads report the same failure, each with a log of its own. Only one of them may write the
         // line.
-        var first = LimitedLog(logger: collector.logger, events: events)
-        var second = LimitedLog(logger: collector.logger, events: events)
+        var firstLog = LimitedLog(logger: collector.logger, events: events)
+        var secondLog = LimitedLog(logger: collector.logger, events: events)
         func logLine(_ log: inout LimitedLog, lane: Int, second: Int64) -> Bool {
             log.log(
                 .redisLost,
@@ -77,8 +77,8 @@ struct LimitedLogTests {
         }
         var writtenAtSeconds: [Int64] = []
         for time in 0..<300 as Range<Int64> {
-            if logLine(&first, lane: 0, second: time) { writtenAtSeconds.append(time) }
-            if logLine(&second, lane: 1, second: time) { writtenAtSeconds.append(time) }
+            if logLine(&firstLog, lane: 0, second: time) { writtenAtSeconds.append(time) }
+            if logLine(&secondLog, lane: 1, second: time) { writtenAtSeconds.append(time) }
         }
         #expect(writtenAtSeconds == [0, 2, 6, 14, 30, 62, 122, 182, 242])
         #expect(
@@ -88,7 +88,7 @@ struct LimitedLogTests {
         #expect(events[.redisLost].count == 600)
     }
 
-    @Test func `Another reason and another kind are no repetition, and a line of information never is`() {
+    @Test func `A line with another reason or kind is no repetition, and a line of information never is`() {
         let collector = LogCollector()
         var log = LimitedLog(logger: collector.logger, events: RecentEvents())
         for _ in 0..<2 {

@@ -45,7 +45,7 @@ struct LoggingTests {
         #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")
     }
 
-    @Test func `JSON: one object in each line, for any content`() throws {
+    @Test func `A log in JSON has one object in each line, for any content`() throws {
         var output = try line(.json) { logger in
             logger.warning(
                 "broken \"quote\"\nand \u{1} é",
@@ -72,7 +72,7 @@ struct LoggingTests {
         #expect(abs(parsed.timeIntervalSinceNow) < 60)
     }
 
-    @Test func `Text: one line, no control characters`() throws {
+    @Test func `A log in text has one line without control characters for each event`() throws {
         let output = try line(.text) { logger in
             logger.info("hello\nworld", metadata: ["topic": "a", "reason": "two words", "empty": ""])
         }

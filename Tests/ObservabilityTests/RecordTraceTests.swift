@@ -5,17 +5,17 @@ import Testing
 struct RecordTraceTests {
     private func writeAndRead(_ trace: RecordTrace) throws -> (context: TraceContext, traceState: String) {
         try withUnsafeTemporaryAllocation(byteCount: RecordTrace.bytesMax, alignment: 1) { buffer in
-            let read = try #require(RecordTrace(trace.write(to: buffer)))
-            return (read.context, String(decoding: read.traceState, as: UTF8.self))
+            let readTrace = try #require(RecordTrace(trace.write(to: buffer)))
+            return (readTrace.context, String(decoding: readTrace.traceState, as: UTF8.self))
         }
     }
 
     @Test(arguments: ["00", "01", "02", "03"]) func `The context is read as it was written`(flags: String) throws {
         let text = String(TraceContextTests.example.dropLast(2) + flags)
         let context = try #require(TraceContextTests.parse(text))
-        let read = try writeAndRead(RecordTrace(context: context))
-        #expect(read.context == context && read.context.description == text)
-        #expect(read.traceState.isEmpty)
+        let readTrace = try writeAndRead(RecordTrace(context: context))
+        #expect(readTrace.context == context && readTrace.context.description == text)
+        #expect(readTrace.traceState.isEmpty)
     }
 
     @Test(arguments: ["congo=t61rcWkgMzE", String(repeating: "x", count: RecordTrace.traceStateBytesMax)])
@@ -24,8 +24,8 @@ struct RecordTraceTests {
         let bytes = Array(state.utf8)
         try bytes.withUnsafeBytes {
             trace.traceState = $0
-            let read = try writeAndRead(trace)
-            #expect(read.traceState == state)
+            let readTrace = try writeAndRead(trace)
+            #expect(readTrace.traceState == state)
         }
     }
 

@@ -51,11 +51,11 @@ struct SecureCollectorTests {
         #expect(scene.collector.requests.isEmpty)
         #expect(scene.counters.failureCounts.reduce(0, +) == scene.counters[.certificate])
         #expect(scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 1)
-        let refused = try #require(scene.log.lines.first { $0.metadata["kind"] == "traces-refused" })
-        #expect("\(refused.metadata["error"] ?? "")".hasPrefix("its certificate: "), "\(refused)")
+        let refusalLine = try #require(scene.log.lines.first { $0.metadata["kind"] == "traces-refused" })
+        #expect("\(refusalLine.metadata["error"] ?? "")".hasPrefix("its certificate: "), "\(refusalLine)")
         #expect(
-            "\(refused.metadata["endpoint"] ?? "")" == "https://localhost:\(scene.collector.port)/v1/traces",
-            "\(refused)"
+            "\(refusalLine.metadata["endpoint"] ?? "")" == "https://localhost:\(scene.collector.port)/v1/traces",
+            "\(refusalLine)"
         )
         #expect(scene.log.lines.allSatisfy { !"\($0)".contains("Bearer") })
     }

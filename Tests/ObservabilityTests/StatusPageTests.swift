@@ -10,7 +10,7 @@ struct StatusPageTests {
     static func busyReport() -> StatusReport {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let before = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
         var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
         log.log(
             .apnsClosed,
@@ -37,7 +37,7 @@ struct StatusPageTests {
                 )
             ]
         )
-        return worker.report(before: before, at: 60_000)
+        return worker.report(before: totalsBefore, at: 60_000)
     }
 
     @Test func `The page says what flows and what is broken`() {
@@ -62,15 +62,15 @@ struct StatusPageTests {
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.logLines) == [["redis-lost, 10 s ago: reason=Connection <refused>"]])
-        let card = try #require(StatusPage.html(report).components(separatedBy: "</article>").first)
-        #expect(card.contains("<code>redis-lost, 10 s ago: reason=Connection &lt;refused&gt;</code>"))
+        let findingHTML = try #require(StatusPage.html(report).components(separatedBy: "</article>").first)
+        #expect(findingHTML.contains("<code>redis-lost, 10 s ago: reason=Connection &lt;refused&gt;</code>"))
         #expect(StatusJSON.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
     }
 
     @Test func `Audiences have their section`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let before = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
         #expect(worker.report(before: nil, at: 0).table("audiences")?.rows.isEmpty == true)
         worker.firstLane.add(.audienceCommands, 1, by: 2)
         worker.firstLane.add(.audienceRanges, 1, 0, by: 30)
@@ -83,7 +83,7 @@ struct StatusPageTests {
         worker.secondLane.set(.audienceMembersParked, 1, to: 3)
         for _ in 0..<32 { worker.firstLane.observe(.audienceRangeTime, 1, microseconds: 900_000) }
         worker.publish(at: 60_000)
-        let report = worker.report(before: before, at: 60_000)
+        let report = worker.report(before: totalsBefore, at: 60_000)
         let rounds = report.table("audiences")?.rows.map { $0.map(\.text) }
         #expect(
             rounds == [

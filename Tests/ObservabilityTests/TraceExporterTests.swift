@@ -112,7 +112,7 @@ struct TraceExporterTests {
     @Test func `Lost traces are shown`() async throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let before = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
         let counters = worker.registry.traces
         let ring = TraceRing(counters)
         for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
@@ -120,16 +120,16 @@ struct TraceExporterTests {
         counters.countDroppedTraces(2, .undelivered)
         counters.countFailure(.certificate)
         worker.publish(at: 60_000)
-        let findings = worker.report(before: before, at: 60_000).findings
+        let findings = worker.report(before: totalsBefore, at: 60_000).findings
         #expect(
             findings.map(\.observation) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."]
         )
         #expect(findings.first?.severity == .attention)
-        let later = worker.registry.totals(nowMilliseconds: 60_000)
+        let totalsAfter = worker.registry.totals(nowMilliseconds: 60_000)
         worker.publish(at: 120_000)
-        #expect(worker.report(before: later, at: 120_000).findings.map(\.severity) == [.note])
+        #expect(worker.report(before: totalsAfter, at: 120_000).findings.map(\.severity) == [.note])
         let text = Exposition(
-            later,
+            totalsAfter,
             labels: worker.registry.labels,
             condition: worker.registry.condition.current,
             process: ProcessReading()

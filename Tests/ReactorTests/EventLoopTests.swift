@@ -95,16 +95,16 @@ extension ReactorTests {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             let cancelled = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 1)
-            let kept = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 2)
+            let keptTimer = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 2)
             loop.cancel(cancelled)
             loop.cancel(cancelled)
             loop.cancel(.none)
             turn(loop) { !recorder.firedTags.isEmpty }
             #expect(recorder.firedTags == [2])
             // The new timer uses the old one's slot. The old id must not cancel the new timer.
-            let reused = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
-            #expect(reused != kept)
-            loop.cancel(kept)
+            let reusedTimer = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
+            #expect(reusedTimer != keptTimer)
+            loop.cancel(keptTimer)
             turn(loop) { recorder.firedTags.count == 2 }
             #expect(recorder.firedTags == [2, 3])
             #expect(loop.timerCount == 0)
@@ -217,16 +217,16 @@ extension ReactorTests {
             let loop = try EventLoop()
             let wall = Int64(time(nil)) * 1_000
             #expect(abs(loop.wallMilliseconds - wall) < 60_000)
-            let before = loop.nowMilliseconds
+            let millisecondsBefore = loop.nowMilliseconds
             usleep(3_000)
-            #expect(loop.nowMilliseconds == before)
+            #expect(loop.nowMilliseconds == millisecondsBefore)
             loop.refreshClock()
-            #expect(loop.nowMilliseconds >= before + 3)
+            #expect(loop.nowMilliseconds >= millisecondsBefore + 3)
         }
     }
 
     @Suite struct Descriptors {
-        @Test func `Readiness is reported until it is consumed, and as the interest asks`() throws {
+        @Test func `A readable descriptor is reported in each turn, while the handler is interested`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             let pipeEnds = try makePipe()

@@ -167,7 +167,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", "localhost", "127.0.0", "127.0.0.1.", "1.2.3.256", "[]", "[::1", "::1]", "1.2.3.4\0"])
-        func `Anything else is not an address`(text: String) {
+        func `A text that is no numeric address is refused`(text: String) {
             #expect(SocketAddress(numeric: text, port: 80) == nil)
         }
 
@@ -185,17 +185,17 @@ extension ReactorTests {
         @Test func `Unusable files are named, with the reason`() throws {
             let certificates = try TestCertificates()
             let other = try TestCertificates()
-            let missing = "\(certificates.directory.path)/missing.pem"
+            let missingFile = "\(certificates.directory.path)/missing.pem"
             func error(_ make: () throws -> TLSContext) throws -> TLSError {
                 try #require(throws: TLSError.self) { _ = try make() }
             }
-            let authorities = try error { try TLSContext.client(caFile: missing, applicationProtocols: []) }
+            let authorities = try error { try TLSContext.client(caFile: missingFile, applicationProtocols: []) }
             #expect(authorities.code == .authorities)
             #expect(authorities.reason.contains("missing.pem"))
             #expect(authorities.reason.lowercased().contains("no such file"))
             let chain = try error {
                 try TLSContext.server(
-                    certificateFile: missing,
+                    certificateFile: missingFile,
                     keyFile: certificates.keyFile,
                     applicationProtocols: []
                 )

@@ -107,21 +107,22 @@ extension ReactorTests {
             let loop = try EventLoop()
             let certificates = try TestCertificates(hosts: ["localhost", "*.apns.example", "127.0.0.1", "::1"])
             let server = try StreamServer(loop: loop, tls: try certificates.server(maximumVersion: version))
-            let trusted = try certificates.client()
-            let untrusted = try TestCertificates().client()
-            let error = failure(to: server.address, tls: untrusted, serverName: "localhost", loop: loop)
+            let trustingContext = try certificates.client()
+            let otherContext = try TestCertificates().client()
+            let error = failure(to: server.address, tls: otherContext, serverName: "localhost", loop: loop)
             #expect(error?.code == .certificate)
             #expect(error?.reason.isEmpty == false)
             for name in ["other.example", "apns.example", "a.b.apns.example", "127.0.0.2", "::2"] {
                 #expect(
-                    failure(to: server.address, tls: trusted, serverName: name, loop: loop)?.code == .certificate,
+                    failure(to: server.address, tls: trustingContext, serverName: name, loop: loop)?.code
+                        == .certificate,
                     "\(name)"
                 )
             }
             for name in ["localhost", "localhost.", "LOCALHOST", "api.apns.example", "127.0.0.1", "::1", "[::1]", nil] {
                 let recorder = StreamRecorder()
                 let stream = Stream(loop: loop, handler: recorder)
-                stream.connect(to: server.address, tls: trusted, serverName: name, timeoutMilliseconds: 5_000)
+                stream.connect(to: server.address, tls: trustingContext, serverName: name, timeoutMilliseconds: 5_000)
                 turn(loop) { recorder.connectedCount == 1 || recorder.isClosed }
                 #expect(
                     recorder.connectedCount == 1,
@@ -207,12 +208,12 @@ extension ReactorTests {
             // With this option (SO_LINGER, 0 s), closing the last descriptor resets the connection.
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
-            let spare = open("/dev/null", O_RDONLY)
+            let spareDescriptor = open("/dev/null", O_RDONLY)
             // Closes the socket by putting another file under its descriptor. The stream's own `close` would first send
             // an orderly end under TLS.
             pair.loop.remove(descriptor: connection.descriptor)
-            dup2(spare, connection.descriptor)
-            close(spare)
+            dup2(spareDescriptor, connection.descriptor)
+            close(spareDescriptor)
             turn(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.error?.code == .reset)
             pair.close()

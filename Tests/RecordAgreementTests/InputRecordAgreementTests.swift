@@ -24,12 +24,12 @@ enum ValidationDifference: CaseIterable {
 
 /// Compares the worker's core, `causeway check`, the schemas and the library for app servers (`CausewayRecords`):
 /// - Worker and check accept the same records.
-/// - The schema accepts each record that they accept and that Foundation can read. It accepts others only for a reason
-///   in `RuleBeyondSchema`, or because only the configuration has the names of apps and policies.
-/// - The library reads what the worker accepts, and writes it with the same content, except for
+/// - The schema accepts the same records, of those that Foundation can read. It accepts further records only for a
+///   reason in `RuleBeyondSchema`, or because it does not know the configured names of apps and policies.
+/// - The library reads what the worker accepts, and writes it with the same content. The exceptions are
 ///   `ServerLibraryDifference`.
-/// - If the library can read a record that the worker refuses, it refuses to send the record, except for
-///   `ValidationDifference`. It refuses no other record.
+/// - The library refuses to send what the worker refuses, and sends all other records that it can read. The exceptions
+///   are `ValidationDifference`.
 @Suite("The readers of commands and registrations agree", .ownThread)
 struct InputRecordAgreementTests {
     private struct Counts: CustomStringConvertible {
@@ -82,8 +82,8 @@ struct InputRecordAgreementTests {
         #expect(counts.refusedByServerLibrary > 100, "\(counts)")
     }
 
-    /// A command that the library has read also keeps each received field for which it has no property, and writes it
-    /// again. So a comparison of commands that were read and written would not show a field without a property.
+    /// The library also writes received fields for which it has no property. So a test that reads and writes commands
+    /// does not find a field without a property.
     @Test func `The library writes each field of a command from its own properties`() throws {
         let localizedBody = RecordText.update.with("aps.alert.body", #"{"loc-key":"k","loc-args":["a"]}"#)
         let commands = Self.commands + [Array(localizedBody.text.utf8)]
@@ -202,8 +202,8 @@ struct InputRecordAgreementTests {
         }
     }
 
-    /// Compares two decisions about a record: that of the library for app servers before sending, and
-    /// the worker's.
+    /// Compares two decisions about a record: whether the library for app servers would send it, and whether the worker
+    /// accepts it.
     private func compareServerLibraryValidation(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
         let now = Date(timeIntervalSince1970: Double(WorkerCore.now.wallSeconds))
         let value = Data(text)
@@ -230,8 +230,8 @@ struct InputRecordAgreementTests {
         }
     }
 
-    /// Whether the library for app servers names the same field as the worker, or a field inside
-    /// it. If a rule concerns several keys, the library may name another of these keys.
+    /// Whether the library for app servers names the same field as the worker, or a field inside it. For a rule about
+    /// several keys, the library may name another of these keys.
     private func isNamed(_ fault: Fault, in refusedFields: [String]) -> Bool {
         switch fault.code {
         case .notAllowed, .missingField, .unknownKey: true

@@ -61,8 +61,7 @@ struct OutputRecordAgreementTests {
         var (validCount, readCount) = (0, 0)
         for _ in 0..<Self.mutatedRecordCount {
             let text = mutator.next()
-            // The schema judges the value that Foundation reads, so a text that Foundation refuses has no
-            // verdict.
+            // The schema checks the value that Foundation reads. So it does not check a text that Foundation refuses.
             guard let value = FoundationValue(text) else { continue }
             let isValid = try schema.accepts(value)
             let rewritten = try? ServerLibrary.rewrite(Data(text), topic)
@@ -83,8 +82,7 @@ struct OutputRecordAgreementTests {
         )
     }
 
-    /// Whether a broadcast's result has a field that only another kind of result has. No worker writes such a
-    /// record.
+    /// Whether a broadcast's result has a field that only another kind of result has. No worker writes such a record.
     private func hasFieldOfOtherResultKind(_ value: FoundationValue) -> Bool {
         guard let members = value.object, members["environment"] != nil else { return false }
         return members["segments"] != nil || members["ranges"] != nil

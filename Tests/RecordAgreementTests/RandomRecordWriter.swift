@@ -83,7 +83,7 @@ struct RandomRecordWriter {
         return jsonBytes { result.write(to: &$0) }
     }
 
-    private mutating func commandReference(toAudience: Bool) -> AudienceCommandReference {
+    private mutating func makeCommandReference(toAudience: Bool) -> AudienceCommandReference {
         AudienceCommandReference(
             identifier: randomTextOrNil(),
             app: randomText(),
@@ -94,7 +94,7 @@ struct RandomRecordWriter {
         )
     }
 
-    private mutating func memberCounts() -> OutcomeCounts {
+    private mutating func randomMemberCounts() -> OutcomeCounts {
         var counts = OutcomeCounts()
         for outcome in MemberOutcome.allCases where randomBool() {
             counts[outcome] = UInt32(randomNumber(0...1_000_000))
@@ -102,7 +102,7 @@ struct RandomRecordWriter {
         return counts
     }
 
-    private mutating func roundTimes() -> ResponseTimes {
+    private mutating func randomResponseTimes() -> ResponseTimes {
         ResponseTimes(
             firstResponseAtMilliseconds: randomMilliseconds(),
             lastResponseAtMilliseconds: randomMilliseconds()
@@ -113,10 +113,10 @@ struct RandomRecordWriter {
         let count = 1 << randomNumber(0...8)
         guard let range = SegmentRange(index: randomNumber(0...count - 1), rangeCount: count) else { return [] }
         var result = RangeResultRecord(
-            command: commandReference(toAudience: true),
+            command: makeCommandReference(toAudience: true),
             range: range,
-            members: memberCounts(),
-            times: roundTimes()
+            members: randomMemberCounts(),
+            times: randomResponseTimes()
         )
         result.isSuperseded = randomBool()
         return jsonBytes { result.write(to: &$0) }
@@ -124,13 +124,13 @@ struct RandomRecordWriter {
 
     private mutating func makeAudienceResult() -> [UInt8] {
         var result = AudienceResultRecord(
-            command: commandReference(toAudience: true),
-            members: memberCounts(),
-            times: roundTimes(),
+            command: makeCommandReference(toAudience: true),
+            members: randomMemberCounts(),
+            times: randomResponseTimes(),
             timestamp: 1_790_000_000,
             rangeCount: 1 << randomNumber(0...8)
         )
-        result.broadcasts = memberCounts()
+        result.broadcasts = randomMemberCounts()
         if randomBool() { result.channelAbsence = randomCase(ChannelAbsence.self) }
         (result.isSuperseded, result.isDemoted, result.isAlertExpired) = (randomBool(), randomBool(), randomBool())
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
@@ -148,11 +148,11 @@ struct RandomRecordWriter {
             identifier: identifier
         )
         var result = BroadcastResultRecord(
-            command: commandReference(toAudience: randomBool()),
+            command: makeCommandReference(toAudience: randomBool()),
             channel: channel,
             outcome: randomCase(MemberOutcome.self),
             reason: randomBool() ? randomText() : UnsafeRawBufferPointer(start: nil, count: 0),
-            times: roundTimes()
+            times: randomResponseTimes()
         )
         result.status = randomBool() ? UInt16(randomNumber(100...599)) : 0
         if randomBool() { result.advice = "create one" }

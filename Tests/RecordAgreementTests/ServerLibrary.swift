@@ -3,8 +3,8 @@ import Foundation
 @testable import CausewayRecords
 @testable import causeway
 
-/// Calls the library for app servers. Only this file imports it, because its types have the same
-/// names as the worker's.
+/// Calls the library for app servers. Only this file imports the library, because its types have the same names as the
+/// worker's.
 enum ServerLibrary {
     /// Reads a record with the library, and returns it as the library writes it. For the worker, this text and the
     /// original must mean the same.

@@ -2,8 +2,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// Records in files: examples, and records that were once read wrongly. A file's name begins with the
-/// expected result, "accepted" or the fault's code. A dash and the file's subject follow.
+/// Records in files: examples, and records that were once read wrongly. A file's name is the expected result
+/// ("accepted" or the fault's code), a dash and the file's subject.
 package enum Corpus {
     package struct Entry: CustomTestStringConvertible, Sendable {
         package var name: String
@@ -18,10 +18,10 @@ package enum Corpus {
         package var testDescription: String { name }
     }
 
-    package static let commands = entries("Commands")
-    package static let registrations = entries("Registrations")
+    package static let commands = readEntries(folder: "Commands")
+    package static let registrations = readEntries(folder: "Registrations")
 
-    private static func entries(_ folder: String) -> [Entry] {
+    private static func readEntries(folder: String) -> [Entry] {
         let directory = Repository.url("Tests/LiveActivityTests/Corpus/\(folder)")
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
         return names.sorted()

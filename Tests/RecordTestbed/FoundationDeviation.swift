@@ -1,7 +1,6 @@
 import LiveActivity
 
-/// The known differences of Foundation's JSONDecoder from RFC 8259 and from our limits. Any other difference
-/// between Foundation's decoder and the worker's fails a test.
+/// The known differences between Foundation's JSONDecoder and the worker's decoder. Any other difference fails a test.
 package enum FoundationDeviation {
     /// Foundation accepts a comma before a closing bracket.
     package static func isTrailingComma(_ text: [UInt8], _ fault: Fault) -> Bool {
@@ -11,14 +10,13 @@ package enum FoundationDeviation {
         return text[..<fault.offset].last { ![0x20, 0x09, 0x0A, 0x0D].contains($0) } == UInt8(ascii: ",")
     }
 
-    /// Foundation skips a byte order mark. It reads a text with NUL among the first bytes as UTF-16 or
-    /// UTF-32.
+    /// Foundation skips a byte order mark. It reads a text with NUL among the first bytes as UTF-16 or UTF-32.
     package static func isOtherEncoding(_ text: [UInt8]) -> Bool {
         text.starts(with: [0xEF, 0xBB, 0xBF]) || text.starts(with: [0xFE, 0xFF]) || text.starts(with: [0xFF, 0xFE])
             || text.prefix(4).contains(0)
     }
 
-    /// Foundation refuses a number that a `Double` would make infinite or zero. The grammar has no such
+    /// Foundation refuses a number that would be infinite or zero as a `Double`. The worker's decoder has no such
     /// limit.
     package static func hasNumberBeyondDouble(_ text: [UInt8]) -> Bool {
         text.split { !numberBytes.contains($0) }
@@ -31,14 +29,13 @@ package enum FoundationDeviation {
 
     private static let numberBytes = Set("+-.0123456789eE".utf8)
 
-    /// Faults that only our decoder reports. Foundation has no such limits, and keeps one of two values with
+    /// Faults that only the worker's decoder reports. Foundation has no such limits, and keeps one of two values with
     /// the same key.
     package static let decoderOnlyFaults: Set<FaultCode> = [
         .tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey,
     ]
 
-    /// We require integers to be written as integers. Foundation also accepts 1.0 and 1e2 as integers, and -0
-    /// as an unsigned integer.
+    /// Foundation accepts 1.0 and 1e2 as integers, and -0 as an unsigned integer. The worker's decoder refuses them.
     package static func isIntegerInOtherForm(_ text: [UInt8], _ fault: Fault) -> Bool {
         guard fault.code == .wrongType || fault.code == .outOfRange, fault.offset < text.count else { return false }
         let literal = text[fault.offset...].prefix { numberBytes.contains($0) }

@@ -4,6 +4,7 @@ import Testing
 /// A JSON object whose members a test changes one at a time. The members keep their order.
 package struct RecordText: Sendable, CustomTestStringConvertible {
     package enum Value: Sendable, ExpressibleByStringInterpolation {
+        /// JSON text.
         case raw(String)
         case object(RecordText)
 
@@ -23,7 +24,7 @@ package struct RecordText: Sendable, CustomTestStringConvertible {
         self.members = members.map { (key: $0.0, value: $0.1) }
     }
 
-    /// Returns a copy in which the member at `path` has another value, which is raw JSON. Dots in the path lead
+    /// Returns a copy in which the member at `path` has another value. The value is JSON text. Dots in the path lead
     /// into objects: "aps.alert.title". A new key comes last.
     package func with(_ path: String, _ value: String) -> RecordText {
         replacing(path[...], .raw(value))

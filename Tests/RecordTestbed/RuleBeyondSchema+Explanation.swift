@@ -11,8 +11,8 @@ extension RuleBeyondSchema {
             return .notOneJSONText
         }
         if FoundationDeviation.isIntegerInOtherForm(text, fault) { return .integerForms }
-        // If a key is repeated, the decoder refuses the record or reads the first value. Foundation keeps one
-        // of the values, and this one may be valid.
+        // If a key is repeated, the decoder refuses the record or reads the first value. Foundation keeps one of the
+        // values, which may be valid.
         if fault.code == .duplicateKey || isRepeated(fault.path.field, text) { return .duplicateKeys }
         switch fault.code {
         case .tooLong where hasLongCharacters(text): return .lengthsInBytes

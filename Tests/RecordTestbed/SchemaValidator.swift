@@ -3,8 +3,8 @@ import Foundation
 
 @testable import RecordReference
 
-/// Checks a value against a JSON Schema. It knows the keywords of draft 7 that the generated schemas use. An
-/// unknown keyword fails the test, so that no rule is ignored.
+/// Checks a value against a JSON Schema. It knows the keywords of draft 7 that the generated schemas use. An unknown
+/// keyword fails the test, so that no rule is ignored.
 package struct SchemaValidator {
     private let root: DocumentValue
     private let patterns: [String: NSRegularExpression]
@@ -68,16 +68,16 @@ package struct SchemaValidator {
 
     private func satisfiesBound(_ value: FoundationValue, _ keyword: String, _ argument: DocumentValue) throws -> Bool {
         switch (keyword, argument, value) {
-        case ("minimum", .number(let least), .number(let number)): number.map { $0 >= least } ?? false
-        // The number is nil if it is negative, has a fraction or is beyond UInt64. The keyword "type" refuses
-        // such a number, so no maximum is checked here.
-        case ("maximum", .number(let most), .number(let number)): number.map { $0 <= most } ?? true
-        case ("minLength", .number(let least), .string(let text)): text.unicodeScalars.count >= least
-        case ("maxLength", .number(let most), .string(let text)): text.unicodeScalars.count <= most
+        case ("minimum", .number(let minimum), .number(let number)): number.map { $0 >= minimum } ?? false
+        // The number is nil if it is negative, has a fraction or is beyond UInt64. The keyword "type" refuses such a
+        // number, so the maximum need not refuse it.
+        case ("maximum", .number(let maximum), .number(let number)): number.map { $0 <= maximum } ?? true
+        case ("minLength", .number(let minimum), .string(let text)): text.unicodeScalars.count >= minimum
+        case ("maxLength", .number(let maximum), .string(let text)): text.unicodeScalars.count <= maximum
         case ("pattern", .text(let pattern), .string(let text)):
             patterns[pattern]?.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)) != nil
-        case ("minItems", .number(let least), .array(let elements)): elements.count >= least
-        case ("maxItems", .number(let most), .array(let elements)): elements.count <= most
+        case ("minItems", .number(let minimum), .array(let elements)): elements.count >= minimum
+        case ("maxItems", .number(let maximum), .array(let elements)): elements.count <= maximum
         case ("items", _, .array(let elements)): try elements.allSatisfy { try accepts($0, argument) }
         case ("required", .array(let names), .object(let members)): names.allSatisfy { members[$0.name] != nil }
         case ("properties", .object(let properties), .object(let members)):

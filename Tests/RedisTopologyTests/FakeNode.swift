@@ -6,7 +6,7 @@ import Reactor
 /// A node of a cluster on the caller's own loop. The test decides its replies.
 final class FakeNode: ListenerHandler, StreamHandler {
     /// The reply to CLUSTER SLOTS; nil if this node has all slots.
-    var slots: String?
+    var slotsReply: String?
     /// The replies to calls, in order. After the last one, each call gets `duplicate`.
     var callReplies: [String] = []
     private(set) var lookUpCount = 0
@@ -31,13 +31,13 @@ final class FakeNode: ListenerHandler, StreamHandler {
     var location: String { "127.0.0.1:\(port)" }
 
     /// The reply to CLUSTER SLOTS of a node that has all slots and does not know its own address.
-    var allSlots: String { "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:\(port)\r\n$2\r\nid\r\n" }
+    var allSlotsReply: String { "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:\(port)\r\n$2\r\nid\r\n" }
 
     private func makeReply(_ words: [String]) -> String {
         switch words.first {
         case "CLUSTER":
             lookUpCount += 1
-            return slots ?? allSlots
+            return slotsReply ?? allSlotsReply
         case "CONFIG":
             return "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
         case "INFO":

@@ -54,10 +54,10 @@ import Testing
         let owner = try FakeNode(loop: loop)
         let other = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
-        #expect(caller.getsReplies())
+        #expect(caller.callAndAwaitReplies())
         owner.callReplies = ["-ASK 1 \(other.location)\r\n"]
-        #expect(caller.getsReplies() && other.callCount == 1 && other.askingCount == 1)
-        #expect(caller.getsReplies() && other.callCount == 1 && other.askingCount == 1)
+        #expect(caller.callAndAwaitReplies() && other.callCount == 1 && other.askingCount == 1)
+        #expect(caller.callAndAwaitReplies() && other.callCount == 1 && other.askingCount == 1)
     }
 
     /// The slot stays with its owner, so the client has no reason to look up the slots again.
@@ -65,18 +65,18 @@ import Testing
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let other = try FakeNode(loop: loop)
-        other.slots = owner.allSlots
+        other.slotsReply = owner.allSlotsReply
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(owner.location)"), topology: .cluster)
         configuration.askedServerKeepMilliseconds = 3_000
         let caller = try TopologyCaller(configuration, loop: loop)
-        #expect(caller.getsReplies())
+        #expect(caller.callAndAwaitReplies())
         // The client may look up the slots once more, because the owner was not ready after the first look-up.
         let spacingMilliseconds = Cluster.lookupIntervalMillisecondsMin + Cluster.lookupJitterMillisecondsMax
         #expect(!caller.turn(limitMilliseconds: spacingMilliseconds + 500) { false })
         let lookUpCount = owner.lookUpCount + other.lookUpCount
         for _ in 0..<2 {
             owner.callReplies = ["-ASK 1 \(other.location)\r\n"]
-            #expect(caller.getsReplies() && other.connectionCount == 1)
+            #expect(caller.callAndAwaitReplies() && other.connectionCount == 1)
         }
         #expect(other.callCount == 2)
         #expect(caller.turn(limitMilliseconds: 30_000) { other.connectionCount == 0 })
@@ -89,7 +89,7 @@ import Testing
     @Test func `The error of the last server does not hide the refusals of the others`() throws {
         let loop = try EventLoop()
         let seed = try FakeNode(loop: loop)
-        seed.slots = "-NOAUTH Authentication required.\r\n"
+        seed.slotsReply = "-NOAUTH Authentication required.\r\n"
         let silentLocation = "127.0.0.1:\(try Listener.findUnusedLoopbackPort())"
         let url = try RedisURL("redis://\(seed.location),\(silentLocation)")
         let caller = try TopologyCaller(RedisConfiguration(url: url, topology: .cluster), loop: loop)
@@ -103,20 +103,20 @@ import Testing
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
-        #expect(caller.getsReplies())
+        #expect(caller.callAndAwaitReplies())
         owner.callReplies = ["-ASK 1 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
         // The call goes back to the owner without another look-up of the slots.
-        #expect(caller.getsReplies() && owner.callCount == 3 && owner.lookUpCount == 1)
+        #expect(caller.callAndAwaitReplies() && owner.callCount == 3 && owner.lookUpCount == 1)
     }
 
     @Test func `MOVED to a server that does not reply is corrected by the next look-up of the slots`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
-        #expect(caller.getsReplies(1))
+        #expect(caller.callAndAwaitReplies(1))
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
         owner.callReplies = ["-MOVED \(slot) 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
-        #expect(caller.getsReplies(1))
+        #expect(caller.callAndAwaitReplies(1))
         #expect(caller.repeatedFailures[.moved] == 1 && owner.callCount == 3)
     }
 
@@ -124,21 +124,21 @@ import Testing
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try makeCaller(loop, nodes[0])
-        #expect(caller.getsReplies(1))
+        #expect(caller.callAndAwaitReplies(1))
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
         nodes[0].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
-        #expect(caller.getsReplies(1))
+        #expect(caller.callAndAwaitReplies(1))
         #expect(caller.refusedFailures.isEmpty)
     }
 
-    @Test func `A seed that knows nothing is skipped`() throws {
+    @Test func `The client skips a configured server that knows no slots`() throws {
         let loop = try EventLoop()
         let seeds = [try FakeNode(loop: loop), try FakeNode(loop: loop), try FakeNode(loop: loop)]
-        seeds[0].slots = ":1\r\n"
-        seeds[1].slots = "*0\r\n"
+        seeds[0].slotsReply = ":1\r\n"
+        seeds[1].slotsReply = "*0\r\n"
         let caller = try makeCaller(loop, seeds[0], seeds[1], seeds[2])
-        #expect(caller.getsReplies())
+        #expect(caller.callAndAwaitReplies())
         #expect(seeds[2].callCount == 1 && caller.reasons.isEmpty)
     }
 
@@ -149,11 +149,11 @@ import Testing
         // When a node has lost its slots, the client closes the connection to the node after twice this time.
         configuration.replyDeadlineMilliseconds = 1_000
         let caller = try TopologyCaller(configuration, loop: loop)
-        #expect(caller.getsReplies(1))
+        #expect(caller.callAndAwaitReplies(1))
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
-        nodes[0].slots = nodes[1].allSlots
+        nodes[0].slotsReply = nodes[1].allSlotsReply
         nodes[0].callReplies = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
-        #expect(caller.getsReplies(1) && nodes[1].callCount == 1)
+        #expect(caller.callAndAwaitReplies(1) && nodes[1].callCount == 1)
         #expect(caller.turn { nodes[0].connectionCount == 0 && nodes[1].connectionCount == 1 })
         #expect(caller.reasons.isEmpty)
     }

@@ -6,13 +6,13 @@ import Testing
 
 /// Marks on real servers, when a primary is emptied, restarted or silent. (R24)
 @Suite(.serialized, .ownThread) struct MarkTests {
-    private func marks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
+    private func makeMarks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
         try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")
     }
 
     @Test func `A mark stays until its server is emptied`() throws {
         let server = try RedisServer()
-        let marks = try marks("redis://\(server.location)")
+        let marks = try makeMarks("redis://\(server.location)")
         let primary = try #require(try marks.readMarks(["a", "b"]).first)
         #expect(primary.texts == [nil, nil])
         #expect(marks.writeMarks([("a", "one")], to: primary, .replaceUnderFirstHashTag) == [false])
@@ -32,7 +32,7 @@ import Testing
 
     @Test func `A restarted server counts as another one`() throws {
         let server = try RedisServer()
-        let marks = try marks("redis://\(server.location)")
+        let marks = try makeMarks("redis://\(server.location)")
         let primaryBefore = try #require(try marks.readMarks([]).first)
         #expect(primaryBefore.server.runIdentifier?.count == 40 && primaryBefore.server.majorVersion ?? 0 >= 5)
         #expect(try marks.readMarks([]).first?.server == primaryBefore.server)
@@ -44,7 +44,7 @@ import Testing
 
     @Test func `A silent server is left out in time, before and after it was reached`() throws {
         let server = try RedisServer()
-        let (marks, others) = (try marks("redis://\(server.location)"), try marks("redis://\(server.location)"))
+        let (marks, others) = (try makeMarks("redis://\(server.location)"), try makeMarks("redis://\(server.location)"))
         #expect(try marks.readMarks(["a"]).count == 1)
         server.suspend()
         defer { server.resume() }
@@ -76,7 +76,7 @@ import Testing
 
     @Test func `Each primary of a cluster has its marks, and one that is emptied has none`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
-        let marks = try marks(cluster.url, topology: .cluster)
+        let marks = try makeMarks(cluster.url, topology: .cluster)
         let primaries = try marks.readMarks(["a"])
         #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.hashTagIndices.count > 30 })
         #expect(primaries.map(\.hashTagIndices.count).reduce(0, +) == MarkHashTags.hashTagCount)

@@ -102,7 +102,7 @@ import Testing
 
     /// Each provider token has its own Redis key. All tokens are found before the slots of these keys move,
     /// and while they move.
-    @Test func `Shared provider tokens in a cluster, also while slots move`() throws {
+    @Test func `Shared provider tokens are found in a cluster, also while slots move`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000

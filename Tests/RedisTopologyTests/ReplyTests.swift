@@ -67,7 +67,7 @@ import Testing
         #expect(SlotMap(slots: .array(ranges.dropLast()), from: .host("here", port: 1)) != nil)
     }
 
-    @Test func `Values of all kinds, nested`() {
+    @Test func `Nested values of all kinds are read`() {
         #expect(
             readValues("*3\r\n$2\r\nab\r\n*2\r\n:-5\r\n$-1\r\n*0\r\n-ERR x\r\n*-1\r\n") == [
                 .array([.string([0x61, 0x62]), .array([.integer(-5), .null]), .array([])]), .error(Array("ERR x".utf8)),

@@ -188,7 +188,7 @@ import Testing
         #expect(caller.events.allSatisfy { $0 == .lost(.readOnly) })
         replica.command("REPLICAOF", "NO", "ONE")
         #expect(caller.turn { caller.client.isReady })
-        #expect(caller.getsReplies())
+        #expect(caller.callAndAwaitReplies())
     }
 
     /// The first Sentinel names a server that does not know the command ROLE. If the server replied with NOPERM, the
@@ -206,7 +206,7 @@ import Testing
         let caller = try makeCaller(sentinels)
         #expect(caller.turn { !caller.events.isEmpty })
         #expect(caller.events == [.ready], "\(caller.reasons)")
-        #expect(caller.getsReplies() && primary.command("DBSIZE") == ["1"])
+        #expect(caller.callAndAwaitReplies() && primary.command("DBSIZE") == ["1"])
 
         let callerWithoutPrimary = try makeCaller([sentinels[0]])
         #expect(callerWithoutPrimary.turn { !callerWithoutPrimary.events.isEmpty })

@@ -22,10 +22,10 @@ import Testing
 
     // MARK: - Connecting
 
-    @Test func `A Unix socket`() throws {
+    @Test func `The client connects over a Unix socket`() throws {
         let server = try RedisServer()
         let caller = try makeCaller("unix://\(server.socketPath)")
-        #expect(caller.getsReplies() && caller.events == [.ready])
+        #expect(caller.callAndAwaitReplies() && caller.events == [.ready])
     }
 
     /// A server whose TLS port has a certificate for `localhost` and 127.0.0.1, and requires a client certificate.
@@ -60,12 +60,12 @@ import Testing
         }
     }
 
-    @Test func `TLS with a client's certificate; without it, or for another host, there is no connection`() throws {
+    @Test func `TLS connects only with the client's certificate, and to the host of the server's certificate`() throws {
         let secure = try SecureServer()
         let trustedContext = try secure.context(showsCertificate: true)
         for host in ["localhost", "127.0.0.1"] {
             let caller = try makeCaller("rediss://\(host):\(secure.port)", tls: trustedContext)
-            #expect(caller.getsReplies() && caller.events == [.ready], "\(host)")
+            #expect(caller.callAndAwaitReplies() && caller.events == [.ready], "\(host)")
         }
         let callerWithoutCertificate = try makeCaller(
             "rediss://localhost:\(secure.port)",
@@ -176,7 +176,7 @@ import Testing
     @Test func `A server that hangs is left, and used again when it continues`() throws {
         let server = try RedisServer()
         let caller = try makeCaller("redis://\(server.location)", deadlineMilliseconds: 1_000)
-        #expect(caller.getsReplies())
+        #expect(caller.callAndAwaitReplies())
         caller.reset()
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)

@@ -102,7 +102,7 @@ final class TopologyCaller {
     func awaitAllReplies() -> Bool { turn { waitingCount == 0 } }
 
     /// Makes a call. Returns whether all calls get their replies in time.
-    func getsReplies(_ activity: Int = 999_999) -> Bool {
+    func callAndAwaitReplies(_ activity: Int = 999_999) -> Bool {
         enqueue([activity], claim: 1)
         return awaitAllReplies()
     }

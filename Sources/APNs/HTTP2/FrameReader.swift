@@ -20,8 +20,7 @@ struct FrameReader: ~Copyable {
     /// The longest header block that the reader joins from several frames (R4). A response of APNs has a block of
     /// about a hundred bytes.
     static let headerBlockBytesMax = 65_536
-    /// How many CONTINUATION frames one header block may have. Without a limit, a peer could send empty ones
-    /// without end.
+    /// How many CONTINUATION frames one header block may have (R4). A peer could send empty ones without end.
     static let continuationsMax = 16
 
     private let partialFrame: UnsafeMutableRawBufferPointer

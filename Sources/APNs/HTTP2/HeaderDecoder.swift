@@ -12,8 +12,7 @@ struct HeaderDecoder: ~Copyable {
     static let stringBytesMax = 8_192
 
     private let dynamicEntries: UnsafeMutablePointer<HeaderField>
-    /// The index of the newest entry. The older entries follow it; after the last index of the memory comes
-    /// index 0.
+    /// The index of the newest entry. The older entries follow it, and wrap to index 0 at the end of the memory.
     private var newestIndex = 0
     private var entryCount = 0
     private var tableBytes = 0

@@ -30,11 +30,11 @@ extension HeaderEncoder {
         Self.append(name: "apns-expiration", to: &block)
         Self.append(text: Array(String(expirationSeconds).utf8), to: &block)
         Self.append(name: "apns-request-id", to: &block)
-        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { room, count in
+        let identifierText = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { room, count in
             if let start = room.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
             count = Hexadecimal.uuidTextBytes
         }
-        Self.append(text: text, to: &block)
+        Self.append(text: identifierText, to: &block)
         precondition(block.count <= blockBytesMax)
         UnsafeMutableRawBufferPointer(start: output, count: block.count).copyBytes(from: block)
         return block.count

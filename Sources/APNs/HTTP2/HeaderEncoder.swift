@@ -69,28 +69,29 @@ struct HeaderEncoder: ~Copyable {
     /// the size (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
     private var pendingTableBytes: (least: Int, last: Int)?
 
-    /// The constant pieces of a block. `fieldsBeforePath` is the piece before the path's value.
-    /// `priority5FieldsAfterPath` and `priority10FieldsAfterPath` begin after that value and end with the name
-    /// `apns-expiration`, each for one priority. `encodedIdentifierName` is the name `apns-id`.
+    /// The first constant piece of a block. It ends before the path's value.
     private var fieldsBeforePath: [UInt8] = []
+    /// The second constant piece, for each priority. It begins after the path's value, and ends with the name
+    /// `apns-expiration`.
     private var priority5FieldsAfterPath: [UInt8] = []
     private var priority10FieldsAfterPath: [UInt8] = []
+    /// The third constant piece: the name `apns-id`.
     private var encodedIdentifierName: [UInt8] = []
-    /// Whether the header block of a push with this priority may be put together from the constant pieces above. If not,
-    /// each of its fields is encoded by itself.
+    /// Whether the block of a push with this priority is put together from the constant pieces. If not, each of its
+    /// fields is encoded by itself.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
-    init(profile: PushProfile, authority: String) {
+    init(appHeaders: AppPushHeaders, authority: String) {
         var fieldValues = [[UInt8]](repeating: [], count: Field.allCases.count)
         fieldValues[Field.authority.rawValue] = Array(authority.utf8)
-        fieldValues[Field.pushType.rawValue] = Array(profile.pushType.utf8)
-        fieldValues[Field.topic.rawValue] = Array(profile.topic.utf8)
+        fieldValues[Field.pushType.rawValue] = Array(appHeaders.pushType.utf8)
+        fieldValues[Field.topic.rawValue] = Array(appHeaders.topic.utf8)
         fieldValues[Field.priority5.rawValue] = Array("5".utf8)
         fieldValues[Field.priority10.rawValue] = Array("10".utf8)
         self.fieldValues = fieldValues
-        pathPrefix = Array(profile.pathPrefix.utf8)
-        broadcastPath = Array(profile.broadcastPath.utf8)
+        pathPrefix = Array(appHeaders.pathPrefix.utf8)
+        broadcastPath = Array(appHeaders.broadcastPath.utf8)
     }
 
     /// The maximum size of a request's header block. The connection reserves this many bytes before the block is
@@ -101,8 +102,8 @@ struct HeaderEncoder: ~Copyable {
     mutating func setAuthorization(_ value: UnsafeRawBufferPointer) {
         precondition(value.count <= Self.authorizationBytesMax)
         authorization = Array(value)
-        // 256 bytes are enough for the names and representation bytes of ten fields, and for the numbers. The
-        // texts are counted without compression.
+        // 256 bytes are enough for the names and representation bytes of ten fields, for the expiration and for the
+        // push's id. The other values are counted without compression.
         blockBytesMax =
             256 + fieldValues.reduce(0) { $0 + $1.count } + authorization.count
             + max(
@@ -247,15 +248,13 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a header block again (`fieldsBeforePath` and the properties after it). If the
-    /// encoder adds entries to the table, the first push with a priority (5 or 10) adds the priority. Before this
-    /// push, the priority has no piece.
+    /// Builds the constant pieces of a block again. A priority (5 or 10) that the encoder must still add to the table
+    /// gets no piece: the next push with this priority adds it.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
         fieldsBeforePath = encodeFieldsBeforePath()
-        // The path follows this piece, as a literal that is never indexed. The index of the name `:path` is a part of
-        // the piece.
+        // The piece ends with the name `:path`. The path's value follows, as a literal that is never indexed.
         Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
         priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
         priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
@@ -328,14 +327,13 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC 7541,
-    /// section 4.2). Since the last request, the peer's SETTINGS may have set a size that is too small for all
-    /// entries. Then the bytes also empty the table.
+    /// section 4.2). If a size since the last request was too small for all entries, the bytes also empty the table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = pendingTableBytes else { return [] }
         pendingTableBytes = nil
         var updates: [UInt8] = []
-        // If the smallest size could evict some entries, announce 0, which evicts all of them. The encoder
-        // then need not calculate which entries the peer still has.
+        // A smallest size that could evict some entries is announced as 0, which evicts all of them. So the encoder
+        // need not calculate which entries the peer still has.
         let smallestSize = least < tableBytesNeeded ? 0 : least
         if smallestSize != last {
             Self.addInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)

@@ -15,12 +15,12 @@ struct Huffman: @unchecked Sendable {
     /// five or six bits. Decoding two at a time took 4.5 % of a round's CPU, one at a time 10 % (Measurements.md).
     private static let pairLookupBits = 12
 
-    /// For each value of the next eight bits: the symbol in the lower byte, and the length of its code in the
-    /// upper byte. 0 if a longer code begins with these bits.
+    /// For each value of the next eight bits: the symbol (lower byte) and the length of its code (upper byte). 0 if a
+    /// longer code begins with these bits.
     private let shortCodes: UnsafeMutablePointer<UInt16>
-    /// For each value of the next twelve bits: the first symbol in the lowest byte, the second symbol in the next
-    /// byte, then the length of both codes together. 0 if the bits do not hold two whole codes. The bits can hold
-    /// two codes of digits or of most lower-case letters.
+    /// For each value of the next twelve bits: the first symbol (lowest byte), the second symbol (next byte), and the
+    /// length of both codes together (the bits above). 0 if the bits do not hold two whole codes. They can hold two
+    /// codes of digits or of most lower-case letters.
     private let codePairs: UnsafeMutablePointer<UInt32>
     /// For each length of a code: the first code of this length, left-aligned in 32 bits, and the index of
     /// its symbol in `symbols`.
@@ -84,7 +84,7 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits, inverted and left-aligned. A shift fills in zeros. Inverted zeros are ones, as in
+        // The next bits, left-aligned and inverted. The zeros that a shift fills in then stand for ones, which are
         // HPACK's padding.
         var invertedBits: UInt64 = 0
         var availableBits = 0

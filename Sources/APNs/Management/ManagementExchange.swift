@@ -82,10 +82,10 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         do throws(SystemError) {
             try loop.add(descriptor: cancellationWakeup.descriptor, interest: .readable, handler: self)
         } catch {
-            end(error.description)
+            fail(error.description)
         }
-        // If the exchange ends before the resolver responds, the loop still holds this closure. A strong reference
-        // would then be a cycle of loop, closure and exchange, and none of them would be freed.
+        // The loop still holds this closure if the exchange ends before the resolver responds. With a strong reference,
+        // loop, closure and exchange would then keep each other alive.
         loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }
@@ -100,13 +100,13 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         case .success(let resolvedAddresses):
             addressAttempts = AddressAttempts(resolvedAddresses, deadlineMilliseconds: deadlineMilliseconds)
             connectToNextAddress(after: "no address")
-        case .failure(let error): end("\(endpoint.host): \(error.description)")
+        case .failure(let error): fail("\(endpoint.host): \(error.description)")
         }
     }
 
     private func connectToNextAddress(after failure: String) {
         guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
-            return end("\(endpoint.authority): \(failure)")
+            return fail("\(endpoint.authority): \(failure)")
         }
         let stream = Stream(loop: loop, handler: self)
         transportStream = stream
@@ -119,7 +119,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     /// Ends the exchange without a response. The fault is ambiguous if the request was already sent.
-    private func end(_ text: String) {
+    private func fail(_ text: String) {
         end(.failure(ManagementFault(isAmbiguous: phase == .awaitingResponse, text: text)))
     }
 
@@ -134,14 +134,16 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         loop.stop()
     }
 
-    func timerFired(tag: UInt64) { end("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms") }
+    func timerFired(tag: UInt64) {
+        fail("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms")
+    }
 
-    func descriptorReady(_ events: Interest) { end("the caller does not wait for the response any longer") }
+    func descriptorReady(_ events: Interest) { fail("the caller does not wait for the response any longer") }
 
     // MARK: - The stream
 
     func streamConnected(_ stream: Stream) {
-        guard stream.negotiatedProtocol == "h2" else { return end("\(endpoint.authority) does not speak HTTP/2") }
+        guard stream.negotiatedProtocol == "h2" else { return fail("\(endpoint.authority) does not speak HTTP/2") }
         phase = .awaitingSettings
         write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
         var preface: [UInt8] = []
@@ -160,7 +162,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             var input = bytes
             while phase != .ended, let frame = try frameReader.next(&input) { try handle(frame) }
         } catch {
-            end("\(endpoint.authority) broke HTTP/2: \(error.detail)")
+            fail("\(endpoint.authority) broke HTTP/2: \(error.detail)")
         }
     }
 
@@ -171,8 +173,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         switch error?.code {
         case .connectFailed where phase == .connecting, .connectTimeout where phase == .connecting:
             connectToNextAddress(after: error?.reason ?? "")
-        case nil: end("\(endpoint.authority) closed the connection")
-        default: end("\(endpoint.authority): \(error?.description ?? "")")
+        case nil: fail("\(endpoint.authority) closed the connection")
+        default: fail("\(endpoint.authority): \(error?.description ?? "")")
         }
     }
 
@@ -210,7 +212,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private func sendRequest() {
         guard request.body.count <= min(65_535, Int(peerSettings.initialWindowBytes)) else {
             phase = .awaitingSettings
-            return end("\(endpoint.authority) takes no body of \(request.body.count) bytes")
+            return fail("\(endpoint.authority) takes no body of \(request.body.count) bytes")
         }
         var fields: [(name: String, value: String)] = [
             (":method", request.method.rawValue), (":scheme", "https"), (":authority", endpoint.authority),
@@ -253,7 +255,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         response.body.append(contentsOf: frame.payload)
         guard response.body.count <= Self.responseBodyBytesMax else {
-            return end("\(endpoint.authority) responded with more than \(Self.responseBodyBytesMax) bytes")
+            return fail("\(endpoint.authority) responded with more than \(Self.responseBodyBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finishResponse() }
         windowBytesUsed += frame.flowControlledBytes
@@ -268,7 +270,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func finishResponse() {
-        guard response.status > 0 else { return end("\(endpoint.authority) responded without a status") }
+        guard response.status > 0 else { return fail("\(endpoint.authority) responded without a status") }
         end(.success(response))
     }
 

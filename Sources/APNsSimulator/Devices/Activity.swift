@@ -68,10 +68,11 @@ enum ActivityState: Equatable {
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts pushes by priority, and measures the time between them. An activity's pace counts its start by push, the
-/// pushes that APNs accepted for its tokens, and the broadcasts that reach it. A channel's pace counts the broadcasts
-/// that APNs accepted on it. A broadcast with priority 1 counts as one with 5.
-struct PushPace {
+/// Counts the pushes of one activity, or the broadcasts of one channel, by priority, and measures the time between
+/// them. The pushes of an activity are its start by push, the pushes that APNs accepted for its tokens, and the
+/// broadcasts that reach it. The broadcasts of a channel are those that APNs accepted on it. A broadcast with
+/// priority 1 counts as one with 5.
+struct PushStatistics {
     private(set) var priority5Pushes = 0
     private(set) var priority10Pushes = 0
     /// The shortest time between two successive pushes; nil before the second one.
@@ -144,7 +145,7 @@ struct Activity {
     /// What was wrong with the latest faulty push; nil: there was none.
     var lastProblem: String?
     var budget: BudgetBucket
-    var pace = PushPace()
+    var pushStatistics = PushStatistics()
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shownContentState: [UInt8] = []
@@ -198,8 +199,8 @@ struct Activity {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that date has
-    /// passed. It leaves at the latest 4 h after the end or at an age of 12 h, whichever comes first.
+    /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that date has passed.
+    /// Without a date, or with a late one, it leaves 4 h after the end or at an age of 12 h, whichever comes first.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latestMilliseconds = min(

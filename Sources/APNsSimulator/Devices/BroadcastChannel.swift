@@ -53,7 +53,7 @@ struct BroadcastChannel {
     /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in which they are
     /// accepted.
     var broadcastCount = 0
-    var pace = PushPace()
+    var pushStatistics = PushStatistics()
 }
 
 /// The channels of all apps of one environment.
@@ -69,7 +69,7 @@ struct ChannelTable {
 
     private(set) var channels: [BroadcastChannel] = []
     private var openChannelIndices: [Key: Int] = [:]
-    private var openCountsByApp: [Int: Int] = [:]
+    private var openChannelCountsByApp: [Int: Int] = [:]
     private var random: SplitMix64
 
     init(random: SplitMix64) {
@@ -81,7 +81,7 @@ struct ChannelTable {
         _modify { yield &channels[index] }
     }
 
-    func openChannelCount(appIndex: Int) -> Int { openCountsByApp[appIndex] ?? 0 }
+    func openChannelCount(appIndex: Int) -> Int { openChannelCountsByApp[appIndex] ?? 0 }
 
     func find(_ identifier: String, appIndex: Int) -> Int? {
         openChannelIndices[Key(appIndex: appIndex, identifier: identifier)]
@@ -113,7 +113,7 @@ struct ChannelTable {
             )
         )
         openChannelIndices[Key(appIndex: appIndex, identifier: identifier)] = channels.count - 1
-        openCountsByApp[appIndex, default: 0] += 1
+        openChannelCountsByApp[appIndex, default: 0] += 1
         return channels.count - 1
     }
 
@@ -121,7 +121,7 @@ struct ChannelTable {
         let channel = channels[index]
         let key = Key(appIndex: channel.appIndex, identifier: channel.identifier)
         guard openChannelIndices.removeValue(forKey: key) != nil else { return }
-        openCountsByApp[channel.appIndex, default: 0] -= 1
+        openChannelCountsByApp[channel.appIndex, default: 0] -= 1
         channels[index].deletedAtMilliseconds = nowMilliseconds
         channels[index].storedMessage = nil
     }

@@ -23,7 +23,7 @@ public struct CompactCrowd: Sendable, Equatable {
     /// The crowd's name, different for each crowd of an app.
     public var name: String
     /// The number of phones, 1...``phonesMax``.
-    public var count: Int
+    public var phoneCount: Int
     public var audiences: [String] = []
     public var environment = Environment.sandbox
     /// One in this many phones has frequent updates switched on; 0: none.
@@ -33,15 +33,15 @@ public struct CompactCrowd: Sendable, Equatable {
     /// say what the activities show.
     public var timestamp: Int64 = 0
 
-    public init(app: String, name: String, count: Int) {
+    public init(app: String, name: String, phoneCount: Int) {
         self.app = app
         self.name = name
-        self.count = count
+        self.phoneCount = phoneCount
     }
 
     /// Returns the id of a phone's activity.
     ///
-    /// - Parameter number: 0..<``count``.
+    /// - Parameter number: 0..<``phoneCount``.
     public func activityIdentifier(_ number: Int) -> String {
         switch identifierForm {
         case .numbered: return "\(name)\(number)"
@@ -74,13 +74,13 @@ public struct CompactCrowd: Sendable, Equatable {
         generation: Int = 0,
         registeredAtMilliseconds: Int64
     ) -> RegistrationRecord {
-        let activityIdentifier = activityIdentifier(number)
+        let activity = activityIdentifier(number)
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("app", app)
             writer.member("environment", environment.rawValue)
             writer.member("registeredAt", registeredAtMilliseconds)
-            writer.member("activity", activityIdentifier)
+            writer.member("activity", activity)
             writer.member("token", token(number, generation: generation))
             if !audiences.isEmpty {
                 writer.member("audiences", array: { writer in for audience in audiences { writer.string(audience) } })
@@ -90,7 +90,7 @@ public struct CompactCrowd: Sendable, Equatable {
                 writer.member("shows", object: { writer in writer.member("timestamp", timestamp) })
             }
         }
-        return RegistrationRecord(key: activityIdentifier, value: writer.bytes)
+        return RegistrationRecord(key: activity, value: writer.bytes)
     }
 
     /// The first eight bytes of every token of the crowd. They show to which crowd a token belongs.

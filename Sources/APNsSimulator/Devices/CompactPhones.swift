@@ -69,10 +69,11 @@ struct CompactPhones {
         var timestamp: Int64
         /// The content state as JSON; empty for the initial content.
         var content: [UInt8]
-        /// Pushes that made a phone show this state. `firstShownAtMilliseconds` and `lastShownAtMilliseconds` are the
-        /// times of the first and the last of these pushes, UNIX milliseconds; -1: there was none.
+        /// Pushes that made a phone show this state.
         var pushes = 0
+        /// The time of the first of these pushes, UNIX milliseconds; -1: there was none.
         var firstShownAtMilliseconds: Int64 = -1
+        /// The time of the last of these pushes, UNIX milliseconds; -1: there was none.
         var lastShownAtMilliseconds: Int64 = -1
     }
 

@@ -245,8 +245,8 @@ extension DeviceModel {
         return tokens.hexadecimal(phones[phone].startTokenIndices[position])
     }
 
-    private func stateOfReplacedToken(_ old: ReplacedTokenBehavior, nowMilliseconds: Int64) -> TokenTable.State {
-        old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
+    private func stateOfReplacedToken(_ behavior: ReplacedTokenBehavior, nowMilliseconds: Int64) -> TokenTable.State {
+        behavior == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
     /// Throws if the JSON text does not match the shape that the app declares. A real app cannot start an

@@ -8,8 +8,9 @@ extension DeviceModel {
         var expirationSeconds: Int64
     }
 
-    /// Decides whether APNs accepts a broadcast. If so, delivers it to all active subscribers whose phones are online.
-    /// A channel that stores messages keeps it for offline phones, unless it has already expired.
+    /// Accepts or refuses a broadcast as APNs does. Delivers an accepted broadcast to all active subscribers whose
+    /// phones are online. A channel that stores messages keeps the broadcast for offline phones, unless it has
+    /// already expired.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -26,7 +27,7 @@ extension DeviceModel {
             return .tooManyRequests
         }
         channels[index].broadcastCount += 1
-        channels[index].pace.countPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
+        channels[index].pushStatistics.countPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
         let message = BroadcastChannel.AcceptedBroadcast(
             body: Array(body),
             priority: broadcast.priority,
@@ -60,7 +61,7 @@ extension DeviceModel {
         }
         activities[activity].lastBroadcastNumber = message.broadcastNumber
         activities[activity].broadcastsReceived += 1
-        activities[activity].pace.countPush(priority: message.priority, atMilliseconds: nowMilliseconds)
+        activities[activity].pushStatistics.countPush(priority: message.priority, atMilliseconds: nowMilliseconds)
         message.body.withUnsafeBytes { body in
             do throws(PushPayload.Fault) {
                 let payload = try PushPayload(body, tape: &tape)
@@ -82,7 +83,7 @@ extension DeviceModel {
     }
 
     /// Brings a phone back online. Each of its activities on a channel then gets the message that the channel has
-    /// stored, unless the activity got it before or the message has expired.
+    /// stored. An activity gets no message that it got before or that has expired.
     public mutating func bringOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         guard !phones[phone].isOnline else { return }
@@ -199,7 +200,7 @@ extension DeviceModel {
             writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
             writer.member("broadcasts", channel.broadcastCount)
             writer.member("stored", (channel.storedMessage?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
-            if let gapMilliseconds = channel.pace.shortestGapMilliseconds {
+            if let gapMilliseconds = channel.pushStatistics.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
         }

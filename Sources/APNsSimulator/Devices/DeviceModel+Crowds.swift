@@ -8,15 +8,16 @@ extension DeviceModel {
             !compactPhones.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name }
             )
         else { throw .crowdExists(crowd.name) }
-        guard compactPhones.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
-            compactPhones.phoneCount + crowd.count <= CompactPhones.phonesMax
+        guard compactPhones.crowds.count < CompactPhones.crowdsMax,
+            (1...CompactCrowd.phonesMax).contains(crowd.phoneCount),
+            compactPhones.phoneCount + crowd.phoneCount <= CompactPhones.phonesMax
         else { throw .tooMany("compact phones") }
-        let initial = CompactPhone(shownStateIndex: compactPhones.internState([], timestamp: crowd.timestamp))
+        let initialPhone = CompactPhone(shownStateIndex: compactPhones.internState([], timestamp: crowd.timestamp))
         compactPhones.append(
             CompactPhones.Crowd(
                 definition: crowd,
                 appIndex: appIndex,
-                phones: Array(repeating: initial, count: crowd.count)
+                phones: Array(repeating: initialPhone, count: crowd.phoneCount)
             )
         )
     }
@@ -52,8 +53,8 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) throws(Fault) -> [RegistrationRecord] {
         let crowd = compactPhones.crowds[try crowdIndex(name, app: app, 0..<0)]
-        let last = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
-        return (from..<max(from, last))
+        let end = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
+        return (from..<max(from, end))
             .map { number in
                 crowd.definition.registration(
                     number,
@@ -77,9 +78,9 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// The bit that is set in the `token` that `checkToken` returns for a compact phone. The other bits then hold the
-    /// numbers of the crowd and of the phone. A smaller `token` is an index in `TokenTable`, or -1: there is no such
-    /// token.
+    /// `checkToken` sets this bit in the `token` that it returns for a compact phone. The other bits are then the
+    /// numbers of the crowd and of the phone. A `token` without this bit is an index in `TokenTable`, or -1: there is
+    /// no such token.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone
@@ -174,7 +175,7 @@ extension DeviceModel {
             writer.member("gone", tally.gonePhones)
             writer.member("pushes", tally.pushes)
             writer.member("priority10", crowd.priority10Pushes)
-            writer.member("pushesMax", tally.pushesMax)
+            writer.member("pushesMax", tally.mostPushesToOnePhone)
             writer.member("unreached", tally.unreachedPhones)
             writer.member("reversed", tally.phonesWithOutdatedPush)
             writer.member("repeatedPushes", tally.repeatedPushes)
@@ -189,10 +190,10 @@ extension DeviceModel {
 
     /// Writes the content states that phones show, newest first.
     private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
-        let order = phonesByState.keys.sorted {
+        let numbersNewestFirst = phonesByState.keys.sorted {
             (compactPhones.states[Int($0)].timestamp, $0) > (compactPhones.states[Int($1)].timestamp, $1)
         }
-        for number in order {
+        for number in numbersNewestFirst {
             let state = compactPhones.states[Int(number)]
             writer.object { writer in
                 writer.member("timestamp", state.timestamp)
@@ -212,7 +213,9 @@ extension DeviceModel {
 /// Sums over the phones of a crowd.
 private struct CompactTally {
     var (endedPhones, gonePhones, unreachedPhones) = (0, 0, 0)
-    var (pushes, pushesMax, repeatedPushes, refusedPushes, alerts) = (0, 0, 0, 0, 0)
+    var (pushes, repeatedPushes, refusedPushes, alerts) = (0, 0, 0, 0)
+    /// The number of pushes to the phone that got the most.
+    var mostPushesToOnePhone = 0
     /// Phones that got a push older than the content that they showed.
     var phonesWithOutdatedPush = 0
     /// Phones that got a repeated alert: one equal to one of the last four different alerts of the phone.
@@ -220,7 +223,8 @@ private struct CompactTally {
     var phonesByState: [UInt32: Int] = [:]
 
     init(_ phones: [CompactPhone]) {
-        var last: (state: UInt32, phones: Int) = (.max, 0)
+        // Neighbours often show the same state. The phones of such a group are added at once.
+        var group: (state: UInt32, phones: Int) = (.max, 0)
         for phone in phones {
             switch phone.activityState {
             case .active: break
@@ -229,19 +233,19 @@ private struct CompactTally {
             }
             if phone.pushes == 0 { unreachedPhones += 1 }
             pushes += Int(phone.pushes)
-            pushesMax = max(pushesMax, Int(phone.pushes))
+            mostPushesToOnePhone = max(mostPushesToOnePhone, Int(phone.pushes))
             if phone.outdatedPushes > 0 { phonesWithOutdatedPush += 1 }
             repeatedPushes += Int(phone.repeatedPushes)
             refusedPushes += Int(phone.refusedPushes)
             alerts += Int(phone.alerts)
             if phone.repeatedAlerts > 0 { phonesAlertedTwice += 1 }
             guard phone.activityState != .gone else { continue }
-            if phone.shownStateIndex != last.state {
-                if last.phones > 0 { phonesByState[last.state, default: 0] += last.phones }
-                last = (phone.shownStateIndex, 0)
+            if phone.shownStateIndex != group.state {
+                if group.phones > 0 { phonesByState[group.state, default: 0] += group.phones }
+                group = (phone.shownStateIndex, 0)
             }
-            last.phones += 1
+            group.phones += 1
         }
-        if last.phones > 0 { phonesByState[last.state, default: 0] += last.phones }
+        if group.phones > 0 { phonesByState[group.state, default: 0] += group.phones }
     }
 }

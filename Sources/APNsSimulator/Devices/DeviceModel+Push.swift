@@ -60,7 +60,7 @@ extension DeviceModel {
         }
         let entry = tokens.entries[token]
         if case .activity(let activity) = entry.owner {
-            activities[activity].pace.countPush(priority: priority, atMilliseconds: nowMilliseconds)
+            activities[activity].pushStatistics.countPush(priority: priority, atMilliseconds: nowMilliseconds)
         }
         if !isOnline(entry.owner) { return record(.missed, for: entry.owner) }
         if entry.state == .void {
@@ -260,7 +260,7 @@ extension DeviceModel {
             phones[phone].duplicateStarts += 1
             senderFaults.duplicateStarts += 1
         }
-        let identifier = identifier(tape, attributes: attributes, phone: phone, type: type)
+        let identifier = activityIdentifier(tape, attributes: attributes, phone: phone, type: type)
         let index = addActivity(
             phone: phone,
             type: type,
@@ -290,7 +290,7 @@ extension DeviceModel {
     ) {
         activities[index].staleDateSeconds = payload.staleDateSeconds
         activities[index].relevanceScore = payload.relevanceScore
-        activities[index].pace.countPush(priority: priority, atMilliseconds: nowMilliseconds)
+        activities[index].pushStatistics.countPush(priority: priority, atMilliseconds: nowMilliseconds)
         if let alert = payload.alertIndex {
             ring(
                 tape.bytes(alert),
@@ -346,16 +346,16 @@ extension DeviceModel {
         for index in phones[phone].activityIndices
         where activities[index].typeIndex == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
-            // A push started the activity, so the activity's first alert is the alert of its start. Compare this
-            // alert and its timestamp with the new start's.
-            guard activities[index].isActive, let start = activities[index].alerts.first,
+            // The activity was started by a push, and every start has an alert. So the activity's first alert is the
+            // alert of its start.
+            guard activities[index].isActive, let startAlert = activities[index].alerts.first,
                 let alert = payload.alertIndex
             else { continue }
             // A payload may have any timestamp, so the difference may not fit.
-            let (seconds, isTooLarge) = start.timestamp.subtractingReportingOverflow(payload.timestamp)
+            let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
             guard !isTooLarge, seconds.magnitude <= Self.duplicateStartSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
-                isSame(tape, at: alert, start.json, &otherTape)
+                isSame(tape, at: alert, startAlert.json, &otherTape)
             {
                 return true
             }
@@ -375,9 +375,9 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the app's id for an activity that a push started: the value of the identifier attribute, or an invented
-    /// id if there is no such text or number.
-    private func identifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
+    /// Returns the app's id for an activity that a push started: the value of the identifier attribute. If there is
+    /// no such text or number, invents an id.
+    private func activityIdentifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })
         {

@@ -1,7 +1,7 @@
 /// Queries about what each phone shows and what happened to the pushes.
 extension DeviceModel {
     /// An activity that does not show the expected content state, with its actual state.
-    public struct Mismatch: Sendable, Equatable {
+    public struct MismatchingActivity: Sendable, Equatable {
         public var activity: String
         /// The content state on the Lock Screen, as JSON; nil if there is none.
         public var shownContentState: String?
@@ -11,13 +11,13 @@ extension DeviceModel {
         public var state: String
     }
 
-    /// The result of comparing activities with an expectation.
-    public struct Comparison: Sendable, Equatable {
+    /// How many activities show the expected content states, and which ones do not.
+    public struct ContentComparison: Sendable, Equatable {
         public var matchingActivityCount = 0
-        public var mismatches: [Mismatch] = []
+        public var mismatchingActivities: [MismatchingActivity] = []
     }
 
-    /// Sums, and a maximum and a minimum, over all phones except compact ones.
+    /// Figures about all phones except compact ones.
     public struct Summary: Sendable, Equatable {
         public var phones = 0
         public var activeActivities = 0
@@ -39,8 +39,8 @@ extension DeviceModel {
         public var suspiciousDates = 0
         public var equalTimestampPushes = 0
         public var timestampRegressions = 0
-        /// The highest number of priority 10 pushes to one activity.
-        public var priority10PushesMax = 0
+        /// The number of priority 10 pushes to the activity that got the most of them.
+        public var mostPriority10Pushes = 0
         /// The shortest time between two pushes to one activity; nil if no activity got two.
         public var shortestGapMilliseconds: Int64?
         public var registrations = 0
@@ -55,16 +55,16 @@ extension DeviceModel {
         app: String,
         expected: [(activity: String, contentState: [UInt8]?)],
         nowMilliseconds: Int64
-    ) throws(Fault) -> Comparison {
+    ) throws(Fault) -> ContentComparison {
         let appIndex = try appIndex(app)
-        var comparison = Comparison()
+        var comparison = ContentComparison()
         var expectedTape = JSONTape()
         var shownTape = JSONTape()
         for (identifier, contentState) in expected {
             let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
             guard let index = activitiesByIdentifier[key]?.last else {
-                comparison.mismatches.append(
-                    Mismatch(activity: identifier, shownContentState: nil, timestamp: 0, state: "unknown")
+                comparison.mismatchingActivities.append(
+                    MismatchingActivity(activity: identifier, shownContentState: nil, timestamp: 0, state: "unknown")
                 )
                 continue
             }
@@ -79,8 +79,8 @@ extension DeviceModel {
             if isSame {
                 comparison.matchingActivityCount += 1
             } else {
-                comparison.mismatches.append(
-                    Mismatch(
+                comparison.mismatchingActivities.append(
+                    MismatchingActivity(
                         activity: identifier,
                         shownContentState: shown.map { String(decoding: $0, as: UTF8.self) },
                         timestamp: shown == nil ? 0 : activities[index].shownTimestamp,
@@ -136,8 +136,11 @@ extension DeviceModel {
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestampPushes += activities[index].equalTimestampPushes
             summary.timestampRegressions += activities[index].timestampRegressions
-            summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10Pushes)
-            if let gapMilliseconds = activities[index].pace.shortestGapMilliseconds {
+            summary.mostPriority10Pushes = max(
+                summary.mostPriority10Pushes,
+                activities[index].pushStatistics.priority10Pushes
+            )
+            if let gapMilliseconds = activities[index].pushStatistics.shortestGapMilliseconds {
                 summary.shortestGapMilliseconds = min(
                     summary.shortestGapMilliseconds ?? gapMilliseconds,
                     gapMilliseconds
@@ -294,11 +297,11 @@ extension DeviceModel {
             writer.member(
                 "pushesByPriority",
                 object: { writer in
-                    writer.member("5", activity.pace.priority5Pushes)
-                    writer.member("10", activity.pace.priority10Pushes)
+                    writer.member("5", activity.pushStatistics.priority5Pushes)
+                    writer.member("10", activity.pushStatistics.priority10Pushes)
                 }
             )
-            if let gapMilliseconds = activity.pace.shortestGapMilliseconds {
+            if let gapMilliseconds = activity.pushStatistics.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
             writer.member("suspiciousDates", activity.suspiciousDates)

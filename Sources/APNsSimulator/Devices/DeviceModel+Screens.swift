@@ -22,9 +22,9 @@ extension DeviceModel {
     /// - `tints`: the names of the tints, in the order of their numbers
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
-    /// - `screens`: base64 of six bytes for each changed phone: two bytes with the phone's number, the low one first;
-    ///   its state, plus 16 if the last push to the shown activity had priority 10; the number of alerts (modulo 256);
-    ///   the tint; a hash of the content
+    /// - `screens`: base64 of six bytes for each changed phone: its number in two bytes, the low one first; its
+    ///   state; the number of alerts (modulo 256); the tint; a hash of the content. If the last push to the shown
+    ///   activity had priority 10, the state has 16 added
     /// - `focus`: the details of each changed phone that the parameter `focus` lists
     ///
     /// - Parameters:
@@ -71,7 +71,7 @@ extension DeviceModel {
     }
 
     mutating func countRepeatedAlert(of earlier: Alert) {
-        if lostResponseTimes.mayIncludeResponse(atMilliseconds: earlier.rangAtMilliseconds) {
+        if lostResponseTimes.mayHaveLostResponse(sentAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeats += 1
         } else {
             senderFaults.certainAlertRepeats += 1
@@ -88,11 +88,11 @@ extension DeviceModel {
     /// changed.
     private mutating func refreshScreenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
-        if let front = shownActivityIndex(of: phone) {
-            advance(front, nowMilliseconds: nowMilliseconds)
-            switch activities[front].state {
+        if let shownActivity = shownActivityIndex(of: phone) {
+            advance(shownActivity, nowMilliseconds: nowMilliseconds)
+            switch activities[shownActivity].state {
             case .active:
-                let isStale = activities[front].staleDateSeconds.map { nowMilliseconds / 1_000 >= $0 } ?? false
+                let isStale = activities[shownActivity].staleDateSeconds.map { nowMilliseconds / 1_000 >= $0 } ?? false
                 state = isStale ? .stale : .active
             case .ended: state = .ended
             case .gone: state = .gone
@@ -109,10 +109,10 @@ extension DeviceModel {
 
     private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
         var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
-        if let front = shownActivityIndex(of: phone) {
-            let (number, hash) = stateNameTable.nameNumberAndHash(of: activities[front].shownContentState)
-            if activities[front].pace.lastPriority == 10 { state |= Self.priority10Bit }
-            alerts = UInt8(truncatingIfNeeded: activities[front].alertCount)
+        if let shownActivity = shownActivityIndex(of: phone) {
+            let (number, hash) = stateNameTable.nameNumberAndHash(of: activities[shownActivity].shownContentState)
+            if activities[shownActivity].pushStatistics.lastPriority == 10 { state |= Self.priority10Bit }
+            alerts = UInt8(truncatingIfNeeded: activities[shownActivity].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
         }
         screens += [
@@ -127,17 +127,17 @@ extension DeviceModel {
             writer.member("device", phone.device)
             writer.member("app", apps[phone.appIndex].bundleIdentifier)
             writer.member("state", phone.reportedState.name)
-            guard let front = shownActivityIndex(of: number) else { return }
-            let activity = activities[front]
+            guard let shownActivity = shownActivityIndex(of: number) else { return }
+            let activity = activities[shownActivity]
             writer.member("activity", activity.identifier)
             writer.member("attributes", json: activity.attributes)
             writer.member("content", json: activity.shownContentState)
             writer.member("timestamp", activity.shownTimestamp)
             writer.member("shownAt", activity.shownAtMilliseconds)
             writer.member("startedAt", activity.startedAtMilliseconds)
-            writer.member("priority", activity.pace.lastPriority)
-            writer.member("pushesAt5", activity.pace.priority5Pushes)
-            writer.member("pushesAt10", activity.pace.priority10Pushes)
+            writer.member("priority", activity.pushStatistics.lastPriority)
+            writer.member("pushesAt5", activity.pushStatistics.priority5Pushes)
+            writer.member("pushesAt10", activity.pushStatistics.priority10Pushes)
             writer.member("alerts", activity.alertCount)
             if let alert = activity.alerts.last {
                 writer.member("alertAt", alert.rangAtMilliseconds)

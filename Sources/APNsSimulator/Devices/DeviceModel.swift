@@ -139,8 +139,8 @@ public struct DeviceModel: ~Copyable {
 
     /// Whether a team's keys may be used for an app.
     func mayPush(team: String, to appIndex: Int) -> Bool {
-        guard let own = apps[appIndex].teamIdentifier else { return true }
-        return own == team
+        guard let ownTeam = apps[appIndex].teamIdentifier else { return true }
+        return ownTeam == team
     }
 
     func appIndex(_ bundleIdentifier: String) throws(Fault) -> Int {

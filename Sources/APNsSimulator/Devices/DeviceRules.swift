@@ -19,8 +19,8 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
     /// budget.
     public var startBudget: Budget?
-    /// How long APNs still responds with 200 to the update token of an ended or dismissed activity, or for a token
-    /// that was replaced.
+    /// How long APNs still responds with 200 to pushes for the update token of an ended or dismissed activity, or for
+    /// a token that was replaced.
     public var endedTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, endedTokenGraceMilliseconds: Int64 = 0) {

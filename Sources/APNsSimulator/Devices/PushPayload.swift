@@ -1,4 +1,5 @@
-/// The parts of a push's body. Objects and texts are kept as indexes of values in the `JSONTape`.
+/// The parts of a push's body. Objects and texts are kept as indexes of values in the `JSONTape`; nil: the body does
+/// not have the value.
 ///
 /// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an
 /// activity.
@@ -16,8 +17,6 @@ struct PushPayload {
     var event: Event
     /// The `timestamp` of the push, UNIX seconds.
     var timestamp: Int64
-    /// The index of the content state in the `JSONTape`; nil if the body has none. `attributesIndex`,
-    /// `attributesTypeIndex` and `alertIndex` are such indexes too.
     var contentStateIndex: Int?
     var attributesIndex: Int?
     var attributesTypeIndex: Int?
@@ -27,8 +26,8 @@ struct PushPayload {
     /// The `dismissal-date`, UNIX seconds.
     var dismissalDateSeconds: Int64?
     var relevanceScore: Double?
-    /// The index of the broadcast channel's id in the `JSONTape`; nil if the body names no channel. An activity on a
-    /// channel gets no update token.
+    /// The id of the broadcast channel on which a start begins its activity. An activity on a channel gets no update
+    /// token.
     var inputPushChannelIndex: Int?
 
     /// Reads a body into the tape and finds its parts.

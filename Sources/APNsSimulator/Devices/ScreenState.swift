@@ -15,10 +15,11 @@ enum ScreenState: UInt8 {
     var name: String { "\(self)" }
 }
 
-/// Counts, since the simulation began, the pushes that a correct sender does not send. Pushes to compact phones
-/// (``CompactCrowd``) are not counted. A correct sender can raise only `doubtfulAlertRepeats`, unless the simulator
-/// misleads the sender. ``Faults`` may lose or delay single responses, and a ``GoAway`` may call processed streams
-/// unprocessed. Then the sender can raise the other counts too.
+/// Counts the pushes, since the simulation began, that a correct sender does not send. Pushes to compact phones
+/// (``CompactCrowd``) are not counted.
+///
+/// A correct sender can raise only `doubtfulAlertRepeats`. It can raise the other counts only if the simulator misleads
+/// it: ``Faults`` may lose or delay single responses, and a ``GoAway`` may call processed streams unprocessed.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var ignoredOldUpdates = 0
@@ -47,8 +48,8 @@ struct LostResponseTimes {
         times.append(atMilliseconds)
     }
 
-    func mayIncludeResponse(atMilliseconds: Int64) -> Bool {
-        times.contains { $0 - Self.lookbackMilliseconds <= atMilliseconds && atMilliseconds <= $0 }
+    func mayHaveLostResponse(sentAtMilliseconds: Int64) -> Bool {
+        times.contains { $0 - Self.lookbackMilliseconds <= sentAtMilliseconds && sentAtMilliseconds <= $0 }
     }
 }
 
@@ -82,12 +83,12 @@ struct StateNameTable: ~Copyable {
         if nameNumbersByContentHash.count >= Self.contentsMax {
             nameNumbersByContentHash.removeAll(keepingCapacity: true)
         }
-        let number = number(of: content.withUnsafeBytes { name(in: $0) })
+        let number = nameNumber(of: content.withUnsafeBytes { name(in: $0) })
         nameNumbersByContentHash[hash] = number
         return (number, hash)
     }
 
-    private mutating func number(of name: String) -> UInt8 {
+    private mutating func nameNumber(of name: String) -> UInt8 {
         if let number = nameNumbers[name] { return number }
         guard names.count < Self.namesMax else { return UInt8(Self.namesMax - 1) }
         let number = UInt8(names.count)

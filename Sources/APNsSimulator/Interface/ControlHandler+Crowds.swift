@@ -17,7 +17,7 @@ extension ControlHandler {
             var crowd = CompactCrowd(
                 app: try tape.requiredText("app", of: 0),
                 name: try tape.requiredText("name", of: 0),
-                count: count
+                phoneCount: count
             )
             crowd.audiences = try tape.optionalTexts("audiences", of: 0) ?? []
             if let word = try tape.optionalText("environment", of: 0) {
@@ -40,7 +40,7 @@ extension ControlHandler {
             return crowd
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in try devices.create(crowd) }
-        return Self.jsonObject { $0.member("phones", crowd.count) }
+        return Self.jsonObject { $0.member("phones", crowd.phoneCount) }
     }
 
     func getCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

@@ -229,19 +229,19 @@ extension ControlHandler {
     }
 
     func rotateToken(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, activity, device, type, old) = try call.readBody { tape throws(SimulatorError) in
+        let (app, activity, device, type, oldToken) = try call.readBody { tape throws(SimulatorError) in
             let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.ReplacedTokenBehavior.retired.rawValue
-            guard let old = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
+            guard let oldToken = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
                 throw SimulatorError(.invalidRequest, "oldToken is not retired or void")
             }
             return (
                 try tape.requiredText("app", of: 0), try tape.optionalText("activity", of: 0),
-                try tape.optionalText("device", of: 0), try tape.optionalText("attributesType", of: 0), old
+                try tape.optionalText("device", of: 0), try tape.optionalText("attributesType", of: 0), oldToken
             )
         }
         if let activity {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.rotateToken(ofActivity: activity, app: app, oldToken: old, nowMilliseconds: now)
+                try devices.rotateToken(ofActivity: activity, app: app, oldToken: oldToken, nowMilliseconds: now)
             }
         } else if let device, let type {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
@@ -249,7 +249,7 @@ extension ControlHandler {
                     device: device,
                     attributesType: type,
                     app: app,
-                    oldToken: old,
+                    oldToken: oldToken,
                     nowMilliseconds: now
                 )
             }

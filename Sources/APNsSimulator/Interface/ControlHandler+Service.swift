@@ -31,7 +31,7 @@ extension ControlHandler {
             writer.member(
                 "mismatches",
                 array: { writer in
-                    for mismatch in comparison.mismatches {
+                    for mismatch in comparison.mismatchingActivities {
                         writer.object { writer in
                             writer.member("activity", mismatch.activity)
                             writer.member("state", mismatch.state)
@@ -70,7 +70,7 @@ extension ControlHandler {
             writer.member("suspiciousDates", summary.suspiciousDates)
             writer.member("equalTimestamps", summary.equalTimestampPushes)
             writer.member("regressions", summary.timestampRegressions)
-            writer.member("priority10PushesMax", summary.priority10PushesMax)
+            writer.member("priority10PushesMax", summary.mostPriority10Pushes)
             if let gapMilliseconds = summary.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
@@ -83,7 +83,7 @@ extension ControlHandler {
         return Self.jsonObject { writer in
             writer.member("requests", statistics.requests)
             writer.member("requestsLastSecond", statistics.requestsLastSecond)
-            writer.member("requestsPerSecondMax", statistics.requestsPerSecondMax)
+            writer.member("requestsPerSecondMax", statistics.requestsInBusiestSecond)
             writer.member("accepted", statistics[.success])
             writer.member(
                 "acceptedByPriority",

@@ -16,16 +16,16 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed while they were not in `waiters`. Some were woken before. `wait` has not
-        /// added the others yet, and must not add them later, because nothing would wake them.
+        /// Readers whose deadline passed while they were not in `waiters`: they were woken already, or `wait` has not
+        /// added them yet. `wait` must not add such a reader any more, because nothing would wake it.
         var expiredIdentifiers: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The number of registrations that was announced last. After every read from a socket and after every
-    /// call of `Simulator.withDevices`, the service's thread compares it with the present number, and
-    /// announces new registrations.
+    /// The number of registrations that was announced last. After every read from a socket and after every call of
+    /// `Simulator.withDevices`, the service's thread compares this number with the present one, and announces new
+    /// registrations.
     let announcedRegistrationCount = Atomic<Int>(0)
 
     /// Announces the number of posted registrations. A service thread calls this while no other thread can
@@ -50,8 +50,8 @@ final class RegistrationNotifier: Sendable {
         for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
     }
 
-    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
-    /// returns true. Returns false at once if it would have to wait and too many readers wait already.
+    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends.
+    /// Then returns true. If the call would have to wait, but too many readers wait already, returns false at once.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastWaiterIdentifier += 1

@@ -47,7 +47,8 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     /// Checks an `authorization` header field. An accepted token becomes the token in use, and its key the
-    /// connection's key. A token that is too old makes the connection `expired`. Other refusals change nothing.
+    /// connection's key. A token that would be accepted, but is too old, makes the connection `expired`. Other
+    /// refusals change nothing.
     mutating func authenticate(
         _ authorization: UnsafeRawBufferPointer,
         keys: [VerifyingKey],

@@ -30,8 +30,8 @@ struct ProviderToken {
             let claims = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[1])),
             let signature = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[2]))
         else { throw .invalid }
-        guard let (algorithm, keyIdentifier) = Self.header(header), algorithm == "ES256",
-            let (issuer, issuedAtSeconds) = Self.claims(claims),
+        guard let (algorithm, keyIdentifier) = Self.readHeader(header), algorithm == "ES256",
+            let (issuer, issuedAtSeconds) = Self.readClaims(claims),
             let index = keys.firstIndex(where: { $0.keyIdentifier == keyIdentifier }),
             keys[index].teamIdentifier == issuer
         else { throw .invalid }
@@ -42,7 +42,7 @@ struct ProviderToken {
         self.issuedAtSeconds = issuedAtSeconds
     }
 
-    private static func header(_ json: [UInt8]) -> (algorithm: String, keyIdentifier: String)? {
+    private static func readHeader(_ json: [UInt8]) -> (algorithm: String, keyIdentifier: String)? {
         read(json) { tape in
             guard let algorithm = tape.member("alg", of: 0), tape[algorithm].kind == .string,
                 let key = tape.member("kid", of: 0), tape[key].kind == .string
@@ -51,10 +51,10 @@ struct ProviderToken {
         }
     }
 
-    private static func claims(_ json: [UInt8]) -> (issuer: String, issuedAtSeconds: Int64)? {
+    private static func readClaims(_ json: [UInt8]) -> (issuer: String, issuedAtSeconds: Int64)? {
         read(json) { tape in
             guard let issuer = tape.member("iss", of: 0), tape[issuer].kind == .string,
-                let issued = tape.member("iat", of: 0), let seconds = seconds(tape, at: issued)
+                let issued = tape.member("iat", of: 0), let seconds = readSeconds(tape, at: issued)
             else { return nil }
             return (tape.string(issuer), seconds)
         }
@@ -76,7 +76,7 @@ struct ProviderToken {
 extension ProviderToken {
     /// Reads the time of issue, UNIX seconds. Also reads a string of digits, because a common Swift client
     /// for APNs writes one.
-    private static func seconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
+    private static func readSeconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
         tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }
 }

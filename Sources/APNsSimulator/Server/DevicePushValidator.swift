@@ -33,7 +33,7 @@ enum DevicePushValidator {
     /// Checks the topic and the device token against the known apps and tokens.
     ///
     /// A topic without the suffix `.push-type.liveactivity` is only an app's name, and no token of a Live Activity
-    /// belongs to such a topic. If the environment knows the token, the response is then `DeviceTokenNotForTopic`.
+    /// belongs to it. So a token that the environment knows gets `DeviceTokenNotForTopic` with such a topic.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -52,13 +52,13 @@ public struct Faults: Sendable, Equatable {
     /// when the fault was set gets none.
     public var goAwayAfterRequests = 0
     /// How many requests before the GOAWAY are not processed. With 3, these are the last three of the first
-    /// ``goAwayAfterRequests`` requests. There is an exception, because the GOAWAY names the highest processed
-    /// stream, and thereby says that all lower streams are processed. So a request on a stream below a processed
-    /// stream is processed too.
+    /// ``goAwayAfterRequests`` requests. There is one exception: a request on a stream below a processed stream is
+    /// processed too. The GOAWAY names the highest processed stream, which means that all lower streams are
+    /// processed.
     ///
-    /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
-    /// client then waits for the responses to the unprocessed requests until its deadline. The same is true of a
-    /// connection that already had as many requests when the fault was set: none of its later requests is processed.
+    /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The client then
+    /// waits for the responses to the unprocessed requests until its deadline. A connection that already had as many
+    /// requests when the fault was set gets no GOAWAY either, and none of its later requests is processed.
     public var goAwayUnprocessedRequests = 0
     /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStream` must be nil: ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
@@ -188,8 +188,9 @@ struct ConnectionFaults {
     }
 }
 
-/// The shares as ranges of a 32-bit random number. Each valid request gets one such number, and the range that contains
-/// the number decides the fault. No number is made if no share is set, or after the last of the `faultyRequests`.
+/// Turns each share of ``Faults`` into a range of 32-bit numbers. Each valid request gets a random number, and the
+/// range that contains the number decides the fault. Requests get no such number if no share is set, or after the last
+/// of the `faultyRequests`.
 struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults
@@ -228,7 +229,7 @@ struct FaultSampler {
         return .processed
     }
 
-    func sampleInformationalFirst(_ random: inout SplitMix64) -> Bool {
+    func sampleEarlyHints(_ random: inout SplitMix64) -> Bool {
         informationalThreshold > 0 && random.next() >> 32 < informationalThreshold
     }
 

@@ -7,9 +7,9 @@ public struct GoAway: Sendable, Equatable {
     /// The last stream that has or will get a response: 0, or a client's stream, which is odd. Nil: the last one
     /// that has arrived.
     ///
-    /// If `lastStream` is below the last stream that has arrived, the GOAWAY is false: the streams above
-    /// `lastStream` get no response, although their pushes may have reached phones. A client then sends those
-    /// pushes twice. ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
+    /// If `lastStream` is below the last stream that has arrived, the GOAWAY is false. The streams above `lastStream`
+    /// get no response, although their pushes may have reached phones. A client then sends those pushes twice.
+    /// ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
     public var lastStream: Int32?
     /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after
     /// this time. Meanwhile the client can open another connection.

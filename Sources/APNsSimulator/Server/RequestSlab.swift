@@ -21,8 +21,8 @@ struct RequestSlot {
     var managementResponseBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumentedResponse: UndocumentedResponse?
-    /// For a 410: the `timestamp` in the response, UNIX milliseconds: when the token became invalid, or the present
-    /// time if a fault causes the 410.
+    /// For a 410: the `timestamp` in the response, UNIX milliseconds. It says when the token became invalid. If a
+    /// fault causes the 410, it is the present time.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
     var previousSlot: UnsafeMutablePointer<RequestSlot>?

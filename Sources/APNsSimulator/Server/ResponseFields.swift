@@ -2,8 +2,8 @@ import CNghttp2
 
 /// The header fields of responses. Constant names and values are made once.
 ///
-/// Names and values point to memory that outlives the frame: constants, or the memory of the request, whose
-/// slot is kept until its stream is closed.
+/// Names and values point to memory that outlives the frame. They are constants, or they are in the memory of the
+/// request. The request's slot is kept until its stream is closed.
 final class ResponseFields {
     private static let fieldsMax = 3
 

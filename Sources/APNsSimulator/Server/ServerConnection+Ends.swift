@@ -3,8 +3,8 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Whether a complete request must not be processed: its stream is above the last stream of a GOAWAY that is
-    /// planned or sent, or its connection is about to be cut. If the request may be processed, notes its stream in
+    /// Whether a complete request must stay unprocessed: its connection is about to be cut, or its stream is above
+    /// the last stream of a GOAWAY that is planned or sent. Notes the stream of any other request in
     /// `lastProcessedStream`.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.connectionFaults(of: service)
@@ -20,8 +20,8 @@ extension ServerConnection {
         return isUnprocessed
     }
 
-    /// Submits a GOAWAY when the connection has had `goAwayAfterRequests` requests. When it has had `cutAfterRequests`
-    /// requests, marks it to be cut. The cut follows after the present call of nghttp2.
+    /// Submits a GOAWAY when the connection has had `goAwayAfterRequests` requests. Marks the connection to be cut
+    /// when it has had `cutAfterRequests` requests. The cut follows after the present call of nghttp2.
     func applyConnectionFaults() {
         let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfterRequests {
@@ -90,15 +90,15 @@ extension ServerConnection {
         guard let session else { return }
         state = .draining
         owner.statistics.goAways += 1
-        let last = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
+        let lastStream = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         // From now on, streams above the last one must not be processed. nghttp2 drops them only after it has
         // sent the frame. Until then, `isLeftUnprocessed` reports them.
-        goAwayLastStream = last
+        goAwayLastStream = lastStream
         let data = goAway.debugData
         nghttp2_submit_goaway(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
-            last,
+            lastStream,
             goAway.errorCode,
             data,
             data.count

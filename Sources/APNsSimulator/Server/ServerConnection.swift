@@ -197,7 +197,8 @@ final class ServerConnection {
         return (checkResult.reason, effect)
     }
 
-    /// Responds to a request after the latency; at once if there is none, or if too many responses wait.
+    /// Responds to a request after the latency. Responds at once if there is no latency, or if too many responses
+    /// wait.
     ///
     /// - Parameter latencyMilliseconds: nil: a random latency within the configured range.
     private func respond(
@@ -221,7 +222,7 @@ final class ServerConnection {
 
     private func submitResponse(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
-        if owner.sampleInformationalFirst(service) {
+        if owner.sampleEarlyHints(service) {
             let head = owner.responseFields.makeInformationalFields()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier

@@ -69,8 +69,8 @@ enum Service: Sendable {
     case management
 }
 
-/// One thread of the simulator. It serves both services, and owns its connections, their requests in flight and the
-/// delayed responses.
+/// One thread of the simulator. It serves both of Apple's services (pushes, and the management of channels), and owns
+/// its connections, their requests in flight and the delayed responses.
 final class ServerLoop {
     /// How far the simulated clock may be ahead of the real one: ten years.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
@@ -133,9 +133,9 @@ final class ServerLoop {
             : managementFaultSampler.sampleLatencyMilliseconds(&random)
     }
 
-    func sampleInformationalFirst(_ service: Service) -> Bool {
+    func sampleEarlyHints(_ service: Service) -> Bool {
         service == .push
-            ? faultSampler.sampleInformationalFirst(&random) : managementFaultSampler.sampleInformationalFirst(&random)
+            ? faultSampler.sampleEarlyHints(&random) : managementFaultSampler.sampleEarlyHints(&random)
     }
 
     /// Listens on an address. Distributes connections over the threads, round robin.

@@ -1,8 +1,8 @@
 /// The counts of one thread or of all threads of the simulator, since the start or the last reset. `connectionsOpen` is
 /// the present number.
 public struct ServiceStatistics: Sendable {
-    /// Requests to the push service that arrived completely, also invalid ones and those that a configured fault
-    /// refuses, resets or leaves without a response.
+    /// Requests to the push service that arrived completely. Invalid requests count too, and so do requests that a
+    /// configured fault refuses, resets or leaves without a response.
     public internal(set) var requests = 0
     /// The number of accepted pushes to devices with `apns-priority` 5. `priority10Pushes` counts those with 10.
     public internal(set) var priority5Pushes = 0
@@ -33,9 +33,9 @@ public struct ServiceStatistics: Sendable {
     /// Pushes and broadcasts since the simulator's start that are missing in the push log, because the log could not
     /// be written. A reset does not change this number.
     public internal(set) var pushLogLinesLost = 0
-    /// Requests to the push service in the last whole second. `requestsPerSecondMax` has those of the busiest second.
+    /// Requests to the push service in the last whole second.
     public internal(set) var requestsLastSecond = 0
-    public internal(set) var requestsPerSecondMax = 0
+    public internal(set) var requestsInBusiestSecond = 0
     private var countsByReason: [Int] = Array(repeating: 0, count: Reason.allCases.count)
     private var currentSecond: Int64 = 0
     private var requestsThisSecond = 0
@@ -59,13 +59,13 @@ public struct ServiceStatistics: Sendable {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }
         requestsLastSecond = nowSeconds == currentSecond + 1 ? requestsThisSecond : 0
-        requestsPerSecondMax = max(requestsPerSecondMax, requestsThisSecond)
+        requestsInBusiestSecond = max(requestsInBusiestSecond, requestsThisSecond)
         requestsThisSecond = 0
         currentSecond = nowSeconds
     }
 
-    /// Adds the counts of another thread. Threads may have different busiest seconds, so
-    /// `requestsPerSecondMax` becomes an upper bound.
+    /// Adds the counts of another thread. `requestsInBusiestSecond` becomes an upper bound, because the threads may
+    /// have different busiest seconds.
     mutating func add(_ other: ServiceStatistics) {
         requests += other.requests
         priority5Pushes += other.priority5Pushes
@@ -87,7 +87,7 @@ public struct ServiceStatistics: Sendable {
         requestsWithoutResponse += other.requestsWithoutResponse
         pushLogLinesLost += other.pushLogLinesLost
         requestsLastSecond += other.requestsLastSecond
-        requestsPerSecondMax += other.requestsPerSecondMax
+        requestsInBusiestSecond += other.requestsInBusiestSecond
         for index in countsByReason.indices { countsByReason[index] += other.countsByReason[index] }
     }
 }

@@ -15,7 +15,7 @@ extension AudienceSession {
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
         switch call.kind {
-        case .lookUp, .arrange:
+        case .readDirectoryForAppend, .arrange:
             guard let directory = reply.bytesOrEmpty else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
@@ -97,12 +97,12 @@ extension AudienceSession {
         switch kind {
         case .admit: parseAdmission(reply, from: reader)
         case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
-        case .newest: parseNewestState(reply, from: reader)
+        case .newestState: parseNewestState(reply, from: reader)
         case .claim: parseProgress(reply, from: reader)
         case .finish: parseFinish(reply, from: reader)
         case .directory: reply.bytesOrEmpty.map { AudienceReply(.pages, bytes: $0) }
         case .page: reply.bytesOrEmpty.map { AudienceReply(.page, bytes: $0) }
-        case .checkpoint, .append, .lookUp, .arrange: nil
+        case .checkpoint, .append, .readDirectoryForAppend, .arrange: nil
         }
     }
 
@@ -167,8 +167,8 @@ extension AudienceSession {
         return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Adds the newest admitted version to a reply. The element at `index` is empty if there is none, or if the
-    /// newest one is a start.
+    /// Adds the newest admitted version to a reply. The element at `index` is empty if there is no such version, or if
+    /// it belongs to a start.
     private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

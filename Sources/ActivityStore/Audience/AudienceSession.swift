@@ -3,22 +3,22 @@ import Redis
 
 /// The kind of a call. It decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
-    case admit, settle, newest, claim, checkpoint, finish, directory, page
-    // The steps that bring one member's entry into its page (`EntryAppender`): send the entry; if the page refuses it,
-    // read the segment's list of pages; make or rearrange the page.
-    case append, lookUp, arrange
+    case admit, settle, newestState, claim, checkpoint, finish, directory, page
+    // The steps of an append (`EntryAppender`): send a member's entry to its page; if the page refuses it, read the
+    // segment's list of pages; make or rearrange the page.
+    case append, readDirectoryForAppend, arrange
 }
 
 /// A call that has no reply yet.
 struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
-    /// For `append`, `lookUp` and `arrange`: the slot of the member's entry in ``EntryAppendTable``.
+    /// For `append`, `readDirectoryForAppend` and `arrange`: the slot of the member's entry in ``EntryAppendTable``.
     var appendSlot: UInt16 = 0
 }
 
-/// The audience store's part of one connection. It writes calls, collects the entries and checkpoints that leave
-/// as one Redis command, and reads the replies.
+/// The audience store's part of one connection. It writes calls, collects entries and checkpoints into Redis commands,
+/// and reads the replies.
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -26,11 +26,11 @@ final class AudienceSession: RedisSession {
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// The slots (``EntryAppendTable``) of the members' entries that wait for the next Redis command. A call of any
-    /// other kind first writes this command, so that Redis replies in the order of ``calls``.
+    /// The slots (``EntryAppendTable``) of entries that are not written yet. The session writes these entries before a
+    /// call of any other kind, so that Redis replies in the order of ``calls``.
     private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
     private var collectedSlotCount = 0
-    /// Checkpoints that are not written yet. A call of any other kind first writes these checkpoints, so that Redis
+    /// Checkpoints that are not written yet. The session writes them before a call of any other kind, so that Redis
     /// replies in the order of ``calls``.
     private var checkpoints: CheckpointBatch
 
@@ -173,9 +173,8 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a Redis command that runs the script `audience` for one call about the audience's record. Other methods
-    /// write checkpoints (`collectCheckpoint`), requests for directories and pages (`get`), and entries
-    /// (`collectEntry`).
+    /// Writes a call about the audience's record: a Redis command that runs the script `audience`. Checkpoints
+    /// (`collectCheckpoint`), directories and pages (`get`) and entries (`collectEntry`) have methods of their own.
     func issueRecordCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout
@@ -223,7 +222,7 @@ final class AudienceSession: RedisSession {
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
-        case .append, .lookUp, .arrange: entryAppender.failAppend(call.appendSlot, error)
+        case .append, .readDirectoryForAppend, .arrange: entryAppender.failAppend(call.appendSlot, error)
         default: entryAppender.handler?.audienceCallFailed(tag: call.tag, error: error)
         }
     }

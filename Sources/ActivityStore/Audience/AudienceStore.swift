@@ -29,10 +29,10 @@ public struct AudienceStoreCounters: Sendable {
 
 /// The client of the records of audiences and their members in Redis.
 ///
-/// A lane has one audience store beside its ``ActivityStore``. It has connections of its own, because a
-/// round's pages have some kilobytes each and must not delay the replies that single commands wait for. The
-/// lane uses the store only on its own thread. A call and its reply allocate nothing, except when the lane caches the
-/// list of a segment's pages. The calls of a turn leave together at the end of the turn.
+/// A lane has one audience store beside its ``ActivityStore``, and uses it only on its own thread. The store has
+/// connections of its own: a round's pages have some kilobytes each, and must not delay the replies that single
+/// commands wait for. The calls of a turn leave together at the end of the turn. A call and its reply allocate nothing,
+/// except when the lane caches the list of a segment's pages.
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender
@@ -135,7 +135,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .settle(let version), .finishRange(_, let version, _, _), .finishBroadcast(_, let version, _, _):
             version.isStorable
         case .checkpoint(_, _, let text): text.count <= AudienceLimits.checkpointBytesMax
-        case .newest, .claim, .directory, .page, .append: true
+        case .newestState, .claim, .directory, .page, .append: true
         }
     }
 }

@@ -31,21 +31,21 @@ struct CheckpointBatch: ~Copyable {
 
     /// Whether the batch is empty, or is for the same audience and has room for this checkpoint. If not, the caller
     /// must write the batch first.
-    func hasRoom(for text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
+    func hasRoom(for text: UnsafeRawBufferPointer, of audienceKey: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.argumentBytesMax
-                && UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]).elementsEqual(audience)
+                && UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]).elementsEqual(audienceKey)
     }
 
     mutating func append(
-        _ audience: UnsafeRawBufferPointer,
+        _ audienceKey: UnsafeRawBufferPointer,
         _ range: SegmentRange,
         claim: UInt64,
         text: UnsafeRawBufferPointer
     ) {
         if count == 0 {
-            key.copyMemory(from: audience)
-            keyByteCount = audience.count
+            key.copyMemory(from: audienceKey)
+            keyByteCount = audienceKey.count
         }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCheckpointArguments(range, claim: claim, text: text)

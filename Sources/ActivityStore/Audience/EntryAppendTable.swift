@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The appends under way. An append brings the entry of one member, which joins or leaves, into the member's page, in
-/// one or several steps (``EntryAppender``). The memory is allocated once.
+/// The appends under way. An append adds the entry of a member that joins or leaves to the member's page
+/// (``EntryAppender``). The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. The appends of a turn leave together, so a lane adds at most this many
     /// entries in one round trip. The table allocates 0.7 MiB for them.
@@ -11,8 +11,8 @@ struct EntryAppendTable: ~Copyable {
         case free
         /// The entry is being added to its page.
         case appending
-        /// The page did not take the entry. The lane is reading the directory: the list of the segment's pages.
-        case lookingUp
+        /// The page refused the entry. The lane is reading the directory: the list of the segment's pages.
+        case readingDirectory
         /// The page is being made, or rearranged so that it takes the entry.
         case arranging
         /// The entry is in its page, and the append's caller has its reply. The script `arrange` is still rearranging
@@ -27,8 +27,8 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many replies with the directory (the list of the segment's pages) have come for this append. A look-up
-        /// returns the directory, and so does the script `arrange`. Beyond a limit the append fails (`directoriesMax`).
+        /// How many replies with the directory this append has had, also those of the script `arrange`. Beyond a limit
+        /// the append fails (`directoriesMax`).
         var directoryCount: UInt8
         var bounds: PageBounds
     }
@@ -131,7 +131,7 @@ struct EntryAppendTable: ~Copyable {
             guard other != Int(slot), appends[other].bounds == bounds else { return false }
             switch appends[other].phase {
             case .arranging, .arrangingAfterReply: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
-            case .free, .appending, .lookingUp: return false
+            case .free, .appending, .readingDirectory: return false
             }
         }
     }

@@ -1,26 +1,22 @@
 import LiveActivity
 import Redis
 
-/// Adds the entry of each member that joins or leaves to the member's page, in as many steps as the page needs. Such an
-/// addition is called an append.
+/// Adds the entry of a member that joins or leaves to the member's page. Such an addition is called an append. The
+/// caller sees one call and one reply, but an append may need several steps:
 ///
-/// A directory lists the pages of one segment. First, the lane sends the entry to the page that the cached directory
-/// names. If the cache lacks the directory, the lane sends the entry to the segment's first page, which in a small
-/// segment is the only one. A page refuses the entry if the page is missing or full, or does not have the member's
-/// position. Then the lane reads the segment's directory from Redis. If the directory names another page, the lane
-/// sends the entry to that page. If it names the same page or is empty, the script `arrange` makes or rearranges the
-/// page, and the lane sends the entry again.
-///
-/// The caller sees one call and one reply. The page of an added entry may be too long, or its expiry may have to be
-/// renewed. Then the lane calls `arrange` after the caller's reply, unless `arrange` already runs for the page.
-/// sent again. The caller sees one call and one reply. The page of an added entry may be too long, or its expiry may
-/// have to be renewed. Then the lane calls `arrange` after the caller's reply, unless `arrange` already runs for the
-/// page.
+/// 1. The lane sends the entry to the page that the cached directory names. (A directory lists the pages of one
+///    segment.) If the cache lacks the directory, the lane sends the entry to the segment's first page: in a small
+///    segment it is the only one.
+/// 2. The page refuses the entry if the page is missing or full, or does not have the member's position. Then the lane
+///    reads the segment's directory from Redis.
+/// 3. If the directory names another page, the lane sends the entry to that page. If it names the same page or is
+///    empty, the script `arrange` makes or rearranges the page, and the lane sends the entry again.
+/// 4. The page of an added entry may be too long, or its expiry may have to be renewed. Then the lane calls `arrange`
+///    after the caller's reply, unless `arrange` already runs for the page.
 final class EntryAppender: RedisHandler {
-    /// The maximum number of replies with a directory (the list of a segment's pages) for one entry. After more
-    /// replies, the entry's call fails. Normally an entry needs fewer, even if many members join one page at the same
-    /// time. Without the limit, the lane would send the entry again forever if a page always refuses it and `arrange`
-    /// does not help.
+    /// The maximum number of replies with the directory for one entry. After more, the entry's call fails.
+    /// Normally an entry needs fewer, even if many members join one page at the same time. The limit ends the work on
+    /// an entry that its page always refuses, although `arrange` has run.
     private static let directoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -73,14 +69,14 @@ final class EntryAppender: RedisHandler {
     func handleAppendOutcome(_ slot: UInt16, _ outcome: AppendOutcome) {
         switch outcome {
         case .refused:
-            appendTable[slot].phase = .lookingUp
-            failUnlessIssued(slot, issueLookUp(slot))
+            appendTable[slot].phase = .readingDirectory
+            failUnlessIssued(slot, issueDirectoryRead(slot))
         case .added:
             reportAppended(slot)
         case .addedNeedsArranging:
-            // The handler may close the store, and then all outstanding calls fail. This append has none at this
-            // moment, so the handler gets no failure after this reply. If `arrange` fails later, the phase keeps that
-            // failure from the handler.
+            // The handler may close the store, which makes all outstanding calls fail. This append has no outstanding
+            // call now, so the handler gets no failure after this reply. The new phase also keeps a later failure of
+            // `arrange` from the handler.
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
             appendTable[slot].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
@@ -88,28 +84,30 @@ final class EntryAppender: RedisHandler {
         }
     }
 
-    private func issueLookUp(_ slot: UInt16) -> IssueOutcome {
+    private func issueDirectoryRead(_ slot: UInt16) -> IssueOutcome {
         let key = directoryKey(slot)
         guard let (session, connection) = redis?.audienceSession(for: key) else { return .notReady }
-        return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, appendSlot: slot), on: connection)
+        let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendSlot: slot)
+        return session.get(key, call, on: connection)
     }
 
-    /// Handles a reply with the directory: the list of the pages of the member's segment. A look-up and the script
-    /// `arrange` have this reply.
+    /// Handles a reply that is the directory of the member's segment. Two calls get such a reply: the call that reads
+    /// the directory, and the call of the script `arrange`.
     func handleDirectory(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
         let hashTag = appendTable.hashTag(slot)
         guard directoryCache.store(directory, hashTag: hashTag) else {
             return failAppend(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
         let entryAppend = appendTable[slot]
-        if entryAppend.phase != .lookingUp { counters.arrangedPageCount &+= 1 }
+        if entryAppend.phase != .readingDirectory { counters.arrangedPageCount &+= 1 }
         if entryAppend.phase == .arrangingAfterReply { return appendTable.remove(slot) }
         appendTable[slot].directoryCount += 1
         guard entryAppend.directoryCount < Self.directoriesMax else {
             return failAppend(slot, RedisError(.busy, "the directory of the member's page has changed too often"))
         }
         let bounds = directoryCache.pageBounds(of: entryAppend.position, hashTag: hashTag)
-        if entryAppend.phase == .lookingUp && (bounds == entryAppend.bounds || directory.isEmpty) {
+        let isSamePageOrNone = bounds == entryAppend.bounds || directory.isEmpty
+        if entryAppend.phase == .readingDirectory && isSamePageOrNone {
             appendTable[slot].phase = .arranging
             appendTable[slot].bounds = bounds
             failUnlessIssued(slot, issuePageArrangement(slot))
@@ -124,8 +122,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: slot, on: connection)
     }
 
-    /// Fails the whole call if the connection did not take its next step. The caller then makes the call again from the
-    /// first step, because steps have no queue in which they could wait.
+    /// Fails the whole call if the connection did not take its next step. The step cannot wait, because there is no
+    /// queue of steps. The caller makes the call again from the first step.
     private func failUnlessIssued(_ slot: UInt16, _ outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(slot, RedisError(.busy, "the connection takes no call for an append's next step"))

@@ -4,9 +4,9 @@ import Redis
 /// A lane's cache of segment directories. A directory lists the pages of one segment by their lower bounds. With the
 /// cache, a member's entry is sent to its page without a look-up.
 ///
-/// A cached directory may be outdated, or belong to another segment whose hash tag has the same hash. So the script
-/// `append` checks the bounds that the page itself has. The number of places in the table is fixed: two segments with
-/// the same place evict each other.
+/// A cached directory may be outdated. Or it may belong to another segment, if the hash tags of both segments have the
+/// same hash. So the script `append` checks the bounds that the page itself has. The number of places in the table is
+/// fixed: two segments with the same place replace each other.
 struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: one for each segment of 32 audiences. A power of two, because the lowest bits
     /// of a hash choose the place.
@@ -27,8 +27,8 @@ struct PageDirectoryCache: ~Copyable {
 
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the bounds of the page to which a member's position belongs. If the segment is not in the cache,
-    /// assumes that it is small: returns the bounds of a page that is the only one of its segment.
+    /// Returns the bounds of the page to which a member's position belongs. If the segment is not in the cache, returns
+    /// the bounds of a page that is the only one of its segment, as in a small segment.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
     func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
@@ -49,8 +49,8 @@ struct PageDirectoryCache: ~Copyable {
     }
 
     /// Stores a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
-    /// one is 0. There are at most ``PageLimits/pagesMax``, or none if Redis has no directory. Returns false for other
-    /// bytes.
+    /// bound is 0. There are at most ``PageLimits/pagesMax`` bounds, and none if Redis has no directory.
+    /// - Returns: false if the bytes are not a directory.
     mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value

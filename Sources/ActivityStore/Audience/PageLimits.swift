@@ -2,10 +2,11 @@ import LiveActivity
 
 /// The limits of a segment's pages.
 enum PageLimits {
-    /// The steps in which the memory reserved for a page grows, and the length up to which each step applies.
-    /// All resulting sizes are size classes of the allocator, so it rounds nothing up. (jemalloc has a class
-    /// every 1,024 bytes from 4 to 8 KiB, and every 4,096 bytes from 16 to 32 KiB.) Longer pages have larger
-    /// steps because they cost more to write again.
+    /// The steps in which the memory reserved for a page grows, and the length up to which each step applies. Longer
+    /// pages have larger steps, because they cost more to write again.
+    ///
+    /// All resulting sizes are size classes of the allocator, so it rounds nothing up. (jemalloc has a class every
+    /// 1,024 bytes from 4 to 8 KiB, and every 4,096 bytes from 16 to 32 KiB.)
     static let smallPageGrowthBytes = 2_048
     static let smallPageBytesMax = 8_192
     static let mediumPageGrowthBytes = 4_096
@@ -25,12 +26,12 @@ enum PageLimits {
     static let bytesBeforeFull = 6 * largePageGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
-    /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal. Earlier entries cause
-    /// none, because each renewal is a further script call.
+    /// An entry renews the expiry of its page only if the last renewal was at least this long ago, because a renewal is
+    /// a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
     /// How long Redis stores a page without devices after a renewal of the page's expiry: an activity's expiry plus an
-    /// hour. The hour is necessary because an entry renews the expiry only if the last renewal was an hour ago. So each
-    /// entry stays for at least an activity's expiry, unless a worker died before it could renew.
+    /// hour. A new entry renews the page's expiry only if the last renewal was an hour ago. With the additional hour,
+    /// each entry still stays for an activity's expiry. (Exception: a worker died before it could renew.)
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
@@ -38,7 +39,7 @@ enum PageLimits {
     /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
     /// "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The age above which `arrange` drops an entry that says that a member left, counted from the entry's time. After
+    /// The age, counted from the entry's time, above which `arrange` drops an entry that says that a member left. After
     /// an hour, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 

@@ -9,7 +9,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)
-        case .newest: (.newest, 1, 8)
+        case .newestState: (.newestState, 1, 8)
         case .claim: (.claim, 3, 32)
         case .finishRange: (.finish, 4, 96)
         case .finishBroadcast: (.finish, 5, 104)
@@ -27,7 +27,7 @@ extension RedisCommandWriter {
         case .settle(let version):
             writeArgument(operation: "settle")
             writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
-        case .newest:
+        case .newestState:
             writeArgument(operation: "newest")
         case .claim(let range, let claim):
             writeArgument(operation: "claim")
@@ -127,12 +127,12 @@ extension RedisCommandWriter {
 
 /// How the script `audience` stores finished broadcasts: like ranges, with indexes that no range has.
 enum StoredBroadcastCounts {
-    /// Returns the number that identifies a broadcast where a range has its index. No range has this number, because
-    /// the index of a range is at most 255.
+    /// Returns the number that identifies a broadcast. It is stored where a range has its index, which is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// The length of the counts of a version's broadcasts: one byte for each outcome. They follow the totals of the
-    /// version's ranges.
+    /// The number of bytes: for each outcome, one byte counts the version's broadcasts that had it. One byte is enough,
+    /// because a version has at most two broadcasts. The bytes follow the totals of the version's ranges
+    /// (``StoredCounts``).
     static let byteCount = MemberOutcome.allCases.count
 
     static func readCounts(_ bytes: UnsafeRawBufferPointer) -> OutcomeCounts {
@@ -142,9 +142,11 @@ enum StoredBroadcastCounts {
     }
 }
 
-/// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them. In the
-/// totals, the counts are the sums over the ranges; the sums over the broadcasts follow separately
-/// (``StoredBroadcastCounts``). The times are the first and the last response of all ranges and broadcasts.
+/// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them.
+///
+/// The counts of the totals are the sums over the ranges. The sums over the broadcasts follow them
+/// (``StoredBroadcastCounts``). The times of the totals are the first and the last response of all ranges and
+/// broadcasts.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6

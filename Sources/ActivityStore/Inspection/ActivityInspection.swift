@@ -28,16 +28,15 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. It may be higher if Redis has lost data
-        /// and workers have read records again (R25): a registration, or a command with a token, then raises it to the
-        /// second in which it is read.
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. It may be higher after a loss of data: a
+        /// token that is read again raises it to the second in which the token's record is read (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// The version of the held command. It is older than the newest version if the newest version carries the held
-        /// command's alert and is not settled yet.
+        /// Usually the newest version. It is older if the newest version carries the held command's alert, and is not
+        /// settled yet.
         public var version: Version
         public var command: [UInt8]
         public var carriesAlert: Bool
@@ -53,16 +52,17 @@ public struct ActivityInspection: Sendable, Equatable {
 
     public private(set) var token: InspectedToken?
     /// When ``token`` was registered. Without a token: the time of the last registration or unregistration; nil if
-    /// there was neither. Redis adds a millisecond when it retires a token, and when an accepted end removes the
-    /// activity from audiences: the registration is then older than this time, and has no effect if it is read again.
+    /// there was neither.
+    ///
+    /// Redis adds a millisecond when it retires a token, and when an accepted end removes the activity from audiences.
+    /// The registration is then older than this time, and has no effect if it is read again.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 for none. The next version gets a higher
-    /// one. Redis raises the timestamp to the present second when a worker reads a record with the activity's token
-    /// again after a loss of data.
+    /// one. After a loss of data, a token that is read again raises it to the present second (R25).
     private(set) var lastAssignedTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -150,7 +150,7 @@ public struct ActivityInspection: Sendable, Equatable {
             record = record.renamed("start")
             let timestamp = try record.readBinarySeconds()
             let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
-            // When APNs accepts a start, Redis removes the start's claim. So a start without a claim is settled.
+            // A start without a claim is settled: Redis removes the claim when APNs accepts the start.
             let isClaimed = flags & StoredActivity.Flag.hasClaim != 0
             let letter = isClaimed ? try record.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(
@@ -196,9 +196,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Returns the shortest time between two pushes that Redis would allow now.
     public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64 {
         let doublings = spacingDoublings(pace, nowMilliseconds: nowMilliseconds)
-        // Even a spacing of one millisecond, doubled 22 times, exceeds the longest spacing, an hour. So further
-        // doublings change nothing.
-        let throttledSpacingMilliseconds = doublings == 0 ? 0 : pace.spacingMilliseconds << min(doublings, 22)
+        let shift = min(doublings, StoreLimits.spacingDoublingsMax)
+        let throttledSpacingMilliseconds = doublings == 0 ? 0 : pace.spacingMilliseconds << shift
         return max(pace.spacingMilliseconds, min(throttledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 

@@ -24,7 +24,7 @@ public struct InspectedAudienceKeys: Sendable {
         return hashTag(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
-    /// Returns for each page of a segment the lowest position that a member in it can have; empty for an empty directory.
+    /// Returns the lower bounds of a segment's pages: the lowest position that a member of each page can have.
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var part = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []

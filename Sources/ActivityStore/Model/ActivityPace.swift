@@ -11,7 +11,7 @@ public struct ActivityPace: Hashable, Sendable {
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false
-    /// How many doublings of the spacing applied after the last 429 was recorded. The 429 itself is one of them.
+    /// How often the spacing was doubled when the last 429 was recorded, including the doubling by this 429.
     public internal(set) var spacingDoublings = 0
     /// When Redis recorded the last 429; nil: there was none.
     public internal(set) var throttledAtMilliseconds: Int64?

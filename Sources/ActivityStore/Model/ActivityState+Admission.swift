@@ -71,8 +71,8 @@ extension ActivityState {
         return (reply, expiryChange)
     }
 
-    /// Returns why an update or an end is refused. Nil if it may become the newest version, or if it repeats a newest
-    /// version that is not settled. (R11)
+    /// Returns why an update or an end is refused (R11). Nil in two cases: it may become the newest version, or it is
+    /// the newest version already and is not settled.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if isEnded {
@@ -94,7 +94,7 @@ extension ActivityState {
     /// Returns the reply that refuses an update or an end with this verdict.
     private func makeRefusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
-        reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown
+        reply.isUnshownDuplicate = verdict == .duplicate && call.isEnd && versionState == .notShown
         return reply
     }
 
@@ -145,7 +145,8 @@ extension ActivityState {
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        if let newest = self.version, newest >= version, !isRecordedAgain || newest != version || isEnded {
+        let isRecordedAsNewest = isRecordedAgain && self.version == version && !isEnded
+        if let newest = self.version, newest >= version, !isRecordedAsNewest {
             if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
@@ -229,7 +230,7 @@ extension ActivityState {
         self.versionState = versionState
     }
 
-    /// Assigns the version's own timestamp, or one second above the last assigned one if its own is not higher.
+    /// Assigns the version's own timestamp. If that is not above the last assigned one: one second above the last.
     private mutating func assignTimestamp(_ version: Version) {
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =

@@ -6,8 +6,8 @@ extension ActivityState {
         MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
     }
 
-    /// If the activity is or was in audiences, forgets which state it shows: a push to an audience may have replaced
-    /// this state.
+    /// Forgets which state the activity shows, if it is or was in audiences: a push to an audience may have replaced
+    /// the state.
     mutating func forgetShownState() {
         if !audiences.isEmpty { shownDigest = nil }
     }
@@ -18,8 +18,8 @@ extension ActivityState {
         audiences.leaveAll()
     }
 
-    /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a millisecond.
-    /// So if the registration is read again, it is stale, and does not bring the activity back into the audiences.
+    /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a millisecond:
+    /// if the registration is read again, it is stale, and does not bring the activity back into the audiences.
     mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raisedMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)

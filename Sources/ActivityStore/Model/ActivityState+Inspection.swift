@@ -3,8 +3,8 @@ import LiveActivity
 /// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
 /// model's, which a differential test compares with the scripts.
 ///
-/// Redis stores only a hash of the last retired token. So if a command brings that token, the predicted verdict may be
-/// `send` where the scripts would hold the command.
+/// One verdict may be wrong. If a command brings the last retired token, the prediction may be `send`, although the
+/// scripts would hold the command: Redis stores only a hash of that token.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
@@ -23,14 +23,14 @@ extension ActivityState {
             )
         }
         heldCommand = inspection.heldCommand.map {
-            // The kind of the held command matters only if the held command is the newest version. Redis keeps
-            // an older held command only for its alert.
+            // `isEnd` matters only if the held command is the newest version. Redis keeps an older one only for its
+            // alert.
             let isEnd = isEnded && $0.version == version
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
-        // Leaves out the audiences that the activity left while no worker has confirmed this. In Redis they delay an
-        // admission for a moment (`departures`). The predicted verdict is the one after this delay.
+        // Leaves out the audiences whose departures no worker has confirmed. In Redis they only delay an admission for
+        // a moment (`departures`). The predicted verdict is the one after this delay.
         audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(

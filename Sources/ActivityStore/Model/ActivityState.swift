@@ -15,8 +15,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// The version of the held command: the newest version, or an older version with an alert. In the second case
-        /// the newest version carries this alert, and is not settled yet.
+        /// Usually the activity's newest version. It is an older one while a newer version that carries this command's
+        /// alert is not settled.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -30,9 +30,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         /// settled the start since.
         public var isRecordedAgain = false
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict. 0 if `isRecordedAgain`: since Redis lost its data, no
-        /// record has got a send verdict. Nil after APNs has accepted the start: then every record of the start gets
-        /// `duplicate`. Also nil in a state that was made from an inspection.
+        /// The claim of the record that got the send verdict. It has a special value in three cases:
+        /// - 0 if `isRecordedAgain`: no record has got a send verdict since Redis lost its data.
+        /// - Nil after APNs has accepted the start: every record of the start gets `duplicate`.
+        /// - Nil in a state that was made from an inspection.
         public var claim: UInt64?
     }
 
@@ -77,7 +78,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         allowsFrequentUpdates: Bool?,
         shownVersion: Version?,
         source: RegistrationSource,
-        audiences list: [UInt8]?,
+        audiences namedAudiences: [UInt8]?,
         nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         var registration = registration
@@ -90,23 +91,25 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         var reply = StoreReply<[UInt8]>(.stale)
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else {
-            if list != nil { reply.departures = departures }
+            if namedAudiences != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
-        if list == nil, source != .command, registration.registeredAtMilliseconds == registeredAtMilliseconds,
-            registration.registeredAtMilliseconds > 0,
-            token?.isSameToken(as: registration) != true
-        {
-            return (reply, .unchanged)
-        }
-        reply.wasMemberOfAllAudiences = audiences.isMemberOfAll(of: list)
-        if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
+        // A repeated registration names no audiences. If Redis has another token, or an unregistration, with the same
+        // time, then this came after the first call, and the repetition must change nothing. In Redis, time 0 means
+        // that no registration has come yet.
+        let isReplacedSinceFirstCall =
+            namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
+            && registration.registeredAtMilliseconds == registeredAtMilliseconds
+            && token?.isSameToken(as: registration) != true
+        if isReplacedSinceFirstCall { return (reply, .unchanged) }
+        reply.wasMemberOfAllAudiences = audiences.isMemberOfAll(of: namedAudiences)
+        if let namedAudiences, !changeAudiences(to: namedAudiences) { return (StoreReply(.full), .unchanged) }
         _ = storeTokenIfNewer(registration)
         if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
         beginLife(at: nowMilliseconds)
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
-        if list != nil { reply.departures = departures }
+        if namedAudiences != nil { reply.departures = departures }
         guard let heldCommand, holdsNewestVersion else { return (reply, .renewed) }
         if let shownVersion, shownVersion >= heldCommand.version {
             if versionState == .held { versionState = .settled }
@@ -129,15 +132,15 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. Does not renew the expiry if it changes only the newest version's
-    /// state and the digest.
+    /// Performs `settle`, `throttle` or `retire`. If only the newest version's state and the digest change, the expiry
+    /// is not renewed.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
         switch operation {
-        case .throttle(_, let numbers):
+        case .throttle(_, let policyPace):
             let isRecorded =
-                pace?.recordThrottle(numbers, sentAtMilliseconds: lastSendMilliseconds, at: nowMilliseconds) ?? false
+                pace?.recordThrottle(policyPace, sentAtMilliseconds: lastSendMilliseconds, at: nowMilliseconds) ?? false
             return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             var expiryChange = settle(version, settlement, digest: digest)

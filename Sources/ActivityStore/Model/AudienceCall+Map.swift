@@ -18,7 +18,7 @@ extension AudienceCall.Operation {
         switch self {
         case .admit(let admission): .admit(admission.map(transform))
         case .settle(let version): .settle(version: version)
-        case .newest: .newest
+        case .newestState: .newestState
         case .claim(let range, let claim): .claim(range, claim: claim)
         case .checkpoint(let range, let claim, let text): .checkpoint(range, claim: claim, text: transform(text))
         case .finishRange(let range, let version, let counts, let times):
@@ -74,8 +74,7 @@ extension MemberEntry {
 extension AudienceCall<[UInt8]> {
     /// Passes the call to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result) -> Result {
-        // All parts are copied into one buffer, so that one call of `withUnsafeBytes` is enough. With a buffer for
-        // each part, these calls would have to be nested.
+        // All parts are copied into one buffer, so that one call of `withUnsafeBytes` is enough.
         var bytes: [UInt8] = []
         let ranges = map { part in
             bytes += part

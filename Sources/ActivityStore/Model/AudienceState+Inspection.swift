@@ -14,7 +14,7 @@ extension AudienceState {
                 isEnd: $0.isEnd,
                 isStart: $0.isStart,
                 grant: $0.grant,
-                // With this time no command waits for the spacing, so `wait` never hides another verdict.
+                // 0, so that no command waits for the spacing: the verdict `wait` would hide another verdict.
                 admittedAtMilliseconds: 0,
                 body: [],
                 expirationSeconds: $0.expirationSeconds

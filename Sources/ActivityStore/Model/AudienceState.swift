@@ -66,7 +66,7 @@ package struct AudienceState: Sendable {
                 renewExpiry(nowMilliseconds)
             }
             return AudienceReply(.settled)
-        case .newest: return makeNewestReply(nowMilliseconds: nowMilliseconds)
+        case .newestState: return makeNewestReply(nowMilliseconds: nowMilliseconds)
         case .claim(let range, let claim): return claimRange(range, claim: claim, nowMilliseconds: nowMilliseconds)
         case .checkpoint(let range, let claim, let text):
             return checkpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
@@ -216,9 +216,9 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command, usually the number that the call asks for. If a version of the last
-    /// hour is not finished, returns that version's number: with another number, the new ranges would overlap with its
-    /// ranges. If the number changes, deletes the checkpoints of the old ranges.
+    /// Returns the number of ranges for a command, usually the number that the call asks for. While a version of the
+    /// last hour is not finished, returns that version's number: other ranges would overlap with its ranges. If the
+    /// number changes, deletes the checkpoints of the old ranges.
     private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
             $0.totals == nil
@@ -255,8 +255,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest version that was admitted for activities; nil if there is none. Also nil if a start is the newest,
-    /// because a start reaches devices and replaces no state of activities.
+    /// The newest admitted version; nil if there is none. Also nil if it is a start, because a start reaches devices
+    /// and replaces no state of activities.
     private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<

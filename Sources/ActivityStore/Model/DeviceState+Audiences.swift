@@ -28,7 +28,7 @@ extension DeviceState {
     }
 
     /// Leaves the audiences that the registrations of these attributes types name, because the tokens of these types
-    /// are dead or unregistered. The device stays in an audience that the registration of another type names too.
+    /// are dead or unregistered. But the device stays in an audience that the registration of another type names.
     mutating func leaveAudiences(of types: [String], at milliseconds: Int64) {
         let audiencesOfOtherTypes = audiences { !types.contains($0) }
         var newlyLeftAudiences: [UInt64] = []

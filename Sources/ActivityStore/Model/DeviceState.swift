@@ -20,16 +20,15 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// The audiences that may not know yet that the device left them, and the time of the last departure (UNIX
-    /// milliseconds).
+    /// The audiences that may not know yet that the device left them.
     public internal(set) var formerAudiences: [UInt64] = []
+    /// The time of the last departure, UNIX milliseconds.
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// The sum of all refunds to the bucket of starts: by how many milliseconds all refunds together made the bucket
-    /// full earlier. Nil: there was no refund.
+    /// How many milliseconds earlier the bucket of starts becomes full, because of all refunds. Nil: there was none.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -63,7 +62,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ step: DeviceRegistrationStep<[UInt8]>,
         isFromCommand: Bool
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        let list = step.audiences
+        let namedAudiences = step.audiences
         var registration = registration
         if isFromCommand {
             if let token = statesByAttributesType[type]?.token, token.isSameToken(as: registration) {
@@ -75,27 +74,32 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        let isReplaced =
-            list == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
+        // Only the first call of a registration names audiences. If a later call finds another token or an
+        // unregistration with the same time, this other one came after the first call.
+        let isReplacedSinceFirstCall =
+            namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
-        let isCurrent = registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 && !isReplaced
+        let isCurrent =
+            registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 && !isReplacedSinceFirstCall
         let previousAudiences = statesByAttributesType[type]?.audiences ?? []
-        if isCurrent, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
+        if isCurrent, let namedAudiences,
+            !changeAudiences(of: type, to: namedAudiences, at: registration.registeredAtMilliseconds)
+        {
             return (StoreReply(.full), .unchanged)
         }
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
-        if list != nil { reply.departures = departures }
+        if namedAudiences != nil { reply.departures = departures }
         // The reply to a stale registration may also have a held start. The worker sends this start with the newer
-        // token that Redis knows. Without this reply the start might wait forever: the newer token's registration may
-        // be settled, and then no worker reads it again.
+        // token that Redis knows. Otherwise the start might wait forever: if the newer token's registration is settled,
+        // no worker reads that registration again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
-        let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.heldStart)
+        let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.previousStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
-        if isCurrent, let list {
+        if isCurrent, let namedAudiences {
             reply.wasMemberOfAllAudiences = MemberAudiences.isMemberOfAll(
-                MemberAudiences.decodeDigests(list),
+                MemberAudiences.decodeDigests(namedAudiences),
                 current: previousAudiences
             )
         }
@@ -103,12 +107,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isStored ? .renewed : .unchanged)
     }
 
-    /// Returns the held start after the given one; the first held start if none is given. If the given start is not
-    /// held any more, returns the first held start whose version is the given start's or newer.
-    private func nextHeldStart(_ heldStarts: [Start], after: HeldStart<[UInt8]>?) -> Start? {
-        guard let after else { return heldStarts.first }
-        let index = heldStarts.firstIndex { $0.version == after.version && $0.activity == after.activity }
-        guard let index else { return heldStarts.first { $0.version >= after.version } }
+    /// Returns the held start after the previous one; the first held start if there is no previous one. If the previous
+    /// start is not held any more, returns the first held start whose version is not older.
+    private func nextHeldStart(_ heldStarts: [Start], after previous: HeldStart<[UInt8]>?) -> Start? {
+        guard let previous else { return heldStarts.first }
+        let index = heldStarts.firstIndex { $0.version == previous.version && $0.activity == previous.activity }
+        guard let index else { return heldStarts.first { $0.version >= previous.version } }
         return heldStarts.dropFirst(index + 1).first
     }
 

@@ -12,9 +12,9 @@ public struct MemberAudiences: Hashable, Sendable {
     /// - Returns: false, without a change, if ``formerDigests`` would have more digests than
     ///   ``StoreLimits/unconfirmedDeparturesMax``.
     mutating func change(to new: [UInt64]) -> Bool {
-        let newLeftDigests = formerDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
-        guard newLeftDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }
-        (currentDigests, formerDigests) = (new, newLeftDigests)
+        let newFormerDigests = (formerDigests + currentDigests).filter { !new.contains($0) }
+        guard newFormerDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }
+        (currentDigests, formerDigests) = (new, newFormerDigests)
         return true
     }
 

@@ -36,7 +36,7 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's expiry. If the page is too long, drops the outdated entries. If the page is still long,
+    /// Renews the page's expiry. If the page is too long, drops the outdated entries. If it is still long after that,
     /// splits it, unless it has only one position.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
@@ -90,7 +90,7 @@ struct PageState: Sendable {
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
         let next = PageLimits.capacity(for: count)
-        // The script reserves a larger capacity only if the page fills more than half of it.
+        // Like the script, raise the capacity only if the page fills more than half of the new capacity.
         if count > capacity, count > next / 2 { capacity = next }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added

@@ -109,14 +109,14 @@ extension DeviceRegistrationStep {
         switch self {
         case .first(let audiences, let supportsChannels):
             .first(audiences: audiences.map(transform), supportsChannels: supportsChannels)
-        case .following(let start): .following(start.map(transform))
+        case .nextHeldStart(let start): .nextHeldStart(after: start.map(transform))
         }
     }
 }
 
-extension KeptCommand {
-    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> KeptCommand<Other> {
-        KeptCommand<Other>(isStart: isStart, version: version, record: transform(record))
+extension CommandKeptForRestart {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> CommandKeptForRestart<Other> {
+        CommandKeptForRestart<Other>(isStart: isStart, version: version, record: transform(record))
     }
 }
 
@@ -144,7 +144,7 @@ extension StoreReply {
         reply.heldCommand = heldCommand.map(transform)
         reply.hasRetiredToken = hasRetiredToken
         reply.wasMemberOfAllAudiences = wasMemberOfAllAudiences
-        reply.wasNotShown = wasNotShown
+        reply.isUnshownDuplicate = isUnshownDuplicate
         reply.departures = departures.map(transform)
         return reply
     }

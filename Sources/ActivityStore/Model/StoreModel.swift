@@ -38,7 +38,7 @@ public struct StoreModel: Sendable {
             return StoreReply(.settled)
         case .checkLifetime(let beganAtMilliseconds, let state, _):
             return StoreReply(
-                TimetableEntry.continueLifeOrMakeDue(&lives[key], from: beganAtMilliseconds, showing: state)
+                TimetableEntry.permitCommandOrMakeDue(&lives[key], from: beganAtMilliseconds, showing: state)
                     ? .retry : .superseded
             )
         default: break

@@ -18,8 +18,8 @@ public struct TimetableEntry: Sendable, Equatable {
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
     /// The newest start, which a new start repeats, and the newest update, whose state the new start shows.
-    private(set) var start: KeptCommand<[UInt8]>?
-    private(set) var shownUpdate: KeptCommand<[UInt8]>?
+    private(set) var start: CommandKeptForRestart<[UInt8]>?
+    private(set) var shownUpdate: CommandKeptForRestart<[UInt8]>?
 
     /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number is 0, because in the model no
     /// worker claims activities.
@@ -27,11 +27,15 @@ public struct TimetableEntry: Sendable, Equatable {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganAtMilliseconds)".utf8.count)))\(beganAtMilliseconds) 0"
     }
 
-    static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
+    static func apply(
+        _ event: LifetimeEvent,
+        keeping kept: CommandKeptForRestart<[UInt8]>?,
+        in life: inout TimetableEntry?
+    ) {
         switch event {
         case .removed: life = nil
-        // Neither event changes the life. An `updatedAfterEnd` only stores its update, after this switch. For an
-        // `endedByAnother` the script sometimes removes the life, depending on the number of claims; in the model no
+        // Neither event changes the life. The update of an `updatedAfterEnd` is stored after this switch. After an
+        // `endedByAnother`, the script removes the life only if workers have claimed it several times; in the model no
         // worker claims a life.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
@@ -78,15 +82,13 @@ public struct TimetableEntry: Sendable, Equatable {
     }
 
     /// Returns whether a command that ends or restarts the activity may be sent. The timetable must still have the life
-    /// that began at `beganAtMilliseconds`.
+    /// that began at `beganAtMilliseconds`. If the command may be sent, the script also postpones the next claim; in
+    /// the model no worker claims a life.
     ///
-    /// A new start shows the newest state that is known when a worker makes the start. If a newer state has come since,
-    /// this function returns false, and makes the life due at once. Then a worker makes another start, with the newer
-    /// state. If the command may be sent, the script also postpones the next claim; in the model no worker claims a
-    /// life.
-    ///
-    /// - Parameter state: the version of the state that the new start shows; nil for an end.
-    static func continueLifeOrMakeDue(
+    /// - Parameter state: the version of the state that a new start shows; nil for an end. If a newer state has come
+    ///   since a worker made the start, the start may not be sent, and the life becomes due at once. Then a worker
+    ///   makes another start, with the newer state.
+    static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,
         showing state: Version?
@@ -103,7 +105,7 @@ public struct TimetableEntry: Sendable, Equatable {
         (self.kind, self.beganAtMilliseconds, self.dueMilliseconds) = (kind, beganAtMilliseconds, dueMilliseconds)
     }
 
-    private mutating func keep(_ kept: KeptCommand<[UInt8]>) {
+    private mutating func keep(_ kept: CommandKeptForRestart<[UInt8]>) {
         let previous = kept.isStart ? start : shownUpdate
         if let previous, previous.version > kept.version { return }
         if kept.isStart { start = kept } else { shownUpdate = kept }

@@ -2,13 +2,13 @@ import LiveActivity
 
 /// The format of an activity's key.
 ///
-/// A key is `{app=activity}`. An id is often a UUID, because ActivityKit names activities by UUIDs. So the 36
+/// A key is `{app=activity}`. But an id is often a UUID, because ActivityKit names activities by UUIDs. The 36
 /// characters of a UUID are stored as sixteen bytes. The sign before them says how the UUID was written: `{app#…}` in
 /// lower case, `{app$…}` in upper case. A UUID in mixed case is stored as text.
 ///
-/// Short keys save time for two reasons. Redis reads a key's bytes about ten times for one admission, and it
-/// stores an argument of up to 44 bytes in a single piece of memory. A key with a UUID is binary and cannot be
-/// typed; `causeway inspect` finds it.
+/// Short keys save time: Redis reads a key's bytes about ten times for one admission, and it stores an argument of up
+/// to 44 bytes in a single piece of memory. A key with a UUID is binary and cannot be typed; `causeway inspect` finds
+/// it.
 public enum ActivityKey {
     static let lowercaseUUIDSign = UInt8(ascii: "#")
     static let uppercaseUUIDSign = UInt8(ascii: "$")

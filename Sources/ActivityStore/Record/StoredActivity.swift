@@ -1,11 +1,11 @@
 /// How an activity is stored as one value. (R14)
 ///
-/// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is
-/// one string, and one MGET reads many activities. The parts that a send verdict or a settlement changes come
-/// first, so that the script overwrites them in place (SETRANGE, which keeps length and expiry). If a command may be
-/// sent, the script often replies with the value that it has read, so that it makes no new string. After the token come
-/// the parts that only few activities have. Numbers are little-endian, as on nearly every server, so the scripts need
-/// not reorder bytes.
+/// Most of a script's time goes into its calls of Redis and into the strings that it makes. Therefore:
+/// - An activity is one string, and one MGET reads many activities.
+/// - The parts that a send verdict or a settlement changes come first. The script overwrites them in place (SETRANGE,
+///   which keeps length and expiry).
+/// - If a command may be sent, the script often replies with the value that it has read, and makes no new string.
+/// - Numbers are little-endian, as on nearly every server, so the scripts need not reorder bytes.
 ///
 /// | bytes | meaning |
 /// | --- | --- |
@@ -33,13 +33,13 @@
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
 ///
 /// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp
-/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). If the start is only
-/// known from a record that was read again (R25), they are `r`, the last assigned timestamp and zeros. ``AudienceList``
-/// describes the digests of audiences.
+/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). Redis may know a start
+/// only from a record that was read again (R25). Then the bytes are `r`, the last assigned timestamp and zeros.
+/// ``AudienceList`` describes the digests of audiences.
 ///
-/// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with
-/// this key fails. A value with only a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a
-/// block of 160.
+/// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with this
+/// key fails. A value with a token of 160 hexadecimal digits and no further part has 130 bytes; the allocator gives it
+/// a block of 160.
 enum StoredActivity {
     // Where the parts begin, counted from 0. The table above counts from 1, as Lua does.
     static let tokenByteCountOffset = 4
@@ -52,7 +52,7 @@ enum StoredActivity {
     static let registrationTimeOffset = 44
     static let tokenOffset = 50
     /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is far lower.
-    /// The flag is there because the byte of ``Flag`` has no bit left.
+    /// The flag is in this number, because the byte of ``Flag`` has no bit left.
     static let acceptedAlertFlag = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFlag = 16_384
@@ -67,12 +67,12 @@ enum StoredActivity {
 
     /// Bits of byte 14, the state of the newest version.
     enum StateBit {
-        /// Whether the newest version has drawn on the budget for priority 10. The rest of the byte is a letter, which
-        /// never has this bit itself: letters are ASCII.
+        /// Whether the newest version has drawn on the budget for priority 10. The state's letter never has this bit
+        /// itself, because letters are ASCII.
         static let hasDrawnOnBudget: UInt8 = 128
-        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). The
-        /// state's letter has this bit itself, as every ASCII letter does. To say no, the script clears the bit, and
-        /// writes the assigned timestamp to bytes 40–44.
+        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). Every
+        /// letter for a state has this bit. If Redis assigned another timestamp, the script clears the bit, and writes
+        /// the timestamp to bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }
 

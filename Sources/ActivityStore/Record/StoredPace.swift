@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// A bucket as the scripts read it. It has the milliseconds in which the bucket gains a push (3 bytes), the pushes of a
-/// full bucket (2), and how many of these pushes are reserved for alerts and ends (2).
+/// A bucket as the scripts read it: the milliseconds in which the bucket gains a push (3 bytes), the pushes of a full
+/// bucket (2), and how many of these pushes are reserved for alerts and ends (2).
 enum StoredBucket {
     static let byteCount = 7
     /// An hour: the slowest bucket gains one push an hour.
@@ -34,10 +34,14 @@ enum StoredBucket {
 
 /// A pace as the scripts read it.
 ///
-/// These parts come first: the spacing, the bucket, the same spacing again, and the bucket for frequent updates. So an
-/// admission reads the spacing and the bucket that it needs in one step. Then come the longest spacing that 429s may
-/// cause, and the time without a 429 after which the spacing is doubled one time less. Each time has three bytes,
-/// milliseconds.
+/// The parts are, in this order:
+/// - the spacing and the bucket;
+/// - the spacing again and the bucket for frequent updates. So an admission reads the spacing and the bucket that it
+///   needs in one step.
+/// - the longest spacing that 429s may cause;
+/// - the time without a 429 after which the spacing is doubled one time less.
+///
+/// Each time has three bytes, milliseconds.
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3

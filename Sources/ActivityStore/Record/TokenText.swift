@@ -8,9 +8,9 @@ import Redis
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
 /// packed, two digits in a byte, which saves a fifth of a device's hash.
 enum TokenText {
-    /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest
-    /// of the token is in the field `u`. So with a token of the usual 160 digits neither field has more than 64
-    /// bytes. A hash whose other fields are as short keeps Redis' compact encoding (`hash-max-listpack-value`).
+    /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest of
+    /// the token is in the field `u`. So neither field has more than 64 bytes, if the token has the usual 160 digits.
+    /// Redis keeps a hash compact as long as all its fields are so short (`hash-max-listpack-value`).
     static let firstFieldBytesMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
@@ -72,14 +72,14 @@ enum TokenText {
     /// of the destination may be overwritten.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
-        var allDigits: UInt8 = 0
+        var allDigitBits: UInt8 = 0
         for index in 0..<(token.count / 2) {
             let high = value(of: token[index &* 2])
             let low = value(of: token[index &* 2 &+ 1])
-            allDigits |= high | low
+            allDigitBits |= high | low
             destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
         }
-        return allDigits <= 15
+        return allDigitBits <= 15
     }
 
     /// Returns 0 to 15 for a lower-case hexadecimal digit, 255 for any other byte.

@@ -41,8 +41,8 @@ local FANOUT_BYTES = 22
 -- and the last response of APNs, milliseconds plus one; 0 for no response.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- In the names of fields `m`, these two bytes identify the broadcast in production and the one in the sandbox. A range
--- has its index there instead, which is at most 255.
+-- The name of a field `m` ends with two bytes: the index of a range, which is at most 255, or one of these two indexes.
+-- The first is the index of the broadcast in production, the second of the broadcast in the sandbox.
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
@@ -111,9 +111,9 @@ if operation == 'admit' then
   if newest then
     if newest == version and admitted == version and flags % 4 == asks % 4 then
       if isSettled then return 'duplicate' end
-      -- Since the version's first admission, the audience may have got or lost a channel. Then the list gets the
-      -- present number of broadcasts. Otherwise the fan-out would wait for a broadcast that does not come, or finish
-      -- too early.
+      -- Since the version's first admission, the audience may have got or lost a channel. So the script stores the
+      -- present number of broadcasts. With the former number, the fan-out would wait for a broadcast that does not
+      -- come, or finish too early.
       local fanOutAt = positionOfFanOut(list, version .. pack('<I2', lastRanges))
       local broadcastsAndEnd = fanOutAt and string.byte(list, fanOutAt + 21)
       if fanOutAt and broadcastsAndEnd % 2 == 0 and broadcastsAndEnd ~= 2 * broadcasts then

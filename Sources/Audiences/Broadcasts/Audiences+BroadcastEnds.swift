@@ -19,8 +19,7 @@ extension Audiences {
         broadcasts[broadcast].outcome = outcome
         broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
-        // A command to a producer's own channel consists of one broadcast. So the store has no parts to add
-        // up.
+        // A command to a producer's own channel is one broadcast, so the store has nothing to add up.
         guard !channels[broadcasts[broadcast].channel].isManagedByProducer else { return }
         broadcasts[broadcast].unacknowledgedCount += 1
         storeQueue.append(.finishBroadcast(broadcast))
@@ -67,11 +66,11 @@ extension Audiences {
             unlink(broadcast: oldest)
             free(broadcast: oldest)
         }
-        _ = removeIfFinished(channel: channel, now: now)
+        _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
     /// Returns the channel's other broadcast of the same version, which another record brought; nil if there is none.
-    func repeatedBroadcast(_ broadcast: BroadcastIndex) -> BroadcastIndex? {
+    func otherBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
         var other = channels[broadcasts[broadcast].channel].oldestBroadcast
         while other != broadcast {
             if broadcasts[other].record.version == broadcasts[broadcast].record.version { return other }
@@ -92,8 +91,8 @@ extension Audiences {
     /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
     /// `other` takes over the partition and offset of `broadcast`, and `broadcast` is freed. The offset settles when
     /// `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
-    mutating func settleRepeatedBroadcast(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
-        guard isOfEndedAssignment(broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
+    mutating func settleRepetition(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
+        guard isPartitionReleased(of: broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
         broadcasts[other].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
@@ -140,10 +139,11 @@ extension Audiences {
 
     // MARK: - Channels and partitions
 
-    /// Frees the channel's slot if no broadcast needs it, and if the channel was idle for
-    /// ``ChannelPace/idleMillisecondsMax`` or its partition is being revoked or was released.
+    /// Frees the channel's slot if no broadcast needs it. While the channel's partition is assigned, the channel must
+    /// also have been idle for ``ChannelPace/idleMillisecondsMax``.
+    ///
     /// - Returns: whether the channel was freed.
-    mutating func removeIfFinished(channel: ChannelIndex, now: Moment) -> Bool {
+    mutating func freeSlotIfUnused(channel: ChannelIndex, now: Moment) -> Bool {
         let slot = channels[channel]
         guard slot.oldestBroadcast == .null, !slot.isQueued else { return false }
         guard slot.phase != .running || idleEndMilliseconds(of: channel) <= now.monotonicMilliseconds else {
@@ -160,20 +160,19 @@ extension Audiences {
         channels.free(channel)
     }
 
-    /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares. Where many channels are idle, this
-    /// keeps the search short.
-    private static var evictionSampleMax: Int { 16 }
+    /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares, so that its search stays short.
+    private static var comparedIdleChannelsMax: Int { 16 }
 
     /// Frees the slot of an idle channel for a new channel. The search continues where the last one ended. Of the first
-    /// `evictionSampleMax` idle channels that it finds, the one that has been idle longest is freed. Without this, one
-    /// app with many channels could block the broadcasts of all apps. (R30)
+    /// `comparedIdleChannelsMax` idle channels that it finds, the one that has been idle longest is freed. Without
+    /// this, one app with many channels could block the broadcasts of all apps. (R30)
     ///
     /// A channel keeps its slot until its spacing has passed, because only the slot knows when the next push
     /// may be sent. (R31)
     /// - Returns: whether a channel was freed.
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdle: ChannelIndex?
-        var idleCount = 0
+        var comparedChannelCount = 0
         for _ in 0..<channels.indexBound {
             let next = evictionSearchIndex.rawValue + 1
             evictionSearchIndex = ChannelIndex(rawValue: next < channels.indexBound ? next : 0)
@@ -181,16 +180,18 @@ extension Audiences {
                 channel.pointee.oldestBroadcast == .null, !channel.pointee.isQueued,
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
-            idleCount += 1
+            comparedChannelCount += 1
             let longestIdleMilliseconds = longestIdle.map { channels[$0].pausedUntilMilliseconds } ?? .max
             if channel.pointee.pausedUntilMilliseconds < longestIdleMilliseconds { longestIdle = evictionSearchIndex }
-            if idleCount == Self.evictionSampleMax { break }
+            if comparedChannelCount == Self.comparedIdleChannelsMax { break }
         }
         guard let longestIdle else { return false }
         free(channel: longestIdle)
         return true
     }
 
+    /// Returns when the slot of a channel that stays idle is freed, if no new channel needs it earlier (monotonic
+    /// milliseconds).
     func idleEndMilliseconds(of channel: ChannelIndex) -> Int64 {
         let pauseEndMilliseconds = channels[channel].pausedUntilMilliseconds
         return pauseEndMilliseconds > .max - ChannelPace.idleMillisecondsMax
@@ -214,20 +215,20 @@ extension Audiences {
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .null
             if waiting != .null { dropBroadcast(waiting, now: now) }
-            if phase == .released, channels.isInUse(channel) { dropBroadcastsOfOtherPartitionsEarly(of: channel) }
-            if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
+            if phase == .released, channels.isInUse(channel) { noteDroppedBroadcastsOfOtherPartitions(of: channel) }
+            if channels.isInUse(channel) { _ = freeSlotIfUnused(channel: channel, now: now) }
         }
     }
 
     /// Called when the channel's partition is released, while a push may be under way. The records of the pushed
     /// broadcast, and of the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such
-    /// records count as dropped at once, before APNs responds: this lane must read them again before it takes newer
-    /// records of their partitions.
-    private mutating func dropBroadcastsOfOtherPartitionsEarly(of channel: ChannelIndex) {
+    /// records count as dropped at once, not only when APNs responds: this lane must read them again before it takes
+    /// newer records of their partitions.
+    private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
             if broadcasts[broadcast].record.partition != channels[channel].partition {
-                let assignmentEpoch = noteDroppedEarly(
+                let assignmentEpoch = noteDroppedBeforeResponse(
                     broadcasts[broadcast].record,
                     ofApp: channels[channel].key.appIndex
                 )

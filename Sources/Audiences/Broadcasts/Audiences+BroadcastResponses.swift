@@ -23,7 +23,7 @@ extension Audiences {
             )
             finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where recordMissingStorage(of: channel, from: result.reason):
-            retryLater(broadcast, pauseMilliseconds: 0, now: now)
+            retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
         // If the producer manages the channel, only the producer may create a new one. For an end, a new channel
         // would have no subscribers, and nothing would delete it. So in both cases the broadcast fails.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
@@ -35,14 +35,15 @@ extension Audiences {
             if channels[channel].lastPushedChannel == channels[channel].apnsChannel.identifier {
                 awaitReplacementChannel(channel, now: now)
             }
-            retryLater(broadcast, pauseMilliseconds: 0, now: now)
+            retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
         case .throttled:
             channels[channel].spacingMilliseconds = ChannelPace.doubledSpacingMilliseconds(
                 channels[channel].spacingMilliseconds
             )
-            retryLater(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
+            retryBroadcast(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
-            retryLater(broadcast, pauseMilliseconds: broadcastRetryPauseMilliseconds(of: broadcast, result), now: now)
+            let pauseMilliseconds = broadcastRetryPauseMilliseconds(of: broadcast, result)
+            retryBroadcast(broadcast, pauseMilliseconds: pauseMilliseconds, now: now)
         }
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
@@ -70,9 +71,10 @@ extension Audiences {
             : max(pauseMilliseconds, randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds))
     }
 
-    /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state supersedes this one
-    /// instead, and may carry its alert. If the channel's partition is being revoked, the broadcast is dropped.
-    private mutating func retryLater(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
+    /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state supersedes the
+    /// broadcast instead, and may carry the broadcast's alert. If the channel's partition is being revoked, drops the
+    /// broadcast.
+    private mutating func retryBroadcast(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
@@ -86,11 +88,12 @@ extension Audiences {
 
     // MARK: - Lost channels
 
-    /// Asks the keeper for a new channel, because APNs does not know this one. If the queue had room for the request,
+    /// Asks the keeper for a new channel, because APNs does not know this one. If the queue has room for the request,
     /// the broadcasts wait until the keeper or a newer record names the new channel, at most
-    /// ``replacementChannelWaitMilliseconds``. After that the next push goes to the lost channel. APNs refuses that
-    /// push too, and the core then asks again: the keeper may have been unable to create a channel, or the request or
-    /// its response may have been dropped.
+    /// ``replacementChannelWaitMilliseconds``.
+    ///
+    /// After the wait, the next push goes to the lost channel. APNs refuses this push too, and the core asks again. So
+    /// the core also recovers if the keeper could not create a channel, or if the request or its response was dropped.
     private mutating func awaitReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelNeed(

@@ -103,21 +103,24 @@ extension Audiences {
         _ target: AudienceChannel,
         now: Moment
     ) {
-        if let other = repeatedBroadcast(broadcast) { return settleRepeatedBroadcast(broadcast, of: other, now: now) }
+        if let other = otherBroadcast(ofSameVersionAs: broadcast) {
+            return settleRepetition(broadcast, of: other, now: now)
+        }
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
         var timestamp = record.instruction.grant.timestamp
-        let (version, admitted) = (record.version, record.instruction.admittedAtMilliseconds)
+        let (version, admittedAtMilliseconds) = (record.version, record.instruction.admittedAtMilliseconds)
         if timestamp <= slot.newestTimestamp {
-            guard version > slot.newestVersion, admitted > slot.newestAdmittedAtWallMilliseconds else {
-                guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
-                    return finishBroadcast(broadcast, .superseded, now: now)
-                }
-                // A record of the same command came before, and its broadcast has written the result.
+            let isNewer =
+                version > slot.newestVersion && admittedAtMilliseconds > slot.newestAdmittedAtWallMilliseconds
+            guard isNewer else {
+                let isOfNewestCommand = timestamp == slot.newestTimestamp && version <= slot.newestVersion
+                guard isOfNewestCommand else { return finishBroadcast(broadcast, .superseded, now: now) }
+                // The broadcast of an earlier record of this command has written the result.
                 return settleWithoutResult(broadcast, now: now)
             }
-            // Redis must have lost the record of the audience or channel: at the admission it did not know the last
-            // timestamp. Phones ignore a timestamp that is not newer, so the core raises it.
+            // At the admission Redis did not know the last timestamp, so it must have lost the record of the audience
+            // or channel. Raise the timestamp here, because phones ignore one that is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
@@ -126,7 +129,7 @@ extension Audiences {
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
-        channels[channel].newestAdmittedAtWallMilliseconds = admitted
+        channels[channel].newestAdmittedAtWallMilliseconds = admittedAtMilliseconds
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
@@ -148,23 +151,26 @@ extension Audiences {
 
     /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it
     /// has no alert of its own, its body has room for the alert, and the alert is not too old. The broadcast that
-    /// brought the alert then ends together with the newer one. Every other replaced broadcast ends now.
+    /// brought this alert then ends together with the newer one. Every other replaced broadcast ends now.
     mutating func supersedeBroadcast(_ older: BroadcastIndex, by newer: BroadcastIndex, now: Moment) {
-        let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
+        let (olderRecord, newerRecord) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
-        guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertTooOld(now: now),
-            Body.byteCount(record.body.bytes, record.layout, carryingAlertBytes: Int(replaced.layout.alert.count))
+        guard olderRecord.hasAlert, !newerRecord.hasAlert, !olderRecord.isAlertTooOld(now: now),
+            Body.byteCount(
+                newerRecord.body.bytes,
+                newerRecord.layout,
+                carryingAlertBytes: Int(olderRecord.layout.alert.count)
+            )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
-            // Any alert of the older broadcast is dropped too, even one that it carries for a still older
-            // broadcast.
+            // If `older` has an alert of its own or carries one, the alert is dropped too.
             return finishBroadcast(older, .superseded, now: now)
         }
-        let alert = replaced.layout.alert.bytes(in: replaced.body.bytes)
-        let (body, layout) = Self.bodyWithAlert(alert, on: record.body.bytes, record.layout)
+        let alert = olderRecord.layout.alert.bytes(in: olderRecord.body.bytes)
+        let (body, layout) = Self.bodyWithAlert(alert, on: newerRecord.body.bytes, newerRecord.layout)
         replaceBody(of: newer, by: body, layout)
-        broadcasts[newer].record.alertVersion = replaced.alertVersion
-        broadcasts[newer].record.alertSeconds = replaced.alertSeconds
+        broadcasts[newer].record.alertVersion = olderRecord.alertVersion
+        broadcasts[newer].record.alertSeconds = olderRecord.alertSeconds
         let rider = broadcasts[older].rider
         guard rider == .null else {
             // The alert came from `rider`, an even older broadcast. From now on, `newer` carries it, so
@@ -193,7 +199,7 @@ extension Audiences {
         replaceBody(of: broadcast, by: body, layout)
     }
 
-    // MARK: - Its turn
+    // MARK: - The turn of a channel
 
     /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues
     /// the channel for a push. If nothing is due yet, sets the channel's timer.
@@ -205,7 +211,7 @@ extension Audiences {
             channels[channel].waitingBroadcast = .null
             finishBroadcast(waiting, .expired, now: now)
         }
-        guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
+        guard channels.isInUse(channel), !freeSlotIfUnused(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
         let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
@@ -271,12 +277,12 @@ extension Audiences {
                 advance(channel: channel, now: now)
                 continue
             }
-            return offerPush(channel, now: now)
+            return offerBroadcast(of: channel, now: now)
         }
         return nil
     }
 
-    private mutating func offerPush(_ channel: ChannelIndex, now: Moment) -> AudiencePush {
+    private mutating func offerBroadcast(of channel: ChannelIndex, now: Moment) -> AudiencePush {
         let broadcast = channels[channel].waitingBroadcast
         removeAlertIfOld(forBroadcast: broadcast, now: now)
         channels[channel].waitingBroadcast = .null
@@ -292,7 +298,7 @@ extension Audiences {
         }
         let slot = broadcasts[broadcast]
         let tag = PushTag(broadcast: broadcast).rawValue
-        offeredPush = OfferedPush(tag: tag, sendPosition: 0)
+        offeredPush = OfferedPush(tag: tag, previousSendPosition: 0)
         return AudiencePush(
             tag: tag,
             address: address,

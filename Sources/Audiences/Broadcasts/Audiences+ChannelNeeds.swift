@@ -19,8 +19,10 @@ extension Audiences {
         return true
     }
 
-    /// Requests what the keeper must do after this command was admitted: create a channel that is missing; for an end,
-    /// plan the deletion of the audience's channels; for a start, cancel a planned deletion.
+    /// Requests what the keeper must do after this command was admitted:
+    /// - for an end: plan the deletion of the audience's channels
+    /// - for another command: create a missing channel that the audience should have
+    /// - for a start: also cancel a planned deletion
     mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: CommandIndex, now: Moment) {
         let slot = commands[command]
         let (appIndex, audience) = (audiences[slot.audience].appIndex, audiences[slot.audience].identifier.bytes)

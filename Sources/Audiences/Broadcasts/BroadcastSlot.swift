@@ -81,8 +81,8 @@ struct ChannelSlot: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
     var phase = Phase.running
-    /// The channel's id at APNs. The last fan-out record that named a channel, or the last reply of `ChannelKeeper`,
-    /// set it.
+    /// The channel's id at APNs and its storage policy, from the latest fan-out record or reply of `ChannelKeeper`. But
+    /// the policy of a producer's own channel follows from APNs' responses.
     var apnsChannel: AudienceChannel
 
     // The ends of the list of the channel's broadcasts, which has the order of arrival; `.null`: the list is empty.
@@ -98,13 +98,13 @@ struct ChannelSlot: BitwiseCopyable {
     /// The highest timestamp that a version got for its push so far: its own, or a raised one (R11). Each later version
     /// gets a higher one. 0: there was none.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far. With the timestamp `.min`: there was none. After an end, the highest version that
-    /// can exist, so that no later version counts as newer. An update then replaces the end only if the timestamp that
-    /// Redis chose for the update is above ``newestTimestamp``.
+    /// The highest version so far; with the timestamp `.min`: there was none. After an end, the highest version that
+    /// can exist, so that no later version counts as newer. An update then replaces the end only if Redis chose a
+    /// timestamp for the update that is above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A version that
-    /// was admitted later has a higher timestamp. If not, Redis has lost the record of the audience or channel, and the
-    /// core raises the timestamp.
+    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. If a
+    /// newer version that was admitted later has no higher timestamp, Redis has lost the record of the audience or
+    /// channel, and the core raises the version's timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
@@ -114,8 +114,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
     /// found no stream.
     var previousPauseUntilMilliseconds: Int64 = .min
-    /// Until when the pushes wait for a replacement of this channel, because APNs does not know it (monotonic
-    /// milliseconds). `.min`: no replacement is awaited.
+    /// Until when the pushes wait for a new channel, because APNs does not know this one (monotonic milliseconds).
+    /// `.min`: no new channel is awaited.
     var replacementAwaitedUntilMilliseconds: Int64 = .min
     /// Whether the channel is in the queue of its app and environment. A channel is queued when it has something to
     /// send.
@@ -135,9 +135,9 @@ struct ChannelSlot: BitwiseCopyable {
 enum ChannelPace {
     static let spacingMillisecondsMin: Int64 = 1_000
     static let spacingMillisecondsMax: Int64 = 64_000
-    /// How long an idle channel is kept after the pause that follows its last push, so that the core recognizes a
-    /// Kafka record that is read again. The channel is freed earlier if a new channel needs its slot, or if its
-    /// partition is revoked.
+    /// How long an idle channel is kept after the pause that follows its last push. Meanwhile the core recognizes
+    /// records that are read again. The channel is freed earlier if a new channel needs its slot, or if its partition
+    /// is revoked.
     static let idleMillisecondsMax: Int64 = 300_000
 
     static func doubledSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {

@@ -19,9 +19,10 @@ extension Audiences {
         }
     }
 
-    /// Adds a segment's share to the estimate. After the last sample, asks for admission. The segment's first page is
-    /// enough: its upper bound says which part of the segment it covers. Members are spread evenly over a segment,
-    /// because their positions are hashes of their ids.
+    /// Adds a segment's share to the estimate of the audience's size. After the last sample, asks for admission.
+    ///
+    /// The segment's first page is enough. Its upper bound says which part of the segment it covers, and members are
+    /// spread evenly over a segment, because their positions are hashes of their ids.
     mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
@@ -50,9 +51,10 @@ extension Audiences {
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
     /// the checkpoints of the former ranges.
     ///
-    /// Known issue: a worker may die after the store has added the counts of a former range, and before Kafka has the
-    /// range's result. The next owner finds no checkpoint, and writes this result without counts. The command's own
-    /// result is correct, but the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
+    /// Known issue: the result of a former range may lack its counts, so that the counts of the ranges do not add up to
+    /// the command's own, correct result. This happens if a worker dies after the store has added the range's counts,
+    /// and before Kafka has the range's result. The next owner finds no checkpoint, and writes the result without
+    /// counts.
     package static func rangeCount(members: Double, membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax)
         -> Int
     {
@@ -118,8 +120,8 @@ extension Audiences {
         )
     }
 
-    /// - Parameter defaultSeconds: how long after `seconds` the push expires, if the command has no expiration of its
-    ///   own, and is an end or has no stale date after `seconds`.
+    /// - Parameter defaultSeconds: how long after `seconds` the push expires, if neither the command's own expiration
+    ///   nor its stale date decides.
     package static func sentExpirationSeconds(
         event: Event,
         ownExpirationSeconds: Int64,

@@ -1,9 +1,9 @@
 public import Delivery
 public import LiveActivity
 
-/// If an audience should have a channel and lacks it, its next start or update waits until the keeper of channels has
-/// created the channel. A start can then name the channel, and an update can be broadcast. The limits below may forbid
-/// the wait.
+/// Commands that wait for a missing channel of their audience. A start or an update waits until the keeper of channels
+/// has created the channel. Then a start can name the channel, and an update can be broadcast. The limits below may
+/// forbid the wait.
 ///
 /// The command waits after its admission until the keeper responds, at most two seconds. Then it is admitted
 /// again, because the store must know how many broadcasts belong to the command. After a wait without success,
@@ -14,17 +14,18 @@ extension Audiences {
     /// The maximum number of commands that wait for a channel. At this number, a further command goes out
     /// without the missing channel; a later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
-    /// For this long after a command has waited without success, no other command of its audience begins to wait.
+    /// The pause of an audience after one of its commands has waited without success. During the pause, no command of
+    /// the audience begins to wait.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// The maximum number of audiences that have a pause (``channelWaitPauseMilliseconds``). While it is reached, no
-    /// command of any audience begins to wait. Commands that already wait may still add pauses.
+    /// The maximum number of audiences that have a pause (``channelWaitPauseMilliseconds``). At this number, no command
+    /// of any audience begins to wait. Commands that already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
     /// While ``channelWaitPausesMax`` is reached, the core removes ended pauses at most once in this time, because each
     /// removal scans the pauses of all audiences.
     static var channelWaitPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
     /// Makes an admitted start or update wait for its audience's channel, if the channel is missing and a wait is
-    /// permitted. If it is missing and a wait is not permitted, the result says why the command has no channel
+    /// permitted. If it is missing and no wait is permitted, the result says why the command has no channel
     /// (`channelReason`). An end never waits.
     ///
     /// - Returns: whether the command waits.
@@ -75,14 +76,14 @@ extension Audiences {
         channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
-    /// Removes pauses that have ended from a full table. Without this, the table would stay full, because a pause is
-    /// otherwise removed only when a command finds that its audience has the channel.
+    /// If the table is full, removes the pauses that have ended. Apart from this, a pause is removed only when a
+    /// command finds that its audience has the channel.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
-            now.monotonicMilliseconds >= channelWaitPausesCleanedAtMilliseconds
+            now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds
                 + Self.channelWaitPauseRemovalIntervalMilliseconds
         else { return }
-        channelWaitPausesCleanedAtMilliseconds = now.monotonicMilliseconds
+        channelWaitPausesRemovedAtMilliseconds = now.monotonicMilliseconds
         channelWaitPauseEndMilliseconds = channelWaitPauseEndMilliseconds.filter {
             $0.value > now.monotonicMilliseconds
         }

@@ -49,9 +49,8 @@ extension Audiences {
     /// unless one is under way or the audience is paused.
     ///
     /// The commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
-    /// An earlier state of the batch may be older than the state on the phones: a worker that died may have
-    /// sent more than it committed, and its commands are read again. The store recognizes a repeated command,
-    /// but a store that has lost its data treats it as a new one.
+    /// Without this wait, phones might get an old state again: a worker that died may have sent more than it committed,
+    /// and its commands are read again. The store recognizes a repeated command, but not if it has lost its data.
     public mutating func endBatch(now: Moment) {
         while let audience = audiencesAwaitingBatchEnd.popFirst() {
             audiences[audience].isAwaitingBatchEnd = false
@@ -68,21 +67,22 @@ extension Audiences {
     /// Returns the waiting commands of revoked partitions as `withdrawn`. Commands under way stay, and so do riders
     /// whose carrier is under way or belongs to a partition that is not revoked.
     ///
-    /// If a carrier is withdrawn but its rider is not, the rider waits in the carrier's place: the next owner of the
-    /// carrier's partition does not know the alert.
+    /// A rider may be of another partition than its carrier. If only the carrier is withdrawn, the rider waits in the
+    /// carrier's place, because the next owner of the carrier's partition does not know the alert.
     ///
-    /// - Parameter isPartitionBeingRevoked: whether a record's partition is being revoked. Must be false for a record
-    ///   that was read in an earlier assignment of its partition. This lane has read such a record a second time, and
-    ///   may have settled it then as a duplicate. If the first reading were withdrawn, the command would be lost.
-    public mutating func withdrawWaitingCommands(where isPartitionBeingRevoked: (_ record: RecordIndex) -> Bool) {
+    /// - Parameter isRevocationUnderWay: whether a record's partition is being revoked. Must be false for a record that
+    ///   was read in an earlier assignment of its partition: in the newer assignment, this lane has read the record
+    ///   again, and may have settled it as a duplicate. Then no later owner reads it, so a withdrawal would lose the
+    ///   command.
+    public mutating func withdrawWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawCommand in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawCommand)
             guard commands.isInUse(command), commands[command].stage == .waiting,
-                isPartitionBeingRevoked(commands[command].record)
+                isRevocationUnderWay(commands[command].record)
             else { continue }
             let audience = commands[command].audience
             let rider = commands[command].rider
-            if rider != .null, !isPartitionBeingRevoked(commands[rider].record) {
+            if rider != .null, !isRevocationUnderWay(commands[rider].record) {
                 commands[command].rider = .null
                 put(rider, inPlaceOf: command, of: audience)
                 awaitBatchEnd(audience)
@@ -128,7 +128,7 @@ extension Audiences {
 
     /// Makes the current command wait again, because the store replied `wait`. The command becomes the first of the
     /// audience's waiting commands, or is merged with the first of them if both are updates or ends. No waiting start
-    /// may be admitted before the command: if the command is an end, it would then close the new life. (R13)
+    /// may be admitted before the command: if the command is an end, it would then end the new life. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null

@@ -47,9 +47,9 @@ extension Audiences {
         }
     }
 
-    /// Keeps both an end and a newer update, the end directly before the update. `waiting` is the command of the two
-    /// that is already in the audience's list. The other command is put into its place, or is merged with an update or
-    /// end that already waits there.
+    /// Keeps both an end and a newer update, the end directly before the update. One of them is `waiting`, which is
+    /// already in the audience's list. The other one is put beside `waiting`, or is merged with the update or end that
+    /// already waits there.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
@@ -80,22 +80,22 @@ extension Audiences {
         return end
     }
 
-    /// Called after an end has got the place of an older command. Supersedes the older updates and ends that wait
-    /// directly before and behind the end.
+    /// Supersedes the older updates and ends that wait directly before and behind `end`. Called after `end` was put
+    /// where an older command had waited.
     private mutating func supersedeOlderNeighbors(of end: CommandIndex, of audience: AudienceIndex) {
-        func isReplaced(_ neighbor: CommandIndex) -> Bool {
+        func isOlderUpdateOrEnd(_ neighbor: CommandIndex) -> Bool {
             neighbor != .null && commands[neighbor].event != .start
                 && commands[neighbor].version < commands[end].version
         }
         let predecessor = predecessor(of: end, of: audience)
-        for neighbor in [predecessor, commands[end].nextCommand] where isReplaced(neighbor) {
+        for neighbor in [predecessor, commands[end].nextCommand] where isOlderUpdateOrEnd(neighbor) {
             unlinkCommand(neighbor, of: audience)
             supersedeCommand(neighbor, by: end)
         }
     }
 
     /// Supersedes the older command. The newer one carries the older one's alert if it has no alert of its own and its
-    /// body has room for the alert. The command that brought the alert then ends together with the newer one. Every
+    /// body has room for the alert. The command that brought this alert then ends together with the newer one. Every
     /// other replaced command ends now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
@@ -140,7 +140,7 @@ extension Audiences {
     }
 
     /// Puts a command where `waiting` waits, and takes `waiting` out of the list. At another place, the command could
-    /// follow a start that is newer than the command.
+    /// wait behind a start that is newer than the command.
     mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = predecessor(of: waiting, of: audience)
         commands[command].nextCommand = commands[waiting].nextCommand

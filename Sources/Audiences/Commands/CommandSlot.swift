@@ -71,8 +71,8 @@ struct CommandSlot: BitwiseCopyable {
     var channelWaitEndMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
-    /// The number of the command's calls to the store and records to Kafka that are not acknowledged yet: at most the
-    /// records of 256 ranges and two broadcasts.
+    /// The number of the command's calls to the store, or of its fan-out records, that are not acknowledged yet. At
+    /// most 258: the records of 256 ranges and two broadcasts.
     var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0

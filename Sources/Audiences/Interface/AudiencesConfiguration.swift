@@ -24,8 +24,8 @@ public struct AudiencesConfiguration: Sendable {
     /// parts of many apps exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
-    /// The limit for the number of parked members and pushes in flight together, because each push in flight may end
-    /// with a parked member. Must exceed a lane's pushes in flight, and be at least 64.
+    /// The maximum number of parked members and pushes in flight together: each push in flight may end with a parked
+    /// member. Must exceed the number of a lane's pushes in flight, and be at least 64.
     public var parkedMembersMax = 16_384
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
@@ -38,26 +38,27 @@ public struct AudiencesConfiguration: Sendable {
     /// commands that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
-    /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a
-    /// half and one. The first retries of a push that APNs never processed may have no pause.
+    /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a half
+    /// and one. The first retries may have no pause, if APNs never processed the push.
     public var retryBaseMilliseconds = Self.retryBaseMillisecondsDefault
     public var retryMillisecondsMax = Self.retryMillisecondsMaxDefault
     private static let retryBaseMillisecondsDefault: Int64 = 200
     private static let retryMillisecondsMaxDefault: Int64 = 60_000
-    /// The longest pause before a push that must wait because the pool's budget permits no retry, or because APNs has
-    /// limited a member's token (429). The pause is random and at least half as long. If the pause after the failed
-    /// attempt is longer, that pause applies.
+    /// The longest pause of a push whose retry the pool's budget does not permit, or whose token APNs has limited
+    /// (429). The pause is random and at least half as long. If the usual pause after a failed attempt is longer, it
+    /// applies.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a
     /// checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
-    /// How long a round waits for a fan-out record that it has not received yet: that of a newer version that the store
-    /// has admitted, or that of a version that the last owner of the partition had under way. Some such records never
-    /// come, for example after partitions were added to the fan-out topic.
+    /// How long a round waits for the fan-out record of a version that the store has named: the newest admitted
+    /// version, or one that the last owner of the partition had under way. Some such records never come, for example
+    /// after partitions were added to the fan-out topic.
     public var newerVersionWaitMilliseconds: Int64 = 10_000
-    /// The planned maximum of members in a range, by an estimate of the audience's size. A range has more members if
-    /// 256 ranges are too few for this maximum, or if the audience grows while the number of ranges is fixed.
+    /// The planned maximum of members in a range. The number of ranges follows from it and from the estimated size of
+    /// the audience. A range gets more members if more than 256 ranges would be needed, or if the audience grows
+    /// afterwards.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
@@ -84,7 +85,7 @@ public struct AudiencesConfiguration: Sendable {
     /// records in memory name a policy by its position.
     mutating func apply(_ settings: ReloadableSettings) {
         policies = settings.policies
-        for position in apps.indices { apps[position].policy = settings.appPolicyIndices[position] }
+        for appIndex in apps.indices { apps[appIndex].policy = settings.appPolicyIndices[appIndex] }
         limitRetryPauses(to: settings.retryMillisecondsMax)
         validate()
     }

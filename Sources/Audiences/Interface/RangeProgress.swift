@@ -23,10 +23,10 @@ public struct RangeProgress: Sendable, Equatable {
         let positionsPerLap = range.ordinals.upperBound - range.ordinals.lowerBound
         versions = checkpoint.entries.map { entry in
             let positionCount = entry.positionCount ?? positionsPerLap
-            let passed = min(positionCount, checkpoint.watermark - entry.startPosition)
+            let passedPositionCount = min(positionCount, checkpoint.completedPosition - entry.startPosition)
             return VersionProgress(
                 version: entry.version,
-                progressFraction: positionCount == 0 ? 1 : Double(passed) / Double(positionCount),
+                progressFraction: positionCount == 0 ? 1 : Double(passedPositionCount) / Double(positionCount),
                 counts: entry.counts,
                 times: entry.times
             )

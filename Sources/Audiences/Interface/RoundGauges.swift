@@ -11,8 +11,8 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// under way.
     public var oldestVersionAdmittedAtMilliseconds: Int64?
     /// Since when members wait for their turn in a round, UNIX milliseconds. The wait begins when a command is
-    /// admitted, and goes on if later commands come before all members have had their turn. Of several rounds, the
-    /// earliest time counts. Nil if every round has reached all its members, and no record was passed over.
+    /// admitted. It goes on if later commands come before all members have had their turn. The earliest time of all
+    /// rounds counts. Nil if every round has reached all its members, and no record was passed over.
     ///
     /// If commands come faster than a round reaches all members, no single command is old, but there are always members
     /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that gets
@@ -70,20 +70,20 @@ extension Audiences {
         }
     }
 
-    /// Returns since when members of the round wait for their turn; nil if the turn of every member is over, or if the
-    /// round sends nothing (`closing`, `draining`, `abandoned`). Parked members do not count.
+    /// Returns since when members of the round wait for their turn; nil if none waits, or if the round sends nothing
+    /// (`ending`, `draining`, `abandoned`). Parked members do not count.
     private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             rangeVersions[rounds[round].versions.oldest].record.instruction.admittedAtMilliseconds
         case .restoring, .running, .lost:
             hasReachedAllMembers(round) ? nil : rounds[round].progress.unreachedMembersSinceWallMilliseconds
-        case .closing, .draining, .abandoned: nil
+        case .ending, .draining, .abandoned: nil
         }
     }
 
     private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
-        rounds[round].progress.watermark >= readingEndPosition(of: round)
+        rounds[round].progress.completedPosition >= readingEndPosition(of: round)
     }
 
     /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.

@@ -5,13 +5,14 @@ import Numbers
 /// Members that join an audience and are shown its newest state at once, because the audience's rounds may
 /// have passed their position.
 ///
-/// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after
-/// the store has acknowledged the member's entry. So a command that is admitted later finds the entry. The
-/// store does not record that the push is still to be sent. So the registration stays unsettled until the push has
-/// its first response, at most a second; after a crash the registration is read again.
+/// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
+/// has acknowledged the member's entry. So a command that is admitted later finds the entry.
+///
+/// The store does not record that the push is still to be sent. So the registration stays unsettled until the push has
+/// its first response, at most a second. After a crash the registration is read again.
 extension Audiences {
-    /// How long a registration stays unsettled at most while its member waits for the push. If APNs is unavailable for
-    /// longer, the partition's committed offset must not wait for it (R10).
+    /// The longest time that a registration stays unsettled while its member waits for the push. If APNs is unavailable
+    /// for longer, the partition's committed offset must not wait for APNs. (R10)
     private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
     /// How long the core tries to send the push. Then it frees the member's slot for other members, and the member gets
     /// no state before the audience's next command or its own next registration.
@@ -20,9 +21,9 @@ extension Audiences {
     /// could get an old state if the push has waited long for its pool (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
-    /// Begins to show an activity the newest state of the audience that it has joined; of several audiences, the newest
-    /// of their states. Ends the membership change at once if the member has joined no audience, is a device, has no
-    /// token, or belongs to an environment without a pool.
+    /// Begins to show an activity the newest state of the audience that it has joined. If it has joined several, it is
+    /// shown the newest of their states. Ends the membership change at once if the member has joined no audience, is a
+    /// device, has no token, or belongs to an environment without a pool.
     mutating func showNewestStates(_ change: MembershipChangeIndex, now: Moment) {
         let slot = membershipChanges[change]
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
@@ -33,9 +34,9 @@ extension Audiences {
         requestNewestStates(change)
     }
 
-    /// Ends the work for an earlier change of the member, because a later change has come. If a call or a push is under
-    /// way, the work ends after its reply or response. The member may have left. If it has not, the later change shows
-    /// it the newest state.
+    /// Ends the work for an earlier change of the member, because a later change has come. The later change shows the
+    /// member the newest state, unless the member has left. If a call or a push is under way, the work ends after its
+    /// reply or response.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].hasLaterChange = true
         switch membershipChanges[change].stage {
@@ -73,8 +74,8 @@ extension Audiences {
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
-        // First repeat the request if changes have come after it was queued, otherwise free it. Only then handle the
-        // changes that waited for this reply, because they may request the same audience's state again.
+        // Changes that came after the request was queued wait for its next reply: queue it again for them. Free it if
+        // there are none. Do this before the loop, because a change there may request the same audience's state again.
         newestStateRequests[request].firstChange = slot.firstLaterChange
         newestStateRequests[request].firstLaterChange = .null
         if slot.firstLaterChange == .null {
@@ -117,8 +118,9 @@ extension Audiences {
         )
     }
 
-    /// Chooses this state for the member, except in two cases: the activity already shows this version or a newer one,
-    /// or another audience that the member has joined has a state that is at least as new.
+    /// Chooses this state for the member, except in two cases:
+    /// - The activity already shows this version or a newer one.
+    /// - Another audience that the member has joined has a state that is at least as new.
     private mutating func chooseStateIfNewer(
         _ state: NewestStateIndex,
         _ version: Version,
@@ -202,7 +204,7 @@ extension Audiences {
         membershipChanges[change].stage = .underWay
         let slot = membershipChanges[change]
         let state = newestStates[slot.newestState]
-        offeredPush = OfferedPush(tag: PushTag(joiner: change).rawValue, sendPosition: 0)
+        offeredPush = OfferedPush(tag: PushTag(joiner: change).rawValue, previousSendPosition: 0)
         return AudiencePush(
             tag: PushTag(joiner: change).rawValue,
             address: slot.token,
@@ -265,20 +267,20 @@ extension Audiences {
         startMembershipChangeTimer(change)
     }
 
-    /// Whether the core gives up the push to this member, for one of three reasons: a later change of the
-    /// member has come, the time for the push is over, or APNs delays the push while other members need slots.
+    /// Whether the core gives up the push to this member. There are three reasons:
+    /// - A later change of the member has come.
+    /// - The time for the push is over.
+    /// - APNs delays the push, and more than half of the slots are in use.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].hasLaterChange
             || milliseconds > membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax
-            || membershipChanges.count > membershipChanges.limit / 2 && isBlockedByAPNs(change, at: milliseconds)
+            || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change, at: milliseconds)
     }
 
-    /// Whether the member's push has failed before, or the member's host is unavailable. If more than half of
-    /// the slots are in use, the core gives up such a member, so that others can join.
-    ///
-    /// A member keeps its slot if its push has not failed and its host takes pushes. The round may have passed
-    /// its position, so only this push brings it the newest state.
-    private func isBlockedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
+    /// Whether the member's push has failed before, or the member's host is unavailable. If slots are scarce, the core
+    /// gives up such a member, so that others can join. It keeps all other members: a round may have passed their
+    /// positions, so only this push brings them the newest state.
+    private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
             || isPoolUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
@@ -288,9 +290,9 @@ extension Audiences {
         let slot = membershipChanges[change]
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
-        // Send the push again later in two cases. If the token was registered after the time from which APNs calls it
-        // dead, it may be valid. If the table of refused members is full, the refusal cannot be recorded now, and APNs
-        // refuses the push again.
+        // Send the push again later in two cases:
+        // - The token may be valid, because it was registered at or after the time from which APNs calls it dead.
+        // - The refusal cannot be recorded, because the table of refused members is full.
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }

@@ -29,8 +29,8 @@ extension Audiences {
     }
 
     /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
-    /// acknowledged or permanently refused the change. If the change causes a push that shows the member the newest
-    /// state, APNs has also responded to this push, or a second has passed (`settlementDelayMillisecondsMax`).
+    /// acknowledged or permanently refused the change. If the member is shown the newest state, APNs has also responded
+    /// to this push, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func takeMemberWithEndedChange() -> ChangingMember? { membersWithEndedChange.popFirst() }
 
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {

@@ -1,7 +1,7 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose push APNs refused permanently. Kafka gets a result for each refused push of a command. A push to a
+/// Members whose push APNs refused permanently. Kafka gets a result for each refused push of a command. The push to a
 /// member that has just joined belongs to no command, so it has no result. A member whose token is dead leaves its
 /// audience.
 ///
@@ -10,7 +10,7 @@ public import LiveActivity
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
-        _ content: MemberPush,
+        _ push: MemberPush,
         _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment
@@ -25,14 +25,14 @@ extension Audiences {
             RefusedMemberSlot(
                 tag: tag.rawValue,
                 round: round,
-                rangeVersion: content.rangeVersion,
+                rangeVersion: push.rangeVersion,
                 appIndex: appIndex,
                 audience: audience,
                 outcome: outcome,
-                environment: content.environment,
+                environment: push.environment,
                 kind: kind,
                 status: result.status,
-                attempts: UInt16(content.failedAttemptCount) + 1,
+                attempts: UInt16(push.failedAttemptCount) + 1,
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,

@@ -6,10 +6,13 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`requestingStates` → `awaitingPush` → `underWay`) → finished. From `awaitingPush`, the
-/// change goes back to `requestingStates` if its state is too old. From `awaitingPush` and `underWay`, it may go to
-/// `backingOff`, and then to `requestingStates`. If a later change of the same member comes, this change ends as soon
-/// as its audiences are notified and none of its calls and pushes is under way.
+/// `queued` → `notifying` → (`requestingStates` → `awaitingPush` → `underWay`) → finished.
+///
+/// If the state becomes too old in `awaitingPush`, the change goes back to `requestingStates`. If the push must be
+/// repeated, or the pool does not permit a repetition now, it goes to `backingOff`, and then to `requestingStates`.
+///
+/// If a later change of the same member comes, this change ends as soon as its audiences are notified and none of its
+/// calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. An audience keeps
@@ -82,7 +85,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
         // If the member leaves and joins the same audience, the audience keeps the entry with the later time. So the
-        // entry about leaving is needed there only if the member left after it had registered.
+        // entry about leaving is needed only if the member left after its registration.
         let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
         }
@@ -144,10 +147,11 @@ struct MembershipChangeSlot: BitwiseCopyable {
     func freeBytes() { packedFields.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id. In
-/// the rare case that two members have the same location, the core treats them as one member. Then the second member's
-/// change waits until the audiences know the first member's change. The first member does not get the push that shows
-/// it the newest state.
+/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
+///
+/// In the rare case that two members have the same location, the core treats them as one member. Then the second
+/// member's change waits until the audiences know the first member's change, and the first member is not shown the
+/// newest state.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind
@@ -166,8 +170,8 @@ struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// The first of the linked changes that wait for the store's reply to this request.
     var firstChange: MembershipChangeIndex
-    /// The first of the linked changes that came after the request was queued; `.null`: none. The reply may be older
-    /// than the entries of these changes' members in the audience. So the request is made once more for these changes.
+    /// The first of the linked changes that came after the request was queued; `.null`: none. The store may have
+    /// replied before these members joined the audience, so the request is made once more for them.
     var firstLaterChange = MembershipChangeIndex.null
 
     init(_ key: AudienceKey, for change: MembershipChangeIndex) {

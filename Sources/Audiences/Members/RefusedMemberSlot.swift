@@ -5,7 +5,7 @@ import LiveActivity
 typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
 /// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the member's
-/// result and, if its token is dead, for its removal. It exists until Kafka and the stores have acknowledged them.
+/// result and, if its token is dead, for its removal. It exists until the result and the removal are acknowledged.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
@@ -22,7 +22,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// The requests to APNs, including the refused one. A push whose partition moved to another worker counts
     /// only the new owner's requests.
     var attempts: UInt16
-    /// UNIX milliseconds: since when the token is dead, as APNs says; otherwise the time of APNs' response.
+    /// Since when the token is dead, as APNs says, or if APNs named no time, when APNs responded. UNIX milliseconds.
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
@@ -36,8 +36,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
-    /// The member's id, the digits of its token, and Apple's reason. They are copies, because the reason's bytes are
-    /// valid only during the call, and the slot of a member that has just joined is freed at once.
+    /// Copies of the member's id, the digits of its token, and Apple's reason. The originals do not stay: the reason's
+    /// bytes are valid only during the call, and the slot of a member that has just joined is freed at once.
     private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(

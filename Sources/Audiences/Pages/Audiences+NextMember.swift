@@ -1,7 +1,7 @@
 import Delivery
 
 /// The member of a round that has its turn next. In its turn, the shell gets the member's push, or the core produces
-/// its start. A member gets neither if, for example, the version has expired or the member is parked.
+/// the member's start. Some members get neither, for example if the version has expired or the member is parked.
 struct NextMember {
     var page: PageIndex
     var member: Int
@@ -10,12 +10,12 @@ struct NextMember {
 
 /// The order in which the members of a round's pages have their turns.
 extension Audiences {
-    /// Returns the first member that has not had its turn; nil if there is none, if it has not been read yet, or
-    /// if its position is `end` or higher.
+    /// Returns the next member below the position `end`. Nil if all of them have had their turn, or if the next one has
+    /// not been read yet.
     mutating func nextMember(of round: RoundIndex, end: UInt64) -> NextMember? {
-        var page = rounds[round].pages.sending == .null ? rounds[round].pages.first : rounds[round].pages.sending
+        var page = rounds[round].pages.current == .null ? rounds[round].pages.first : rounds[round].pages.current
         while page != .null, pages[page].phase == .ready {
-            rounds[round].pages.sending = page
+            rounds[round].pages.current = page
             if pages[page].nextMemberIndex < pages[page].memberCount {
                 let member = Int(pages[page].nextMemberIndex)
                 let position = pages[page].position(member)

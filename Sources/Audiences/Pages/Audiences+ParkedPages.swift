@@ -45,14 +45,15 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Reads a parked member again before it gets a push. It was read too long ago: by now it may have left,
-    /// or may have another token.
+    /// Reads a parked member again before it gets a push, because it was read too long ago: by now it may have left, or
+    /// may have another token.
     ///
     /// - Returns: false if no page is free now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // If no page is free, drop the members that the round has read ahead, so that their pages are free. Those
-        // members may have to wait for this parked member: a round gets at most one lap ahead of its parked members.
+        // If no page is free, drop the members that the round has read ahead, so that their pages become free. These
+        // members may have to wait for this parked member anyway: a round gets at most one lap ahead of its parked
+        // members.
         if !hasFreePage(of: round) { discardPrefetchedMembers(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].appIndex)) }
@@ -66,17 +67,17 @@ extension Audiences {
 
     mutating func parkedMemberReceived(_ page: PageIndex, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
-        var isMember = false
+        var isStillMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {
             guard let content = pages[page].member(index), parkedMembers[member].hasIdentifier(of: content) else {
                 continue
             }
             parkedMembers[member].update(from: content, readAtMilliseconds: now.monotonicMilliseconds)
-            isMember = true
+            isStillMember = true
         }
         freePage(page)
         rounds[round].members.awaitingStoreCount -= 1
-        if isMember || rounds[round].phase != .running {
+        if isStillMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)
         } else {
             finishParkedMember(member, .unregistered)

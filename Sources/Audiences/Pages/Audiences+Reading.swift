@@ -4,8 +4,9 @@ import LiveActivity
 /// Reads pages before the round needs their members.
 ///
 /// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower bounds of
-/// its pages) only in two cases: it needs a position in the middle of the segment, such as a parked member's, or the
-/// page that it requested does not exist, has been split, or is damaged.
+/// its pages) only in two cases:
+/// - It needs a position in the middle of the segment, such as a parked member's.
+/// - The page that it requested does not exist, has been split, or is damaged.
 extension Audiences {
     /// A round reads ahead while it has fewer pages than this, including those that are being read. Single parked
     /// members are read beyond this limit.
@@ -26,7 +27,7 @@ extension Audiences {
         let end = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pages.count < Self.pagesPerRoundMax {
-            let precedingPage = pageToContinue(of: round, end: end)
+            let precedingPage = pageWithUnrequestedNextPage(of: round, end: end)
             guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
             guard isFirstInQueue ? hasFreePage(of: round) : mayTakePage(for: round) else {
                 return enqueueRoundAwaitingPage(round)
@@ -40,7 +41,7 @@ extension Audiences {
         }
     }
 
-    private func pageToContinue(of round: RoundIndex, end: UInt64) -> PageIndex? {
+    private func pageWithUnrequestedNextPage(of round: RoundIndex, end: UInt64) -> PageIndex? {
         var page = rounds[round].pages.first
         while page != .null {
             if pages[page].phase == .ready, pages[page].hasUnrequestedNextPage {
@@ -51,22 +52,22 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the segment continues after this page, but the next page was not requested yet. The members
-    /// that follow this page are then missing from the round's list of pages.
+    /// Whether the segment continues after this page, but its next page was not requested yet. The members of that page
+    /// are then missing from the round's list of pages.
     func awaitsNextPage(_ page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
 
     /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time. It must not
-    /// read a segment while members of this segment are under way from its previous pass through the range.
+    /// read a segment whose members of the previous lap are still under way.
     private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.progress.readPosition < end else { return false }
         guard slot.pages.first != .null else { return true }
         let segmentPositions = MemberLocation.positionsPerSegment
-        let ahead =
+        let segmentsAhead =
             slot.progress.readPosition / segmentPositions &- pages[slot.pages.first].startPosition / segmentPositions
-        return ahead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
+        return segmentsAhead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
     func mayTakePage(for round: RoundIndex) -> Bool {
@@ -102,13 +103,13 @@ extension Audiences {
 
     mutating func addPage(_ round: RoundIndex, start: UInt64, isLowerBound: Bool = false) -> PageIndex {
         let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.expectedBytes)
-        let isKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
+        let isLowerBoundKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
                 round: round,
                 appIndex: appIndex,
                 startPosition: start,
-                phase: isKnown ? .requestingPage : .requestingDirectory,
+                phase: isLowerBoundKnown ? .requestingPage : .requestingDirectory,
                 expectedBytes: expectedBytes
             )
         )
@@ -134,24 +135,24 @@ extension Audiences {
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
-        var coveringBound: UInt32?
-        var followingBound: UInt32?
+        var wantedPageBound: UInt32?
+        var nextPageBound: UInt32?
         let bounds = bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
         for offset in stride(from: 0, to: bounds.count / 4 * 4, by: 4) {
             let bound = UInt32(littleEndian: bounds.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
             if bound <= wantedPosition {
-                coveringBound = max(coveringBound ?? 0, bound)
+                wantedPageBound = max(wantedPageBound ?? 0, bound)
             } else {
-                followingBound = min(followingBound ?? .max, bound)
+                nextPageBound = min(nextPageBound ?? .max, bound)
             }
         }
         pages[page].directoryReadCount += 1
-        guard let coveringBound, coveringBound != pages[page].missingPageLowerBound,
+        guard let wantedPageBound, wantedPageBound != pages[page].missingPageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            return leavePageEmpty(page, upTo: followingBound, now: now)
+            return leavePageEmpty(page, upTo: nextPageBound, now: now)
         }
-        pages[page].lowerBound = coveringBound
+        pages[page].lowerBound = wantedPageBound
         pages[page].phase = .requestingPage
         requestPage(page)
     }
@@ -165,12 +166,12 @@ extension Audiences {
             return requestDirectory(for: page)
         }
         guard content.contains(wantedPosition) else { return requestDirectory(for: page, isMissing: false) }
-        let (count, isWhole) = content.members(into: memberScratch)
+        let (memberCount, isWhole) = content.members(into: memberScratch)
         if !isWhole { counters.pagesDamaged &+= 1 }
         counters.pagesRead &+= 1
-        var first = 0
-        while first < count, memberScratch[first].position < wantedPosition { first += 1 }
-        pages[page].load(bytes, members: UnsafeBufferPointer(rebasing: memberScratch[first..<count]))
+        var firstWanted = 0
+        while firstWanted < memberCount, memberScratch[firstWanted].position < wantedPosition { firstWanted += 1 }
+        pages[page].load(bytes, members: UnsafeBufferPointer(rebasing: memberScratch[firstWanted..<memberCount]))
         makeReady(page, upTo: content.nextBound, now: now)
     }
 
@@ -205,7 +206,7 @@ extension Audiences {
         pages[page].readAtMilliseconds = now.monotonicMilliseconds
         correctPageByteTotal(page)
         let appIndex = Int(pages[page].appIndex)
-        // If the page is smaller than expected, waiting rounds may get a page now.
+        // A page that is being read counts with its expected bytes. If it is smaller, waiting rounds may get a page.
         defer { offerFreePages(appIndex) }
         let round = pages[page].round
         if pages[page].parkedMember != .null { return parkedMemberReceived(page, now: now) }
@@ -213,7 +214,7 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    // MARK: - Retirement
+    // MARK: - Freeing pages
 
     /// Frees the pages of a round in order, up to the first page that is not done (`isDone`). The outcomes of their
     /// members are added to the counts of the round's versions. Then the round reads further pages.
@@ -225,15 +226,22 @@ extension Audiences {
                 countOutcome(slot.position(member), outcome, under: slot.rangeVersion(member), of: round)
             }
             let end = readingEndPosition(of: round)
-            rounds[round].progress.watermark = max(rounds[round].progress.watermark, min(slot.endPosition, end))
+            rounds[round].progress.complete(upTo: min(slot.endPosition, end))
             rounds[round].progress.sendPosition = rounds[round].progress.turnPosition
             rounds[round].checkpoints.revision += 1
-            // The page may have members at or above `end`, which no version reaches yet. They got no push. A later
-            // version reads them again, from the watermark on.
-            let continues = slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
-            if slot.endPosition >= end { rounds[round].progress.readPosition = rounds[round].progress.watermark }
+            // Members of the page at or above `end` got no push, because no version reaches them yet. For a later
+            // version they are read again, from the completed position on.
+            let mustReadNextPage =
+                slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
+            if slot.endPosition >= end {
+                rounds[round].progress.readPosition = rounds[round].progress.completedPosition
+            }
             detachFirstPage(of: round)
-            if continues { readNextPage(from: slot.endPosition, of: round, inPlaceOf: page) } else { freePage(page) }
+            if mustReadNextPage {
+                readNextPage(from: slot.endPosition, of: round, inPlaceOf: page)
+            } else {
+                freePage(page)
+            }
         }
         markCompleteVersions(of: round)
         prefetchPages(of: round)
@@ -251,14 +259,13 @@ extension Audiences {
         let page = rounds[round].pages.first
         rounds[round].pages.first = pages[page].nextPage
         if rounds[round].pages.last == page { rounds[round].pages.last = .null }
-        if rounds[round].pages.sending == page { rounds[round].pages.sending = .null }
+        if rounds[round].pages.current == page { rounds[round].pages.current = .null }
     }
 
-    /// Frees a page whose members are all counted, and at once requests the page that follows it in its
-    /// segment. No other round can take the freed room in between, so a round that has one page always makes
-    /// progress.
-    private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf counted: PageIndex) {
-        releasePage(counted)
+    /// Frees a done page, and at once requests the page that follows it in its segment. No other round can take the
+    /// freed room in between, so a round that has one page always makes progress.
+    private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
+        freePageWithoutOffer(donePage)
         let page = addPage(round, start: start, isLowerBound: true)
         pages[page].nextPage = rounds[round].pages.first
         rounds[round].pages.first = page
@@ -276,20 +283,20 @@ extension Audiences {
             if pages[page].nextMemberIndex > 0 { lastKeptPage = page }
             page = pages[page].nextPage
         }
-        guard lastKeptPage != .null else { return releasePages(of: round) }
+        guard lastKeptPage != .null else { return removePagesWithoutOffer(of: round) }
         pages[lastKeptPage].truncate(at: rounds[round].progress.sendPosition)
         let first = rounds[round].pages.first
         rounds[round].pages.first = pages[lastKeptPage].nextPage
         pages[lastKeptPage].nextPage = .null
-        releasePages(of: round)
+        removePagesWithoutOffer(of: round)
         (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
     }
 
     /// Drops the pages that were read ahead, so that they are read again: members may have joined or left
     /// since.
     ///
-    /// A page that was read before a newer version came must be read again: a member that joined in between
-    /// would otherwise get that version neither from the round nor on joining.
+    /// Without this, a member that joined shortly before a newer version might never get that version: not on joining,
+    /// and not from the round, whose pages lack the member.
     mutating func refreshPages(of round: RoundIndex) {
         discardPrefetchedMembers(of: round)
         offerFreePages(Int(rounds[round].appIndex))
@@ -305,18 +312,18 @@ extension Audiences {
     /// Removes all pages from a round, and frees them. A page that is being read is freed when the reply comes. A page
     /// with a push, start or refused member under way is freed when the last of them has ended.
     mutating func discardPages(of round: RoundIndex) {
-        releasePages(of: round)
+        removePagesWithoutOffer(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
-    /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. A call in this
-    /// method could give a page to this round while ``dropUnsentMembers(of:)`` still changes the round's list.
-    private mutating func releasePages(of round: RoundIndex) {
+    /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. This method
+    /// cannot call it: this round could get a page while ``dropUnsentMembers(of:)`` still changes the round's list.
+    private mutating func removePagesWithoutOffer(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null
-        rounds[round].pages.sending = .null
-        rounds[round].progress.readPosition = rounds[round].progress.watermark
+        rounds[round].pages.current = .null
+        rounds[round].progress.readPosition = rounds[round].progress.completedPosition
         while page != .null {
             let next = pages[page].nextPage
             pages[page].nextPage = .null
@@ -326,7 +333,7 @@ extension Audiences {
                 // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .null
             } else if pages[page].unfinishedMemberCount == 0 {
-                releasePage(page)
+                freePageWithoutOffer(page)
             } else {
                 pages[page].phase = .discarded
             }
@@ -334,16 +341,17 @@ extension Audiences {
         }
     }
 
+    /// Frees a page, and offers it to the rounds that wait for one.
     mutating func freePage(_ page: PageIndex) {
         let appIndex = Int(pages[page].appIndex)
-        releasePage(page)
+        freePageWithoutOffer(page)
         offerFreePages(appIndex)
     }
 
     /// Gives free pages to the rounds that wait for one.
     ///
-    /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay
-    /// unused, and if no other page became free, nothing would wake the waiting rounds.
+    /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay unused, and
+    /// nothing would wake the waiting rounds until another page becomes free.
     mutating func offerFreePages(_ appIndex: Int) {
         let last = appQueues[appIndex].lastRoundAwaitingPage
         while case let first = appQueues[appIndex].firstRoundAwaitingPage, first != .null, hasFreePage(of: first),
@@ -358,7 +366,8 @@ extension Audiences {
         }
     }
 
-    private mutating func releasePage(_ page: PageIndex) {
+    /// Frees a page. The caller must then request a page itself or call ``offerFreePages(_:)``.
+    private mutating func freePageWithoutOffer(_ page: PageIndex) {
         let slot = pages[page]
         if slot.round != .null { rounds[slot.round].pages.count -= 1 }
         appQueues[Int(slot.appIndex)].pageCount -= 1

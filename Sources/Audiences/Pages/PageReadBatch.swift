@@ -2,15 +2,15 @@ import Delivery
 
 /// Requests for pages and directories, collected so that they leave together.
 ///
-/// A request that leaves alone costs the store and this process a write, a read and a wakeup each. These cost
-/// several times as much as the page's bytes. So a request waits a short time for others. It does not wait if
-/// the collected requests are a large part of all pages, because then few rounds have pages to work on.
+/// A request that leaves alone costs the store and this process a write, a read and a wakeup each: several times as
+/// much as the page's bytes. So a request waits a short time for others. It does not wait if the collected requests are
+/// a large part of all pages, because then few rounds have pages to work on.
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
     /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// The requests leave at once if at least one in this many of the pages in use waits for them.
-    private static var pagesPerRequestMax: Int { 4 }
+    /// The requests leave at once if at most this many pages are in use for each request.
+    private static var pagesInUsePerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
     /// When ``mustSend(pagesInUse:now:)`` was last called (monotonic milliseconds). The wait of a batch's first request
@@ -39,7 +39,8 @@ struct PageReadBatch: ~Copyable {
     mutating func mustSend(pagesInUse: Int, now: Moment) -> Bool {
         lastSendCheckAtMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
-        return tickets.count * Self.pagesPerRequestMax >= pagesInUse || dueMilliseconds <= lastSendCheckAtMilliseconds
+        return tickets.count * Self.pagesInUsePerRequestMax >= pagesInUse
+            || dueMilliseconds <= lastSendCheckAtMilliseconds
     }
 
     mutating func popFirst() -> AudienceTicket? { tickets.popFirst() }

@@ -29,7 +29,7 @@ struct PageSlot: BitwiseCopyable {
     /// The parked member for which the page is read, to learn whether the member has left the audience or has another
     /// token. `.null`: the page is read for its round.
     var parkedMember = ParkedMemberIndex.null
-    /// The first position that the round needs.
+    /// The first position that the round needs of the page.
     var startPosition: UInt64
     /// One above the last position of the page. Valid when the page is ready.
     var endPosition: UInt64 = 0
@@ -84,7 +84,7 @@ struct PageSlot: BitwiseCopyable {
         guard let base = block.mutableBytes.baseAddress, !members.isEmpty else { return }
         (base + referencesOffset)
             .copyMemory(from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped), byteCount: members.count * 8)
-        (progressBase).initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
+        progressBase.initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
         pageByteCount = page.count
     }
 
@@ -139,8 +139,8 @@ struct PageSlot: BitwiseCopyable {
 enum MemberProgress: UInt8 {
     case unsent
     case inFlight
-    /// A push to the member is in flight in the sandbox. The value tells this so that the core need not read
-    /// the member's entry when the response comes: by then, the entry is no longer in the processor's cache.
+    /// A push to the member is in flight in the sandbox. With this case, the core need not read the member's entry when
+    /// the response comes: by then, the entry is no longer in the processor's cache.
     case inFlightToSandbox
     /// The member is parked. The counts do not include it before it has its outcome.
     case parked

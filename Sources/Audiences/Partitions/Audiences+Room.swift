@@ -11,32 +11,35 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 
 /// Decides which fan-out records the core has room for.
 ///
-/// A record for which there is no room is passed over: its offset stays unsettled, its body is not kept, and the
-/// records of other apps in its partition continue. It is read again when its app has room. So an app whose host is
+/// A record for which there is no room is passed over: its offset stays unsettled, and its body is not kept. It is read
+/// again when its app has room. The records of other apps in its partition continue. So an app whose host is
 /// unavailable for hours blocks no other app.
 ///
-/// Later records of the same app in that partition are passed over too, so that no version and no alert
-/// overtakes another. Only ranges that are already under way continue.
+/// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes
+/// another. Only ranges that are already under way continue.
 extension Audiences {
-    /// The shortest time between two returns of a partition to an earlier offset. Each return reads all later records
-    /// of the partition again, also those that are settled.
+    /// The shortest time between two rereadings of a partition. Each rereading reads all later records of the partition
+    /// again, also those that are settled.
     private static var rereadingIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
         guard let partition = partitions[index] else { return false }
         let appIndex = Int(key.appIndex)
-        let lowestOffset = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
-        guard let round = roundsByKey[key] else { return offset <= lowestOffset && mayBeginRound(appIndex) }
-        // While the round's own partition is being revoked, the round takes no version. If the store has not replied to
-        // the claim yet, the round does not know the last owner's checkpoint. A new version would then make the round
-        // replace this checkpoint in the store.
+        let firstPassedOverOffsetOfApp = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
+        guard let round = roundsByKey[key] else {
+            return offset <= firstPassedOverOffsetOfApp && mayBeginRound(appIndex)
+        }
+        // A round takes no version while its own partition is being revoked. Before the reply to its claim, the round
+        // does not know the last owner's checkpoint. With a new version, it would replace this checkpoint in the store.
         guard isPartitionAssigned(of: round) else { return false }
-        // There is no room while an earlier record of the range is passed over, because the newer version would replace
-        // the earlier record's version. The round knows the first such offset of its own partition. In another
-        // partition, all passed-over records of the app count.
-        return offset <= (rounds[round].partition == index ? rounds[round].versions.passedOverOffset : lowestOffset)
-            && mayAddVersionOrBroadcast(appIndex)
+        // A record must not overtake an earlier record of its range that was passed over. The round knows the first
+        // passed-over record of its own partition. In another partition, passed-over records of all ranges of the app
+        // count.
+        let firstPassedOverOffset =
+            rounds[round].partition == index
+            ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
+        return offset <= firstPassedOverOffset && mayAddVersionOrBroadcast(appIndex)
     }
 
     private func isPartitionAssigned(of round: RoundIndex) -> Bool {
@@ -50,9 +53,9 @@ extension Audiences {
     /// If all slots for channels are in use, a new channel gets the slot of an idle one. If none is idle, there is no
     /// room.
     ///
-    /// There is no room either while the channel's partition is being revoked. The channel has then dropped the
-    /// broadcast that waited, and the broadcast's record may be read again from another partition. The channel would
-    /// take that record for a repetition and settle it, so its state would be lost.
+    /// There is no room either while the channel's partition is being revoked. The channel has then dropped its waiting
+    /// broadcast. If the broadcast's record is read again from another partition, the channel would settle it as a
+    /// repetition, and its state would be lost.
     mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
@@ -62,7 +65,7 @@ extension Audiences {
         return !channels.isFull || evictIdleChannel(now: now)
     }
 
-    /// Whether an app may begin rounds: only while it uses less room than is free. So one app leaves room for
+    /// Whether an app may begin a round: only while its records use less room than is free. So one app leaves room for
     /// the others. (R30)
     private func mayBeginRound(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 1)
@@ -73,14 +76,13 @@ extension Audiences {
     /// only half (`mayBeginRound`), because a new round replaces no older record.
     private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
-    /// Whether the partition may be read again for an app's records that were passed over: the app's records must use
-    /// less than half of the room that is free. This limit is stricter than that of `mayBeginRound`. Otherwise each
-    /// reading might find room for only a few records.
+    /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
+    /// half of the free room. With the limit of `mayBeginRound`, each reading might find room for only a few records.
     private func hasRoomToReread(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
     }
 
-    /// Whether an app uses less than `factor` times the free room, in records and in bytes.
+    /// Whether an app's records in memory use less than `factor` times the free room, both in number and in bytes.
     private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
         let freeRecords = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
         let freeBytes = Double(configuration.fanoutRecordBytesMax - recordBytes)
@@ -94,13 +96,13 @@ extension Audiences {
         partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Note only offsets of the round's own partition, because offsets of two partitions cannot be compared. Also,
-        // after the other partition is revoked, this lane never reads the record again, so the noted offset would stay.
+        // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. Also, this lane
+        // does not read the record again if the other partition is revoked, so the noted offset would stay.
         if rounds[round].partition == record.partition {
-            rounds[round].versions.passedOverOffset = min(rounds[round].versions.passedOverOffset, offset)
+            rounds[round].versions.firstPassedOverOffset = min(rounds[round].versions.firstPassedOverOffset, offset)
         }
         rounds[round].versions.hasPassedOverRecordDuringClaim = rounds[round].phase == .claiming
-        stopAwaitingPassedOver(round, now: now)
+        stopAwaitingVersionsForPassedOverRecord(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
     }
@@ -120,15 +122,13 @@ extension Audiences {
             .insert(record.offset, of: appIndex, admittedAtMilliseconds: record.instruction.admittedAtMilliseconds)
     }
 
-    /// Treats a record as dropped while a push of its version or broadcast is still under way. The version or broadcast
-    /// itself is dropped when this push has ended.
-    ///
-    /// This lane must read the record again before it takes newer records of that partition, because another worker may
-    /// now work on the same range or channel.
+    /// Treats a record as dropped, although a push of its version or broadcast is still under way. So this lane reads
+    /// the record again before it takes newer records of the record's partition: another worker may now work on the
+    /// same range or channel. The version or broadcast itself is dropped when the push has ended.
     ///
     /// - Returns: the assignment epoch that the record must get. No partition has this epoch, so nothing is noted or
     ///   settled for the record later.
-    mutating func noteDroppedEarly(_ record: FanoutRecord, ofApp appIndex: UInt16) -> UInt32 {
+    mutating func noteDroppedBeforeResponse(_ record: FanoutRecord, ofApp appIndex: UInt16) -> UInt32 {
         noteDropped(record, ofApp: appIndex)
         return 0
     }
@@ -136,28 +136,26 @@ extension Audiences {
     /// Stops waiting for the versions that the last owner had under way, because a record of the round was passed over.
     /// That record may be of such a version, and may get room only when the round's other records have settled.
     ///
-    /// The versions whose records have arrived end at the position that the last owner had reached. So they settle and
-    /// make room.
-    mutating func stopAwaitingPassedOver(_ round: RoundIndex, now: Moment) {
+    /// Closes the versions whose records have arrived. They end at the position that the last owner had reached, so
+    /// they settle and make room.
+    mutating func stopAwaitingVersionsForPassedOverRecord(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
-        closeAllVersionsEarly(of: round)
-        // If the versions whose records have arrived need no more pushes, keep the last owner's checkpoint. When the
-        // passed-over version's record is read again, the version continues where the last owner stopped.
+        closeAllVersions(of: round)
+        // If the arrived versions need no more pushes, the last owner's checkpoint stays. When the record of the
+        // passed-over version is read again, the version continues where the last owner stopped.
         //
-        // Otherwise forget the checkpoint. The passed-over version then begins again and passes through the whole
-        // range. Members that got it before the crash get it once more. Known issue: a parked member may then get the
-        // older state after the newer one; the phone ignores the older state because of its timestamp (simulation
-        // `channels`, seed 1182; `ranges`, seed 742).
+        // Otherwise the checkpoint is forgotten. The passed-over version then passes through the whole range again, and
+        // members that got it before the crash get it once more. Known issue: a parked member may then get the older
+        // state after the newer one. The phone ignores the older state because of its timestamp.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
 
-    /// Whether the versions whose records have arrived need no more pushes, after the caller has closed them early. This
-    /// is so if the last owner had parked no member below the newest version's end, and its watermark had reached this
-    /// end.
+    /// Whether the versions whose records have arrived need no more pushes. The caller has closed them. True if the
+    /// last owner's completed position had reached the newest version's end, and no member was parked below this end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
-        return end <= rounds[round].progress.watermark
+        return end <= rounds[round].progress.completedPosition
             && end <= rounds[round].checkpoints.restored.nextParkedPosition ?? .max
     }
 
@@ -168,14 +166,16 @@ extension Audiences {
     /// Returns the request to read an assigned partition again; nil if there is no reason to.
     ///
     /// There are two reasons: records were passed over and now have room, or a record's offset was too far ahead for
-    /// the partition's ledger. The shell then calls ``rereadingBegan(_:from:now:)``.
+    /// the partition's ledger. When the shell has begun to read, it calls ``rereadingBegan(_:from:now:)``.
     public func rereadRequest(_ index: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
-        let latestMilliseconds = now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
+        let isIntervalOver =
+            partition.pointee.lastRereadAtMilliseconds
+            <= now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
         // Records that were passed over and now have room come first. If the ledger is full, it may get room only when
         // they settle.
         if partition.pointee.passedOverRecords.count > 0,
-            partition.pointee.lastRereadAtMilliseconds <= latestMilliseconds,
+            isIntervalOver,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })
         {
             return FanoutRereading(offset: offset, pauseMilliseconds: 0)
@@ -195,9 +195,10 @@ extension Audiences {
             let round = RoundIndex(rawValue: rawRound)
             guard rounds.isInUse(round), rounds[round].partition == index,
                 rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
-                rounds[round].versions.passedOverOffset >= offset, rounds[round].versions.passedOverOffset < .max
+                rounds[round].versions.firstPassedOverOffset >= offset,
+                rounds[round].versions.firstPassedOverOffset < .max
             else { continue }
-            rounds[round].versions.passedOverOffset = .max
+            rounds[round].versions.firstPassedOverOffset = .max
             if awaitsNewerVersion(round) {
                 rounds[round].versions.newestAdmittedMissingSinceMilliseconds = now.monotonicMilliseconds
                 advance(round, now: now)

@@ -15,14 +15,13 @@ struct PassedOverRecords: ~Copyable {
     private let windowOffsets: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// For each app: its first record that was passed over. Left out are records that the reading under way will reach
-    /// (``beginReading(from:)``).
+    /// For each app: its first record that was passed over. An app has no entry if the reading under way will reach
+    /// this record (``beginReading(from:)``).
     ///
-    /// Behind this record, the core takes the app's records only for ranges that are under way. So the app's other
-    /// records stay in order behind this one.
+    /// Of the app's later records, the core takes only those for ranges under way. So the others stay in order.
     private(set) var lowestRecords: [LowestRecord] = []
-    /// The first record whose offset was too far ahead for the partition's ledger. Its partition stops: no
-    /// record from there on is received before the partition is read again.
+    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The partition stops
+    /// here: no record from this offset on is received before the partition is read again.
     private(set) var receivingStopOffset: Int64?
     /// The offset that is expected next while the partition is being read again. `.max`: the partition is not being
     /// read again.
@@ -36,8 +35,8 @@ struct PassedOverRecords: ~Copyable {
     ///   Otherwise the bit of another offset is read.
     func contains(_ offset: Int64) -> Bool {
         guard count > 0, let bits else { return false }
-        let position = Int(offset) & (windowOffsets - 1)
-        return bits[position >> 6] & (1 << UInt64(position & 63)) != 0
+        let bitIndex = Int(offset) & (windowOffsets - 1)
+        return bits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
     func lowestOffset(of appIndex: UInt16) -> Int64 {
@@ -47,8 +46,8 @@ struct PassedOverRecords: ~Copyable {
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
     /// is none.
     ///
-    /// While the partition is being read again, only records below ``expectedOffset`` are considered. The reading
-    /// reaches the later records by itself. A jump to a later record would leave out the records in between.
+    /// While the partition is being read again, only records below ``expectedOffset`` count. The reading reaches the
+    /// later records by itself. A jump to a later record would skip the records in between.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowestRecords.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
@@ -66,21 +65,21 @@ struct PassedOverRecords: ~Copyable {
             words.initialize(repeating: 0, count: windowOffsets / 64)
             bits = words
         }
-        let position = Int(offset) & (windowOffsets - 1)
-        bits?[position >> 6] |= 1 << UInt64(position & 63)
+        let bitIndex = Int(offset) & (windowOffsets - 1)
+        bits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it. If the record was the app's
-    /// ``LowestRecord``, the app has none afterwards: the partition is being read again, and the reading reaches the
-    /// app's later records next.
+    /// Removes a record, because the core has taken it or the log no longer has it. If it was the app's
+    /// ``LowestRecord``, the app has none afterwards. It needs none, because the reading under way also reaches the
+    /// app's later records.
     ///
     /// - Parameter offset: must be in the ledger's window. Otherwise another record is removed.
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
         lowestRecords.removeAll { $0.offset == offset }
-        let position = Int(offset) & (windowOffsets - 1)
-        bits?[position >> 6] &= ~(1 << UInt64(position & 63))
+        let bitIndex = Int(offset) & (windowOffsets - 1)
+        bits?[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
         count -= 1
     }
 
@@ -96,6 +95,8 @@ struct PassedOverRecords: ~Copyable {
 
     /// Notes that the record at `offset` was read. Returns the offsets that the reading has skipped before this record:
     /// the log has deleted their records.
+    ///
+    /// - Parameter end: one above the highest offset that this lane has received. Records from there on are new.
     mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let missing = min(expectedOffset, offset)..<offset

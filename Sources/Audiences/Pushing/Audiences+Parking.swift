@@ -63,15 +63,15 @@ extension Audiences {
         noteParkedMemberDueTime(member)
     }
 
-    /// Returns a parked member that may get its push now. If there is none, the round notes when the next one
-    /// is due.
+    /// Returns a parked member that may get its push now. If there is none, notes in the round when the next one is
+    /// due.
     mutating func nextDueParkedMember(
         of round: RoundIndex,
         _ environment: APNsEnvironment,
         permitsRetry: Bool,
         now: Moment
     ) -> ParkedMemberIndex? {
-        var earliestMilliseconds = Int64.max
+        var earliestDueMilliseconds = Int64.max
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers.address(of: member)
@@ -81,15 +81,15 @@ extension Audiences {
                 {
                     return member
                 }
-                earliestMilliseconds = min(earliestMilliseconds, slot.pointee.dueMilliseconds)
+                earliestDueMilliseconds = min(earliestDueMilliseconds, slot.pointee.dueMilliseconds)
             }
             member = slot.pointee.nextParkedMember
         }
-        rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = earliestMilliseconds
+        rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = earliestDueMilliseconds
         return nil
     }
 
-    /// Gives a parked member its outcome and frees its slot. Below the watermark, the outcome is added to the
+    /// Gives a parked member its outcome and frees its slot. Below the completed position, the outcome is added to the
     /// counts of the versions at once; above it, the member's page keeps the outcome.
     mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
@@ -98,7 +98,7 @@ extension Audiences {
         // not kept.
         guard rounds[round].phase != .lost else { return unpark(member) }
         let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.newest : slot.rangeVersion
-        if slot.position < rounds[round].progress.watermark {
+        if slot.position < rounds[round].progress.completedPosition {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
             pages[slot.page].setRangeVersion(Int(slot.member), sentVersion)
@@ -122,17 +122,17 @@ extension Audiences {
         rounds[round].members.parkedCount -= 1
         rounds[round].checkpoints.revision += 1
         guard slot.position == rounds[round].members.lowestParkedPosition else { return }
-        var lowest = UInt64.max
+        var lowestPosition = UInt64.max
         var other = rounds[round].members.firstParked
         while other != .null {
-            lowest = min(lowest, parkedMembers[other].position)
+            lowestPosition = min(lowestPosition, parkedMembers[other].position)
             other = parkedMembers[other].nextParkedMember
         }
-        rounds[round].members.lowestParkedPosition = lowest
+        rounds[round].members.lowestParkedPosition = lowestPosition
     }
 
-    /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
-    /// version will reach in its turn. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
+    /// Called when a newer version has taken over. Parked members that this version will reach in their next turn get
+    /// the outcome `superseded`. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
     /// version must bring it an older version's alert.
     mutating func supersedeParkedMembers(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rangeVersions[rangeVersion].startPosition
@@ -148,9 +148,9 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn. True if the version carries an older
-    /// version's alert for this position, and the alert is not too old. At its next turn the member has a higher
-    /// position, for which the version carries no alert. False if APNs responded to the member's last attempt with 429.
+    /// Whether a member must get the newest version before its next turn, because the version carries an alert for this
+    /// position that is not too old. At its next turn the member has a higher position, to which the version carries no
+    /// alert. False if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.newest
         return newest != .null && !wasThrottled && rangeVersions[newest].carriesAlert(to: position)
@@ -167,14 +167,13 @@ extension Audiences {
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
-            if slot.isUnderWay {
-            } else if slot.position < start {
+            if !slot.isUnderWay, slot.position < start {
                 if hasExpired
                     || !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
                 {
                     finishParkedMember(member, .superseded)
                 }
-            } else if hasExpired {
+            } else if !slot.isUnderWay, hasExpired {
                 finishParkedMember(member, .expired)
             }
             member = slot.nextParkedMember

@@ -2,11 +2,11 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The push that the shell got last. If no stream is free for it, the shell gives it back. The round's `sendPosition`
-/// then gets the value that it had before this push, which is kept here.
+/// The push that the shell got last. If no stream is free for it, the shell gives it back.
 struct OfferedPush: BitwiseCopyable {
     var tag: UInt64 = 0
-    var sendPosition: UInt64 = 0
+    /// The round's `sendPosition` before this push. It is restored if the shell gives the push back.
+    var previousSendPosition: UInt64 = 0
 }
 
 /// Chooses the next push of a pool: a broadcast, or a push to a member.
@@ -15,9 +15,9 @@ extension Audiences {
     /// them and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow, because a push in
     /// flight may end with a parked member.
     static var parkedMembersPerRoundThreshold: UInt32 { 256 }
-    /// A pool that has requested no push for this long is treated as unavailable, because a lane requests pushes in
-    /// each turn in which the pool is not full. The pool's members are parked, so that a round can reach the members of
-    /// the app's other pool.
+    /// A pool for which the lane has requested no push for this long counts as unavailable: the lane requests pushes in
+    /// each turn for every pool that is not full. The pool's members are then parked, so that a round can reach the
+    /// members of the app's other pool.
     private static var unavailableAfterMilliseconds: Int64 { 1_000 }
 
     /// If a member was read longer ago than this, it is read again before its push: by now it may have left, or
@@ -36,9 +36,9 @@ extension Audiences {
         appQueues[Int(pool.appIndex)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
-    /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushNotSent(_:)``. Nil if
-    /// there is no push now, if `pushesInFlightMax` is reached, or if each round's next member needs the app's other
-    /// pool.
+    /// Returns the next push of a pool; nil if there is none now. The caller must send it now, or give it back with
+    /// ``pushNotSent(_:)``. There is none if `pushesInFlightMax` is reached, or if each round's next member needs the
+    /// app's other pool.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
@@ -63,8 +63,8 @@ extension Audiences {
             appQueues[appIndex].pushesInFlight[environment] += 1
             return push
         }
-        var blockedCount = 0
-        while blockedCount < appQueues[appIndex].roundCount {
+        var blockedRoundCount = 0
+        while blockedRoundCount < appQueues[appIndex].roundCount {
             let round = appQueues[appIndex].firstRound
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
@@ -75,7 +75,7 @@ extension Audiences {
                 return push
             case .blocked:
                 moveFirstRoundToEnd(appIndex)
-                blockedCount += 1
+                blockedRoundCount += 1
             case .nothing: dequeueFirstRound(appIndex)
             }
         }
@@ -84,8 +84,8 @@ extension Audiences {
 
     private enum Offer {
         case push(AudiencePush)
-        /// The round may have a push later: when the shell asks for the other pool, when this pool permits
-        /// retries, or when there is room to park a member or to read one again.
+        /// The round has no push now but may have one later. It needs the other pool, a retry that this pool does not
+        /// permit now, or room to park a member or to read one again.
         case blocked
         case nothing
     }
@@ -109,8 +109,8 @@ extension Audiences {
             }
             guard requestPageOfParkedMember(member) else { return .blocked }
         }
-        // Whether a parked member is due but gets no push now: it needs the other pool, or this pool permits no retries
-        // now. The round then stays in its queue, even if its pages offer nothing.
+        // A parked member may be due but get no push now: it needs the other pool, or this pool permits no retries now.
+        // The round then stays in its queue, even if its pages offer nothing.
         let hasDueParkedMember =
             rounds[round].members.parkedDueMilliseconds[0] <= now.monotonicMilliseconds
             || rounds[round].members.parkedDueMilliseconds[1] <= now.monotonicMilliseconds
@@ -213,7 +213,7 @@ extension Audiences {
     ) -> AudiencePush {
         let round = pages[next.page].round
         let tag = PushTag(page: next.page, member: next.member).rawValue
-        offeredPush = OfferedPush(tag: tag, sendPosition: rounds[round].progress.sendPosition)
+        offeredPush = OfferedPush(tag: tag, previousSendPosition: rounds[round].progress.sendPosition)
         let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, progress.rawValue, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
@@ -234,7 +234,7 @@ extension Audiences {
         let rangeVersion = rounds[slot.round].versions.newest
         offeredPush = OfferedPush(
             tag: PushTag(parkedMember: member).rawValue,
-            sendPosition: rounds[slot.round].progress.sendPosition
+            previousSendPosition: rounds[slot.round].progress.sendPosition
         )
         parkedMembers[member].isUnderWay = true
         parkedMembers[member].rangeVersion = rangeVersion
@@ -289,9 +289,9 @@ extension Audiences {
             parkedMembers[tag.parkedMember].isUnderWay = false
             parkedMembers[tag.parkedMember].rangeVersion = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
-            let earliestMilliseconds = rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)]
+            let earliestDueMilliseconds = rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)]
             rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = min(
-                earliestMilliseconds,
+                earliestDueMilliseconds,
                 dueMilliseconds
             )
         } else {
@@ -300,7 +300,7 @@ extension Audiences {
             pages[tag.page].nextMemberIndex -= 1
             pages[tag.page].unfinishedMemberCount -= 1
             pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
-            rounds[round].progress.sendPosition = offeredPush.sendPosition
+            rounds[round].progress.sendPosition = offeredPush.previousSendPosition
         }
         decrementPushesInFlight(round, environment)
         enqueueRound(round)

@@ -20,22 +20,22 @@ extension Audiences {
         guard !tag.isJoiner else { return joinerResponseReceived(tag.joiner, result, now: now) }
         guard !tag.isBroadcast else { return broadcastResponseReceived(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
-        guard let content = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
+        guard let push = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the push of a response belongs to a member")
         }
-        decrementPushesInFlight(round, content.environment)
-        recordResponseTimes(of: content.rangeVersion, result)
+        decrementPushesInFlight(round, push.environment)
+        recordResponseTimes(of: push.rangeVersion, result)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
-        case .tokenDead: tokenRefused(tag, content, result, now: now)
+        case .tokenDead: tokenRefused(tag, push, result, now: now)
         // APNs has accepted other tokens of this pool lately, so this token is the cause. If APNs has accepted none,
         // the environment or the topic may be wrong, and the core sends the push again later.
-        case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, content, result, now: now)
-        case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, content, .failed, result, now: now)
-        case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
+        case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
+        case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
+        case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
         case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
-            retryLater(tag, content, result, now: now)
+            retryMember(tag, push, result, now: now)
         }
     }
 
@@ -126,13 +126,13 @@ extension Audiences {
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
 
-    private mutating func retryLater(_ tag: PushTag, _ content: MemberPush, _ result: PushResult, now: Moment) {
+    private mutating func retryMember(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let wasThrottled = result.disposition == .throttled
-        if isRetryReplacedByNewestVersion(content.position, wasThrottled: wasThrottled, of: round, now: now) {
+        if isRetryReplacedByNewestVersion(push.position, wasThrottled: wasThrottled, of: round, now: now) {
             return finishMember(tag, .superseded, now: now)
         }
-        let failedAttemptCount = content.failedAttemptCount < .max ? content.failedAttemptCount + 1 : .max
+        let failedAttemptCount = push.failedAttemptCount < .max ? push.failedAttemptCount + 1 : .max
         var pauseMilliseconds = retryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if result.disposition == .retryNow, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
@@ -156,7 +156,7 @@ extension Audiences {
         } else if let member = pages[tag.page].member(tag.member) {
             park(
                 member,
-                at: content.position,
+                at: push.position,
                 of: round,
                 page: tag.page,
                 member: tag.member,
@@ -182,23 +182,23 @@ extension Audiences {
 
     /// Records a dead token, so that its member leaves. If the token was registered at or after the time from
     /// which APNs calls it dead, the core sends the push again: APNs may not know the registration yet.
-    private mutating func tokenRefused(_ tag: PushTag, _ content: MemberPush, _ result: PushResult, now: Moment) {
+    private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
-        if isRegisteredLater { return retryLater(tag, content, result, now: now) }
-        recordRefusal(tag, content, .unregistered, result, now: now)
+        if isRegisteredLater { return retryMember(tag, push, result, now: now) }
+        recordRefusal(tag, push, .unregistered, result, now: now)
     }
 
     private mutating func recordRefusal(
         _ tag: PushTag,
-        _ content: MemberPush,
+        _ push: MemberPush,
         _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment
     ) {
         // If the table of refused members is full, the refusal cannot be recorded. So the core sends the push
         // again later, and APNs refuses it again.
-        guard !refusedMembers.isFull else { return retryLater(tag, content, result, now: now) }
-        addRefusedMember(tag, content, outcome, result, now: now)
+        guard !refusedMembers.isFull else { return retryMember(tag, push, result, now: now) }
+        addRefusedMember(tag, push, outcome, result, now: now)
     }
 }

@@ -5,8 +5,7 @@ import Numbers
 /// Names a parked member by the index of its slot in `Audiences.parkedMembers`.
 typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
-/// A member that gets its push later: an earlier push must be repeated, the member's pool was unavailable when its turn
-/// came, or the last owner of the partition had parked the member.
+/// A member that gets its push later, outside its turn. `Audiences+Parking` lists the reasons.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
@@ -15,8 +14,8 @@ struct ParkedMember: BitwiseCopyable {
     var nextParkedMember: ParkedMemberIndex
     var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64
-    /// The member's page. It keeps the member's outcome until the round's `watermark` has passed the member. `.null`:
-    /// the last owner had parked the member, so it is below the watermark and needs no page.
+    /// The member's page. It keeps the member's outcome until the round's `completedPosition` has passed the member.
+    /// `.null`: the last owner had parked the member, so it is below the completed position and needs no page.
     var page: PageIndex
     var member: UInt16
     var environment: APNsEnvironment
@@ -26,8 +25,8 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs responded to the last attempt with 429. Such a member gets no push before its next turn only to
-    /// bring it an alert (`needsCarriedAlert`).
+    /// Whether APNs responded to the last attempt with 429. If so, a carried alert is no reason to push before the
+    /// member's next turn (`needsCarriedAlert`).
     var wasThrottled = false
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var rangeVersion = RangeVersionIndex.null

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// What belongs to one app in this core: the queues of its rounds, of its joining members and of its channels, and
-/// counts, for example of its pages and its pushes in flight.
+/// What belongs to one app in this core: queues of its rounds, joining members and channels, and counts, for example of
+/// its pages and its pushes in flight.
 struct AppQueues: BitwiseCopyable {
     var firstRound = RoundIndex.null
     var lastRound = RoundIndex.null
@@ -10,8 +10,8 @@ struct AppQueues: BitwiseCopyable {
     var firstRoundAwaitingPage = RoundIndex.null
     var lastRoundAwaitingPage = RoundIndex.null
     var pageCount = 0
-    /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected to have,
-    /// so that the requested pages do not exceed the app's limit when they arrive.
+    /// The sum of the bytes of the app's pages. A page that is being read adds its expected bytes, so that the app does
+    /// not request more pages than its limit permits.
     var pageBytes = 0
     /// Fan-out records in memory, and their bytes. An app whose share is too large takes no more records, so that other
     /// apps have room. (R30)
@@ -44,7 +44,7 @@ extension Audiences {
         guard !rounds[round].queuePlaces.isQueued else { return }
         rounds[round].queuePlaces.isQueued = true
         rounds[round].queuePlaces.next = .null
-        rounds[round].queuePlaces.consecutivePushes = 0
+        rounds[round].queuePlaces.consecutivePushCount = 0
         let appIndex = Int(rounds[round].appIndex)
         appQueues[appIndex].roundCount += 1
         let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
@@ -79,8 +79,8 @@ extension Audiences {
 
     mutating func countConsecutivePush(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
-        rounds[round].queuePlaces.consecutivePushes += 1
-        if rounds[round].queuePlaces.consecutivePushes >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
+        rounds[round].queuePlaces.consecutivePushCount += 1
+        if rounds[round].queuePlaces.consecutivePushCount >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
     }
 
     /// Removes a round from all queues of its app, because its slot is being freed.

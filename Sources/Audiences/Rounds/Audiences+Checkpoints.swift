@@ -4,10 +4,9 @@ import LiveActivity
 /// When a round records a checkpoint, and what the checkpoint contains. (R29)
 extension Audiences {
     /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
-    /// (R29)
     mutating func recordCheckpointIfDue(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
-        let isFinal = slot.phase == .closing || slot.phase == .draining
+        let isFinal = slot.phase == .ending || slot.phase == .draining
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
         let isChanged = slot.checkpoints.hasUnrecordedChanges
         let isAwaited = isFinal || hasVersionAwaitingCheckpoint(round)
@@ -34,9 +33,9 @@ extension Audiences {
         if slot.checkpoints.hasUnrecordedChanges, !slot.isCallOutstanding {
             dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
         }
-        for position in slot.members.parkedDueMilliseconds.indices
-        where slot.members.parkedDueMilliseconds[position] > now.monotonicMilliseconds {
-            dueMilliseconds = min(dueMilliseconds, slot.members.parkedDueMilliseconds[position])
+        for environment in slot.members.parkedDueMilliseconds.indices
+        where slot.members.parkedDueMilliseconds[environment] > now.monotonicMilliseconds {
+            dueMilliseconds = min(dueMilliseconds, slot.members.parkedDueMilliseconds[environment])
         }
         if awaitsNewerVersion(round) {
             dueMilliseconds = min(
@@ -59,7 +58,7 @@ extension Audiences {
     mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(
-            watermark: slot.progress.watermark,
+            completedPosition: slot.progress.completedPosition,
             newestSettledVersion: slot.versions.newestSettled
         )
         var rangeVersion = slot.versions.oldest
@@ -67,17 +66,16 @@ extension Audiences {
             let versionSlot = rangeVersions[rangeVersion]
             var entry = Checkpoint.Entry(
                 version: versionSlot.record.version,
-                startPosition: min(versionSlot.startPosition, slot.progress.watermark),
+                startPosition: min(versionSlot.startPosition, slot.progress.completedPosition),
                 counts: versionSlot.counts,
                 times: versionSlot.times
             )
-            let isClosedEarly = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
-            // A version that was closed early gets no more members. The next owner reads the members above the
-            // watermark again, and sends them a newer version, which counts them. So the entry of the closed version
-            // must not reach above the watermark, or it would count them too.
-            if isClosedEarly {
+            let isClosed = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
+            // Members above the completed position get a newer version from the next owner, and count for that version.
+            // So the entry of a closed version must end at the completed position at the latest.
+            if isClosed {
                 entry.positionCount =
-                    max(entry.startPosition, min(versionSlot.endPosition, slot.progress.watermark))
+                    max(entry.startPosition, min(versionSlot.endPosition, slot.progress.completedPosition))
                     - entry.startPosition
             }
             if versionSlot.stage != .received { checkpoint.entries.append(entry) }
@@ -96,9 +94,9 @@ extension Audiences {
         }
         checkpoint.parkedPositions.sort()
         rounds[round].checkpoints.sentRevision = slot.checkpoints.revision
-        // A parked member above the watermark is left out, because the next owner reads all members above the
-        // watermark again.
-        checkpoint.parkedPositions.removeAll { $0 >= slot.progress.watermark }
+        // A parked member above the completed position is left out, because the next owner reads all members above the
+        // completed position again.
+        checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
         let text = checkpoint.encode()
         rounds[round].checkpoints.sentText.free()
         rounds[round].checkpoints.sentText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none

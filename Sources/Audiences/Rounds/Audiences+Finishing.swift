@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Counts one member in each version under way that must pass the member's position. The version that was sent to
-    /// the member counts this outcome, and the others count `superseded`.
+    /// Counts one member in each version under way whose window includes the member's position. The version that was
+    /// sent to the member counts this outcome. The others count `superseded`.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -24,17 +24,17 @@ extension Audiences {
     }
 
     /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do, for one of two reasons:
-    /// - All members at the positions that it must pass (its window) have their outcomes.
+    /// - All members of its window have their outcomes.
     /// - Its window is empty, and no parked member is getting a push of the version.
     mutating func markCompleteVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
-        let (watermark, lowestParkedPosition) = (
-            rounds[round].progress.watermark, rounds[round].members.lowestParkedPosition
+        let (completedPosition, lowestParkedPosition) = (
+            rounds[round].progress.completedPosition, rounds[round].members.lowestParkedPosition
         )
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
-            let hasPassedAll = watermark >= slot.endPosition && lowestParkedPosition >= slot.endPosition
+            let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
             // A version with an empty window has no members. The parked members below the window belong to
             // older versions and may wait for hours, so the version does not wait for them.
             let isEmpty =
@@ -42,7 +42,7 @@ extension Audiences {
             if slot.stage == .underWay, hasPassedAll || isEmpty {
                 rounds[round].checkpoints.revision += 1
                 rangeVersions[rangeVersion].stage = .awaitingCheckpoint
-                rangeVersions[rangeVersion].completedAtRevision = rounds[round].checkpoints.revision
+                rangeVersions[rangeVersion].completionRevision = rounds[round].checkpoints.revision
             }
             rangeVersion = slot.nextVersion
         }
@@ -60,15 +60,15 @@ extension Audiences {
     }
 
     /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies, the next
-    /// owner reports the same counts, because it continues from this checkpoint. A checkpoint whose text is too long,
-    /// or that the store refuses, is treated as recorded.
+    /// owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that the
+    /// store refuses, is treated as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             if rangeVersions[rangeVersion].stage == .awaitingCheckpoint,
-                rangeVersions[rangeVersion].completedAtRevision <= rounds[round].checkpoints.recordedRevision
+                rangeVersions[rangeVersion].completionRevision <= rounds[round].checkpoints.recordedRevision
             {
                 beginFinishing(rangeVersion)
             }
@@ -92,11 +92,11 @@ extension Audiences {
         storeQueue.append(.finishRange(rangeVersion))
     }
 
-    /// Finishes a late version: the round knows a newer one, and the last owner did not have the late version under
-    /// way. The outcome is `superseded`, because the newer version reaches every member.
+    /// Finishes a late version (``RangeVersionSlot/isLate``). Its outcome is `superseded`, because the newer version
+    /// reaches every member.
     mutating func finishLateVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         rounds[round].versions.lateCount += 1
-        rangeVersions[rangeVersion].arrivedAfterNewerVersion = true
+        rangeVersions[rangeVersion].isLate = true
         rangeVersions[rangeVersion].isSuperseded = true
         beginFinishing(rangeVersion)
     }
@@ -116,7 +116,7 @@ extension Audiences {
         rangeVersions[rangeVersion].unacknowledgedCount -= 1
         guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }
         let round = rangeVersions[rangeVersion].round
-        if rangeVersions[rangeVersion].arrivedAfterNewerVersion {
+        if rangeVersions[rangeVersion].isLate {
             rounds[round].versions.lateCount -= 1
             settle(rangeVersion)
         } else {
@@ -164,14 +164,14 @@ extension Audiences {
     mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
 
     /// Settles the record of `rangeVersion` without a result, because the round has the same version from another
-    /// record (`known`), and `known` writes the result.
+    /// record (`other`), and `other` writes the result.
     ///
-    /// If the partition of `known`'s record has been released, that record's offset cannot be settled any more. Then
-    /// `known` takes over the partition and offset of `rangeVersion`, and `rangeVersion` is freed. The offset settles
-    /// when `known` ends. If `known` is dropped instead, this lane reads the record at this offset again.
-    mutating func settleRepeated(_ rangeVersion: RangeVersionIndex, of known: RangeVersionIndex) {
-        guard isOfEndedAssignment(rangeVersions[known].record) else { return settle(rangeVersion) }
-        rangeVersions[known].record.takePartitionAndOffset(of: rangeVersions[rangeVersion].record)
+    /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
+    /// `other` takes over the partition and offset of `rangeVersion`, and `rangeVersion` is freed. The offset settles
+    /// when `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
+    mutating func settleRepetition(_ rangeVersion: RangeVersionIndex, of other: RangeVersionIndex) {
+        guard isPartitionReleased(of: rangeVersions[other].record) else { return settle(rangeVersion) }
+        rangeVersions[other].record.takePartitionAndOffset(of: rangeVersions[rangeVersion].record)
         freeVersion(rangeVersion)
     }
 

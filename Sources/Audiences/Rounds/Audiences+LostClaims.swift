@@ -4,51 +4,49 @@ import Numbers
 
 /// Rounds that another worker has claimed, and rounds that the store has lost.
 ///
-/// For a while two workers may believe that they own the same partition, and a claim may reach the store
-/// late. The true owner must get its rounds back. So a worker that has lost a round claims it again after a
-/// pause. The pause grows, so that two workers do not keep taking the round from each other. If a failover
-/// has lost this worker's own claim, the worker claims the round again in the same way.
+/// For a while two workers may believe that they own the same partition, and the former owner's claim may reach the
+/// store last. The true owner must get its rounds back. So a worker that has lost a round claims it again after a
+/// pause. The pause grows, so that two workers do not keep taking the round from each other. If a failover has lost
+/// this worker's own claim, the worker claims the round again in the same way.
 ///
-/// If no worker has claimed the round, the store has lost its data, and pages read since then had no members:
+/// If the store has no claim at all, it has lost its data. Pages that were read since the loss had no members:
 /// 1. The round waits until the registrations of all workers have brought the members back, or until a limit. A round
 ///    that begins while members are missing waits too.
-/// 2. It continues from its last checkpoint.
-/// 3. Members that it reached after this checkpoint get the same state once more.
+/// 2. The round continues from its last checkpoint.
+/// 3. Members that the round reached after this checkpoint get the same state once more.
 ///
 /// Known issue: members may miss the alert of a command, and even its state, if an operator empties a Redis server that
 /// keeps running:
-/// 1. Workers notice it up to a second later.
+/// 1. Workers notice the loss up to a second later.
 /// 2. A command that the server admits in this second may end before the members are back.
-/// 3. The members then get no alert of this command (simulation `wipes`, seed 202).
+/// 3. The members then get no alert of this command.
 /// 4. They get its state when they are registered again and the command is read again. But if a later start has
-///    superseded the command by then, a member keeps its old state until the next command (seed 1602).
+///    superseded the command by then, a member keeps its old state until the next command.
 ///
-/// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same
-/// range, and each claims the range from the other. Phones end with the newest state, but a command whose
-/// round was claimed may have no result (simulation `partitions`, seeds 9 and 123). So add partitions only
-/// while no command is under way.
+/// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same range. Each
+/// then claims the range from the other. Phones end with the newest state, but a command whose round was claimed may
+/// have no result. So add partitions only while no command is under way.
 extension Audiences {
-    /// The pause before a lost round is claimed again, before jitter. It doubles with each loss, up to 32 s. The round
-    /// also checks at this interval whether its lost members are back.
+    /// How long a lost round waits, apart from jitter, until it is claimed again. Each further loss doubles this pause,
+    /// up to 32 s. At the same interval, without doubling, the round checks whether its lost members are back.
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// If a claim was kept for longer than this, `lossCount` begins at 0 again. The time is twice the longest pause.
-    /// While two workers take the round from each other, each claims it again after at most the longest pause, so
-    /// neither keeps it for so long.
-    private static var keptClaimMillisecondsMin: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
+    /// If a claim was held for longer than this, `consecutiveLossCount` begins at 0 again. The time is twice the
+    /// longest pause. While two workers take the round from each other, neither holds it for so long: each claims it
+    /// again after at most the longest pause.
+    private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
-    /// Called when the store does not have this worker's newest claim for the round's range. It has no claim, another
-    /// worker's, or, after a failover, an older one.
+    /// Called when the store does not have this worker's newest claim for the round's range. The store may
+    /// have no claim, another worker's claim or, after a failover, an older claim.
     mutating func claimLost(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        if now.monotonicMilliseconds - rounds[round].claim.nextClaimAtMilliseconds > Self.keptClaimMillisecondsMin {
-            rounds[round].claim.lossCount = 0
-        }
-        let doublings = min(rounds[round].claim.lossCount, Self.pauseDoublingsMax)
-        rounds[round].claim.lossCount = doublings + 1
+        let heldMilliseconds = now.monotonicMilliseconds - rounds[round].claim.nextClaimAtMilliseconds
+        if heldMilliseconds > Self.lossCountResetAfterMilliseconds { rounds[round].claim.consecutiveLossCount = 0 }
+        let doublings = min(rounds[round].claim.consecutiveLossCount, Self.pauseDoublingsMax)
+        rounds[round].claim.consecutiveLossCount = doublings + 1
         let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublings))
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
@@ -101,20 +99,20 @@ extension Audiences {
     /// `MemberCompleteness` uses the same limit. (R26)
     public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
-    /// Claims the round again when three things are over: the pause after the lost claim; the wait for lost members,
-    /// which has a limit; and the pushes, calls and results of the old claim. The round then continues from the store's
-    /// checkpoint or, if the store has lost it, from the last one that this worker recorded. (R26)
+    /// Claims the round again when three things are over: the pause after the lost claim, the wait for lost members,
+    /// and the pushes, calls and results of the old claim. The round then continues from the store's checkpoint. If the
+    /// store has lost it, the round continues from the last one that this worker recorded. (R26)
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claim.nextClaimAtMilliseconds)
         }
-        // If the round has lost only its claim, `membersLostSinceMilliseconds` is `.min`. Such a round waits only while
-        // `membersLastCompleteAtMilliseconds` is `.min` too: the shell has not found yet that rounds need not wait.
-        // This wait counts from `nextClaimAtMilliseconds`.
+        // If the round has lost its claim but no members, `membersLostSinceMilliseconds` is `.min`. Then it waits only
+        // if `membersLastCompleteAtMilliseconds` is `.min` too, and the wait counts from `nextClaimAtMilliseconds`.
         let waitBeganAtMilliseconds = max(slot.claim.membersLostSinceMilliseconds, slot.claim.nextClaimAtMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBeganAtMilliseconds >= Self.membersWaitMillisecondsMax
-        guard slot.claim.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds || isWaitOver else {
+        let areMembersComplete = slot.claim.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds
+        guard areMembersComplete || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
@@ -124,23 +122,23 @@ extension Audiences {
         while rangeVersion != .null {
             addRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]
-                .resetForClaim(alertSeconds: policies[rangeVersions[rangeVersion].record.policy].alertSeconds)
+                .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policy].alertSeconds)
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
-        rounds[round].beginAgain(claimNumber: randomness.next())
+        rounds[round].prepareNewClaim(number: randomness.next())
         storeQueue.append(.claim(round))
     }
 
     /// Called for an abandoned round whose pushes may still be in flight. Its records may be of other partitions, which
-    /// this lane keeps. Such records count as dropped at once, before APNs responds: this lane must read them again
-    /// before it takes newer records of their partitions. Members to which a push is in flight get the state twice.
-    mutating func dropVersionsOfOtherPartitionsEarly(of round: RoundIndex) {
+    /// this lane keeps. Such records count as dropped at once, not only when APNs responds: this lane must read them
+    /// again before it takes newer records of their partitions. Members with a push in flight get the state twice.
+    mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].stage == .underWay,
                 rangeVersions[rangeVersion].record.partition != rounds[round].partition
             {
-                let assignmentEpoch = noteDroppedEarly(
+                let assignmentEpoch = noteDroppedBeforeResponse(
                     rangeVersions[rangeVersion].record,
                     ofApp: rounds[round].appIndex
                 )

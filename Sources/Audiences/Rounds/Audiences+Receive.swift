@@ -65,8 +65,8 @@ extension Audiences {
             assignmentEpoch: assignmentEpoch,
             now: now
         )
-        let rangeVersion = addVersion(command, from: value, content, key)
-        addToRound(rangeVersion, now: now)
+        let rangeVersion = makeRangeVersion(command, from: value, content, key)
+        linkReceivedVersion(rangeVersion, now: now)
     }
 
     /// Notes a record's offset. Returns whether the record must be handled now: it is new and the ledger has room for
@@ -159,7 +159,7 @@ extension Audiences {
         )
     }
 
-    private mutating func addVersion(
+    private mutating func makeRangeVersion(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: FanoutRecord,
@@ -228,7 +228,7 @@ extension Audiences {
 
     /// Adds a version to the end of its round's list. If the round is already claimed,
     /// ``decideReceivedVersions(of:now:)`` decides about the version.
-    private mutating func addToRound(_ rangeVersion: RangeVersionIndex, now: Moment) {
+    private mutating func linkReceivedVersion(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
         link(rangeVersion, to: round)
         // Until the store has replied to the claim, the round does not know which versions the last owner had
@@ -237,8 +237,7 @@ extension Audiences {
         decideReceivedVersions(of: round, now: now)
     }
 
-    /// Decides about each received record of a round, in the order of arrival: it becomes a version under way,
-    /// it ends as superseded, or it settles without a result.
+    /// Decides about each received record of a round, in the order of arrival (``decideReceivedVersion(_:of:now:)``).
     mutating func decideReceivedVersions(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = RangeVersionIndex.null
@@ -255,7 +254,7 @@ extension Audiences {
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             rangeVersions[rangeVersion].nextVersion = .null
-            add(rangeVersion, to: round, now: now)
+            decideReceivedVersion(rangeVersion, of: round, now: now)
             rangeVersion = next
         }
         advance(round, now: now)

@@ -19,13 +19,16 @@ extension Audiences {
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         decideReceivedVersions(of: round, now: now)
         guard rounds.isInUse(round) else { return }
-        if rounds[round].versions.passedOverOffset < .max || rounds[round].versions.hasPassedOverRecordDuringClaim {
-            stopAwaitingPassedOver(round, now: now)
+        let isRecordPassedOver =
+            rounds[round].versions.firstPassedOverOffset < .max
+            || rounds[round].versions.hasPassedOverRecordDuringClaim
+        if isRecordPassedOver {
+            stopAwaitingVersionsForPassedOverRecord(round, now: now)
         }
     }
 
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
-        rounds[round].progress.restart(at: checkpoint.watermark)
+        rounds[round].progress.restart(at: checkpoint.completedPosition)
         rounds[round].versions.newestSettled = checkpoint.newestSettledVersion
         guard let newest = checkpoint.entries.last?.version else { return }
         rounds[round].enter(.awaitingVersions)
@@ -48,15 +51,16 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // The round waits for versions and has none, so the records of all entries are missing. Keep also entries that
-        // are older than `newestSettledVersion`. They exist because a version that was replaced before it reached any
-        // member settles early, while older versions still have members to reach.
+        // The round waits for versions and has none, so the records of all entries are missing. An entry may be older
+        // than the newest settled version: a version that is replaced before it reaches any member settles early, while
+        // older versions still have members to reach.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
 
-    /// Forgets how far the last owner had taken its versions: a version whose record arrives later does not continue
-    /// where the last owner stopped. The positions of the parked members stay, and Redis keeps the checkpoint.
+    /// Forgets how far the last owner had come with each version. If the record of such a version arrives later, the
+    /// version does not continue where the last owner stopped. The positions of the parked members stay, and Redis
+    /// keeps the checkpoint.
     mutating func forgetRestoredCheckpoint(_ round: RoundIndex) {
         rounds[round].checkpoints.restored.text.free()
         rounds[round].checkpoints.restored.text = .none
@@ -65,7 +69,7 @@ extension Audiences {
     /// Notes the newest version that the store has admitted.
     ///
     /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Other
-    /// ranges may already send that version, and after a change of the number of ranges they may have the same members.
+    /// ranges may already send that version, and to the same members if the number of ranges has changed.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
@@ -78,12 +82,12 @@ extension Audiences {
             version > newestSeenVersion ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether the round waits for the record of a newer version that was admitted. The round does not wait
-    /// for a record that was passed over: there is room for this record only after the older versions have
-    /// ended.
+    /// Whether the round waits for the record of a newer version that was admitted. The round does not wait while one
+    /// of its records is passed over: the passed-over record may be the missing one, and may get room only when the
+    /// older versions have ended.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds != .max
-            && rounds[round].versions.passedOverOffset == .max
+            && rounds[round].versions.firstPassedOverOffset == .max
     }
 
     /// Takes the steps that the round's phase permits now, for example reads pages, sends, records a checkpoint or
@@ -92,7 +96,7 @@ extension Audiences {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
         case .awaitingVersions:
-            // The round may end in `resumeRound`, and its slot is then freed.
+            // Return, because `resumeRound` may end the round and free its slot.
             if stopAwaitingVersionsIfDue(round, now: now) { return resumeRound(round, now: now) }
         case .restoring:
             readParkedMembersAgain(of: round, now: now)
@@ -100,32 +104,32 @@ extension Audiences {
         case .running:
             expireParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
-            closeOlderVersionsIfNewerIsOverdue(round, now: now)
+            closeAllVersionsIfNewestAdmittedIsOverdue(round, now: now)
             prefetchPages(of: round)
             freeDonePages(of: round, now: now)
-            closeIfEmpty(round)
+            endIfNoVersionIsLeft(round)
             if rounds[round].isForStarts {
                 produceStarts(of: round, now: now)
             } else if rounds[round].phase == .running {
                 enqueueRound(round)
             }
         case .lost: claimAgain(round, now: now)
-        case .closing, .draining: break
+        case .ending, .draining: break
         }
         recordCheckpointIfDue(round, now: now)
         removeIfFinished(round, now: now)
     }
 
-    /// Stops waiting for the record of a newer admitted version after `newerVersionWaitMilliseconds`. If that version
-    /// has another number of ranges, this range never gets a record of it. Closes the round's versions early, and ends
-    /// its parked members as superseded.
-    private mutating func closeOlderVersionsIfNewerIsOverdue(_ round: RoundIndex, now: Moment) {
+    /// Stops waiting for the record of a newer admitted version after `newerVersionWaitMilliseconds`: closes all
+    /// versions of the round, and ends its parked members as superseded. If the newer version has another number of
+    /// ranges, this range never gets a record of it.
+    private mutating func closeAllVersionsIfNewestAdmittedIsOverdue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].versions.newestAdmittedMissingSinceMilliseconds
                 >= configuration.newerVersionWaitMilliseconds
         else { return }
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
-        closeAllVersionsEarly(of: round)
+        closeAllVersions(of: round)
         var member = rounds[round].members.firstParked
         while member != .null {
             let next = parkedMembers[member].nextParkedMember
@@ -134,27 +138,30 @@ extension Audiences {
         }
     }
 
-    /// Stops waiting for the versions that the last owner had under way, if two things are at least
-    /// `newerVersionWaitMilliseconds` ago: the partition's last record, and the reply to the claim.
+    /// Stops waiting for the versions that the last owner had under way. The wait lasts `newerVersionWaitMilliseconds`,
+    /// from the partition's last record or from the reply to the claim, whichever came later.
     ///
-    /// This happens, for example, after partitions were added to the fan-out topic. The last owner read a version's
-    /// record from another partition and settled it there, so no worker reads the record again.
+    /// A version's record may never come, for example after partitions were added to the fan-out topic: the last owner
+    /// read it from another partition and settled it there.
     ///
     /// - Returns: whether the wait has ended. If not, the round's timer is set.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
-        let lastReceived = partitions.partition(
+        let lastReceivedAtMilliseconds = partitions.partition(
             rounds[round].partition,
             assignmentEpoch: rounds[round].assignmentEpoch
         )?
         .pointee
         .lastReceivedAtMilliseconds
-        let sinceMilliseconds = max(rounds[round].checkpoints.requestedAtMilliseconds, lastReceived ?? .min)
-        let endMilliseconds = sinceMilliseconds + configuration.newerVersionWaitMilliseconds
-        guard endMilliseconds <= now.monotonicMilliseconds else {
-            wake(round, at: endMilliseconds)
+        let waitBeganAtMilliseconds = max(
+            rounds[round].checkpoints.requestedAtMilliseconds,
+            lastReceivedAtMilliseconds ?? .min
+        )
+        let waitEndMilliseconds = waitBeganAtMilliseconds + configuration.newerVersionWaitMilliseconds
+        guard waitEndMilliseconds <= now.monotonicMilliseconds else {
+            wake(round, at: waitEndMilliseconds)
             return false
         }
-        closeAllVersionsEarly(of: round)
+        closeAllVersions(of: round)
         forgetRestoredCheckpoint(round)
         return true
     }
@@ -166,22 +173,21 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes every version under way early: each ends at the round's present position and reaches no further members.
-    /// The further members get a newer version. The round does not have the newer version's record, because the record
-    /// was passed over, or went to other ranges or another partition.
-    mutating func closeAllVersionsEarly(of round: RoundIndex) {
+    /// Closes every version under way (``closeVersion(_:of:)``). The members that were not reached get a newer version
+    /// that is not in this round: its record was passed over, or went to other ranges or another partition.
+    mutating func closeAllVersions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].stage == .underWay { closeVersionEarly(rangeVersion, of: round) }
+            if rangeVersions[rangeVersion].stage == .underWay { closeVersion(rangeVersion, of: round) }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
     }
 
-    /// Closes a round without a version, because it has nothing to send: all its versions have settled, or each record
-    /// that arrived had been settled before.
-    private mutating func closeIfEmpty(_ round: RoundIndex) {
+    /// Ends a round that has no version, and so nothing to send: all its versions have settled, or each record that
+    /// arrived had been settled before.
+    private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].versions.oldest == .null else { return }
-        rounds[round].enter(.closing)
+        rounds[round].enter(.ending)
         discardPages(of: round)
     }
 
@@ -213,10 +219,10 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.versions.lateCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
-        // A round that waits for the last owner's versions may be freed if it has no version: each record that has
-        // arrived had been settled before, and settled at once. The store still has the last owner's checkpoint.
+        // Without a version, all records that have arrived are settled. So the round need not wait for more: the store
+        // still has the last owner's checkpoint for a later round.
         case .awaitingVersions: guard slot.versions.oldest == .null else { return }
-        case .closing: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.oldest == .null else { return }
+        case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.oldest == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
         // owner writes these results again.
         case .draining: guard !slot.checkpoints.hasUnrecordedChanges, !hasFinishingVersion(round) else { return }
@@ -266,9 +272,9 @@ extension Audiences {
             dropUnsentMembers(of: round)
             offerFreePages(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
-        // A lost round has nothing to record: its claim is lost, or it has not begun.
+        // A lost round records nothing, because it has lost its claim or has not begun.
         case .lost: return abandon(round, now: now)
-        case .closing, .draining, .abandoned: break
+        case .ending, .draining, .abandoned: break
         }
         advance(round, now: now)
     }
@@ -280,7 +286,7 @@ extension Audiences {
         rounds[round].enter(.abandoned)
         let key = key(of: round)
         if roundsByKey[key] == round { roundsByKey[key] = nil }
-        dropVersionsOfOtherPartitionsEarly(of: round)
+        noteDroppedVersionsOfOtherPartitions(of: round)
         discardPages(of: round)
         removeIfFinished(round, now: now)
     }

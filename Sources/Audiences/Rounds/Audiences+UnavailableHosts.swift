@@ -4,24 +4,23 @@ import LiveActivity
 /// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not respond. The core
 /// must not keep records of such a round that have expired or that newer versions have replaced.
 extension Audiences {
-    /// If a round has sent nothing for this long and its pools are unavailable, its older versions end at the round's
-    /// present position.
+    /// If a round has sent nothing for this long and its pools are unavailable, its older versions are closed.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
 
     /// Notes since when the round sends nothing. The core calls this before a newer version begins at `start`. If the
     /// previous version began at `start` too, the round has sent nothing since then, and the noted time stays.
-    mutating func noteStalledSince(of round: RoundIndex, at start: UInt64, now: Moment) {
+    mutating func noteStallBegin(of round: RoundIndex, at start: UInt64, now: Moment) {
         let newest = rounds[round].versions.newest
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != start
         guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == .max else { return }
         rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// If a round's pools are unavailable, ends its older versions at its present position, because a newer version has
-    /// begun there. The records of the older versions then settle. The newer version reaches their remaining members
-    /// when a pool is available again.
+    /// If a round's pools are unavailable, closes its older versions, because a newer version has begun at the round's
+    /// present position. The records of the older versions then settle. The newer version reaches their remaining
+    /// members when a pool is available again.
     ///
-    /// The older version whose alert the newest version carries does not end, so that its record stays unsettled.
+    /// The older version whose alert the newest version carries stays open, so that its record stays unsettled.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
         guard
             rounds[round].progress.stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
@@ -31,7 +30,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != newest {
             if rangeVersions[rangeVersion].stage == .underWay, !isAlertCarried(of: rangeVersion, by: newest) {
-                closeVersionEarly(rangeVersion, of: round)
+                closeVersion(rangeVersion, of: round)
             }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }

@@ -4,20 +4,20 @@ import LiveActivity
 /// The versions of a round: the position at which each version begins, and the alert that it carries.
 extension Audiences {
     /// The maximum number of versions of a round that still have members to reach. If there are more, the oldest one is
-    /// closed early, because a checkpoint has an entry for each version and must not exceed
+    /// closed, because a checkpoint has an entry for each version and must not exceed
     /// ``AudienceLimits/checkpointBytesMax``.
     static var versionsPerRoundMax: Int { 32 }
 
-    /// Adds a version to its round, in one of four ways:
+    /// Decides what becomes of a received version:
     /// - If the last owner of the partition had the version under way, it continues from that owner's
     ///   checkpoint.
     /// - If the version is settled, or its round has it already, its record settles without a result.
-    /// - If the round has a newer version, the version ends at once as superseded.
+    /// - If the round knows a newer version, this version ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
-    mutating func add(_ rangeVersion: RangeVersionIndex, to round: RoundIndex, now: Moment) {
+    mutating func decideReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let recordVersion = rangeVersions[rangeVersion].record.version
         if let entry = restoredEntry(of: recordVersion, in: round) {
-            append(rangeVersion, to: round)
+            beginVersion(rangeVersion, of: round)
             rangeVersions[rangeVersion].startPosition = entry.startPosition
             rangeVersions[rangeVersion].endPosition =
                 entry.startPosition + (entry.positionCount ?? rounds[round].progress.positionsPerLap)
@@ -27,11 +27,11 @@ extension Audiences {
             carryAlert(to: rangeVersion, of: round, now: now)
             // The round had stopped waiting for this record, and may have nothing else to send. Now it must send this
             // version.
-            if rounds[round].phase == .running || rounds[round].phase == .closing {
+            if rounds[round].phase == .running || rounds[round].phase == .ending {
                 rounds[round].enterRunningOrRestoring()
             }
-        } else if let known = knownVersion(recordVersion, in: round) {
-            settleRepeated(rangeVersion, of: known)
+        } else if let other = findVersion(recordVersion, in: round) {
+            settleRepetition(rangeVersion, of: other)
         } else if recordVersion <= rounds[round].versions.newestSettled {
             settleWithoutResult(rangeVersion)
         } else if recordVersion < newestKnownVersion(of: round) {
@@ -45,7 +45,7 @@ extension Audiences {
         rounds[round].enterRunningOrRestoring()
     }
 
-    private func knownVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
+    private func findVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].record.version == recordVersion { return rangeVersion }
@@ -54,6 +54,7 @@ extension Audiences {
         return nil
     }
 
+    /// Returns the newer of two versions: the newest one in the round, and the newest one that the last owner had.
     private func newestKnownVersion(of round: RoundIndex) -> Version {
         let newest = rounds[round].versions.newest
         return newest == .null
@@ -72,7 +73,7 @@ extension Audiences {
         rounds[round].versions.newest = rangeVersion
     }
 
-    private mutating func append(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
+    private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         updateUnreachedMembersSince(round, by: rangeVersion)
         link(rangeVersion, to: round)
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
@@ -86,26 +87,26 @@ extension Audiences {
     /// the range once.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rounds[round].progress.turnPosition
-        noteStalledSince(of: round, at: start, now: now)
+        noteStallBegin(of: round, at: start, now: now)
         rangeVersions[rangeVersion].startPosition = start
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
-        append(rangeVersion, to: round)
-        if rounds[round].phase == .closing { rounds[round].enter(.running) }
+        beginVersion(rangeVersion, of: round)
+        if rounds[round].phase == .ending { rounds[round].enter(.running) }
         // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
-        // version was admitted. Joining does not show this version to the member, so the round must. Pages that are
-        // read now have the member's entry.
+        // version was admitted. Joining did not show this version to the member, so the round must. Pages that are read
+        // now have the member's entry.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
-        closeUnsentVersions(of: round, start: start)
-        limitOpenVersions(of: round)
+        closeOlderVersions(of: round, beginningAt: start)
+        closeOldestVersionIfTooMany(of: round)
         closeOlderVersionsIfPoolsUnavailable(of: round, now: now)
         supersedeParkedMembers(to: rangeVersion, of: round, now: now)
     }
 
-    /// Ends the versions that the newest one replaced before any member had its turn: those that begin at the same
-    /// position as the newest one. Their window becomes empty, so their records can settle. A version whose alert the
-    /// newest one carries does not end.
-    private mutating func closeUnsentVersions(of round: RoundIndex, start: UInt64) {
+    /// Closes the older versions that begin at `start`. The newest version begins there too, so it replaced them before
+    /// any member had its turn. Their window becomes empty, so their records can settle. A version whose alert the
+    /// newest one carries stays open.
+    private mutating func closeOlderVersions(of round: RoundIndex, beginningAt start: UInt64) {
         let newest = rounds[round].versions.newest
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != newest {
@@ -118,15 +119,15 @@ extension Audiences {
         }
     }
 
-    /// Whether the newest version carries the alert of `version`. The callers then leave `version` open, so that its
-    /// record stays unsettled. After a crash, the new owner takes the alert from this record again.
+    /// Whether the newest version carries the alert of `rangeVersion`. The callers then leave `rangeVersion` open, so
+    /// that its record stays unsettled. After a crash, the new owner takes the alert from this record again.
     func isAlertCarried(of rangeVersion: RangeVersionIndex, by newest: RangeVersionIndex) -> Bool {
-        rangeVersions[newest].carriesAlert && rangeVersions[rangeVersion].record.hasAlert
+        rangeVersions[newest].isCarryingAlert && rangeVersions[rangeVersion].record.hasAlert
             && rangeVersions[rangeVersion].record.alertVersion == rangeVersions[newest].record.alertVersion
     }
 
-    private mutating func limitOpenVersions(of round: RoundIndex) {
-        var openCount = 0
+    private mutating func closeOldestVersionIfTooMany(of round: RoundIndex) {
+        var openVersionCount = 0
         var oldest = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
@@ -134,15 +135,15 @@ extension Audiences {
                 rangeVersions[rangeVersion].endPosition > rounds[round].progress.sendPosition
             {
                 if oldest == .null { oldest = rangeVersion }
-                openCount += 1
+                openVersionCount += 1
             }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
-        if openCount > Self.versionsPerRoundMax { closeVersionEarly(oldest, of: round) }
+        if openVersionCount > Self.versionsPerRoundMax { closeVersion(oldest, of: round) }
     }
 
-    /// Ends a version at the round's present position. Newer versions reach the members above this position.
-    mutating func closeVersionEarly(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
+    /// Closes a version: it ends at the round's present position. Newer versions reach the members above this position.
+    mutating func closeVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         let position = rounds[round].progress.turnPosition
         rangeVersions[rangeVersion].endPosition = max(
             rangeVersions[rangeVersion].startPosition,
@@ -152,11 +153,11 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Makes a version without an alert carry the newest alert of the versions before it. So members that have not got
-    /// this alert get it with the newer version. An alert that is too old or would make the body too large is not
-    /// carried.
+    /// Makes a version without an alert carry the alert that the version before it has or carries. So members that have
+    /// not got this alert get it with the newer version. An alert that is too old or would make the body too large is
+    /// not carried.
     ///
-    /// Only members at the positions that the alert's own version had to reach get the alert.
+    /// Only members within one lap from the start of the alert's own version get the alert.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)
@@ -167,8 +168,8 @@ extension Audiences {
         if slot.record.hasAlert {
             (start, end) = (slot.startPosition, slot.startPosition + rounds[round].progress.positionsPerLap)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
-        } else if slot.carriesAlert {
-            (start, end) = (slot.alertFirstPosition, slot.alertEndPosition)
+        } else if slot.isCarryingAlert {
+            (start, end) = (slot.carriedAlertFirstPosition, slot.carriedAlertEndPosition)
             alert = alertCarried(by: older)
         } else {
             return
@@ -182,7 +183,8 @@ extension Audiences {
         addRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].alternateBody = body
         rangeVersions[rangeVersion].carriedAlertRange = layout.alert
-        (rangeVersions[rangeVersion].alertFirstPosition, rangeVersions[rangeVersion].alertEndPosition) = (start, end)
+        rangeVersions[rangeVersion].carriedAlertFirstPosition = start
+        rangeVersions[rangeVersion].carriedAlertEndPosition = end
         rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
         rangeVersions[rangeVersion].record.alertSeconds = slot.record.alertSeconds
     }
@@ -191,7 +193,7 @@ extension Audiences {
     private func lowestUnfinishedPosition(of round: RoundIndex) -> UInt64 {
         let slot = rounds[round]
         return min(
-            slot.progress.watermark,
+            slot.progress.completedPosition,
             slot.members.lowestParkedPosition,
             slot.checkpoints.restored.nextParkedPosition ?? .max
         )
@@ -233,9 +235,9 @@ extension Audiences {
     /// Returns the body of a version for the member at a position, with or without an alert.
     mutating func body(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
-        if slot.pointee.carriesAlert {
-            let carriesAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
-            return carriesAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
+        if slot.pointee.isCarryingAlert {
+            let sendsCarriedAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
+            return sendsCarriedAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
         }
         guard slot.pointee.record.hasAlert, isAlertTooOld(rangeVersion, now: now) else {
             return slot.pointee.record.body.bytes

@@ -5,45 +5,46 @@ import LiveActivity
 ///
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
 /// list begins with its count:
-/// 1. The format (1), the watermark, and the newest settled version.
-/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus `startPosition`; `positionCount` +
-///    1, or 0 for nil; the counts; the time of the first response + 1, or 0; the time of the last response + 1, or 0.
-/// 3. For each parked member, ascending: the first as watermark minus its position; each other as the distance
+/// 1. The format (1), the completed position, and the newest settled version.
+/// 2. For each version under way, oldest first: timestamp; sequence; completed position minus `startPosition`;
+///    `positionCount` + 1, or 0 for nil; the counts; the time of the first response + 1, or 0; the time of the last
+///    response + 1, or 0.
+/// 3. For each parked member, ascending: the first as completed position minus its position; each other as the distance
 ///    from the one before.
 struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var startPosition: UInt64
-        /// How many positions the version passes, if it ended before it had passed the whole range: newer versions
-        /// reach the other members. Nil: as many positions as the range has.
+        /// How many positions a closed version passes: newer versions reach the other members. Nil: the version was not
+        /// closed, and passes all positions of the range.
         var positionCount: UInt64?
         var counts = OutcomeCounts()
         var times = ResponseTimes()
     }
 
     private static let formatVersion: UInt8 = 1
-    /// Far above any position of a real round. A larger watermark is refused, so that sums of positions cannot
+    /// Far above any position of a real round. A larger completed position is refused, so that sums of positions cannot
     /// overflow.
     private static let positionMax: UInt64 = 1 << 62
 
-    var watermark: UInt64
+    var completedPosition: UInt64
     var newestSettledVersion: Version
     var entries: [Entry] = []
-    /// The positions of the parked members, ascending and all below the watermark.
+    /// The positions of the parked members, ascending and all below the completed position.
     var parkedPositions: [UInt64] = []
 
     /// Returns the text; nil if it is longer than ``AudienceLimits/checkpointBytesMax``.
     func encode() -> [UInt8]? {
         var payload: [UInt8] = [Self.formatVersion]
-        Self.append(watermark, to: &payload)
+        Self.append(completedPosition, to: &payload)
         Self.append(newestSettledVersion, to: &payload)
         Self.append(UInt64(entries.count), to: &payload)
         for entry in entries {
             Self.append(entry.version, to: &payload)
-            Self.append(watermark - entry.startPosition, to: &payload)
+            Self.append(completedPosition - entry.startPosition, to: &payload)
             Self.append(entry.positionCount.map { $0 + 1 } ?? 0, to: &payload)
-            for position in entry.counts.counts.indices {
-                Self.append(UInt64(entry.counts.counts[position]), to: &payload)
+            for outcome in entry.counts.counts.indices {
+                Self.append(UInt64(entry.counts.counts[outcome]), to: &payload)
             }
             Self.append(UInt64(max(-1, entry.times.firstResponseAtMilliseconds) + 1), to: &payload)
             Self.append(UInt64(max(-1, entry.times.lastResponseAtMilliseconds) + 1), to: &payload)
@@ -51,7 +52,7 @@ struct Checkpoint: Equatable {
         Self.append(UInt64(parkedPositions.count), to: &payload)
         var previousPosition: UInt64?
         for position in parkedPositions {
-            Self.append(previousPosition.map { position - $0 } ?? watermark - position, to: &payload)
+            Self.append(previousPosition.map { position - $0 } ?? completedPosition - position, to: &payload)
             previousPosition = position
         }
         guard (payload.count * 8 + 5) / 6 <= AudienceLimits.checkpointBytesMax else { return nil }
@@ -65,15 +66,15 @@ struct Checkpoint: Equatable {
         guard let payload = SettledOffsetsText.decodePayload(of: text), payload.first == Self.formatVersion else {
             return nil
         }
-        var reader = Reader(payload: payload, position: 1)
-        guard let watermark = reader.readNumber(), watermark <= Self.positionMax,
+        var reader = Reader(payload: payload, byteOffset: 1)
+        guard let completedPosition = reader.readNumber(), completedPosition <= Self.positionMax,
             let newestSettledVersion = reader.readVersion(),
             let entryCount = reader.readNumber(),
             entryCount <= UInt64(payload.count)
         else { return nil }
-        self.init(watermark: watermark, newestSettledVersion: newestSettledVersion)
+        self.init(completedPosition: completedPosition, newestSettledVersion: newestSettledVersion)
         for _ in 0..<entryCount {
-            guard let entry = reader.readEntry(watermark: watermark) else { return nil }
+            guard let entry = reader.readEntry(completedPosition: completedPosition) else { return nil }
             entries.append(entry)
         }
         guard let parkedMemberCount = reader.readNumber(), parkedMemberCount <= UInt64(payload.count) else {
@@ -82,29 +83,29 @@ struct Checkpoint: Equatable {
         for _ in 0..<parkedMemberCount {
             guard let distance = reader.readNumber() else { return nil }
             guard let previousPosition = parkedPositions.last else {
-                guard distance > 0, distance <= watermark else { return nil }
-                parkedPositions.append(watermark - distance)
+                guard distance > 0, distance <= completedPosition else { return nil }
+                parkedPositions.append(completedPosition - distance)
                 continue
             }
-            guard distance < watermark - previousPosition else { return nil }
+            guard distance < completedPosition - previousPosition else { return nil }
             parkedPositions.append(previousPosition + distance)
         }
     }
 
-    init(watermark: UInt64, newestSettledVersion: Version) {
-        self.watermark = watermark
+    init(completedPosition: UInt64, newestSettledVersion: Version) {
+        self.completedPosition = completedPosition
         self.newestSettledVersion = newestSettledVersion
     }
 
     private struct Reader {
         let payload: [UInt8]
-        var position: Int
+        var byteOffset: Int
 
         mutating func readNumber() -> UInt64? {
             var (number, shift) = (UInt64(0), UInt64(0))
-            while position < payload.count, shift < 64 {
-                let byte = payload[position]
-                position += 1
+            while byteOffset < payload.count, shift < 64 {
+                let byte = payload[byteOffset]
+                byteOffset += 1
                 number |= UInt64(byte & 127) << shift
                 if byte < 128 { return number }
                 shift += 7
@@ -125,22 +126,22 @@ struct Checkpoint: Equatable {
             return Int64(number) - 1
         }
 
-        mutating func readEntry(watermark: UInt64) -> Entry? {
-            guard let version = readVersion(), let distance = readNumber(), distance <= watermark,
-                let countPlusOne = readNumber(),
-                // A version that was closed early ends at or below the watermark.
-                countPlusOne == 0 || countPlusOne - 1 <= distance
+        mutating func readEntry(completedPosition: UInt64) -> Entry? {
+            guard let version = readVersion(), let distance = readNumber(), distance <= completedPosition,
+                let positionCountPlusOne = readNumber(),
+                // A closed version ends at or below the completed position.
+                positionCountPlusOne == 0 || positionCountPlusOne - 1 <= distance
             else {
                 return nil
             }
             var entry = Entry(
                 version: version,
-                startPosition: watermark - distance,
-                positionCount: countPlusOne == 0 ? nil : countPlusOne - 1
+                startPosition: completedPosition - distance,
+                positionCount: positionCountPlusOne == 0 ? nil : positionCountPlusOne - 1
             )
-            for position in entry.counts.counts.indices {
+            for outcome in entry.counts.counts.indices {
                 guard let count = readNumber() else { return nil }
-                entry.counts.counts[position] = UInt32(clamping: count)
+                entry.counts.counts[outcome] = UInt32(clamping: count)
             }
             guard let firstMilliseconds = readMilliseconds(), let lastMilliseconds = readMilliseconds() else {
                 return nil

@@ -42,8 +42,8 @@ struct FanoutRecord: BitwiseCopyable {
     }
 
     /// Takes over the partition and offset of another record with the same version, because this record's own partition
-    /// has been released. When the version or broadcast ends, the other record's offset settles. If it is dropped
-    /// instead, that offset is read again.
+    /// has been released. When the version or broadcast ends, the other record's offset settles. If the version or
+    /// broadcast is dropped instead, the other record is read again.
     mutating func takePartitionAndOffset(of other: FanoutRecord) {
         (partition, assignmentEpoch, offset) = (other.partition, other.assignmentEpoch, other.offset)
     }
@@ -60,7 +60,7 @@ extension Audiences {
     /// Whether the partition of the record was released after the record was read. The record may still be in memory:
     /// after partitions were added to the fan-out topic, a round or channel of one partition may have records of
     /// another.
-    func isOfEndedAssignment(_ record: FanoutRecord) -> Bool {
+    func isPartitionReleased(of record: FanoutRecord) -> Bool {
         partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) == nil
     }
 

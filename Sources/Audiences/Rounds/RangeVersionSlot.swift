@@ -26,9 +26,9 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
     var nextVersion = RangeVersionIndex.null
     var stage = Stage.received
-    /// Whether the version's record came after the record of a newer version, and the last owner did not have
-    /// the version under way. A late version is sent to no member; its outcome is `superseded`.
-    var arrivedAfterNewerVersion = false
+    /// Whether the version is late: its record came after that of a newer version, and the last owner did not have the
+    /// version under way. A late version is sent to no member. Its outcome is `superseded`.
+    var isLate = false
     var record: FanoutRecord
     // For a start: fields of the start commands that the core produces for the devices.
     var priority: UInt8
@@ -38,17 +38,17 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// activity gets its updates; the core adds these parts for each device. Empty: each device's start gets
     /// the dictionary unchanged.
     var dictionaryWithoutAddress = HeapBytes.none
-    /// A second body. If the version has its own alert, this body lacks the alert, and is sent when the alert is too
-    /// old. Otherwise, this body has the alert of an older version, and is sent to the members from
-    /// `alertFirstPosition` to below `alertEndPosition`.
+    /// A second body. If the version has its own alert, the second body has no alert, and is sent when the alert is too
+    /// old. Otherwise the second body has the alert of an older version, and is sent to the members from
+    /// `carriedAlertFirstPosition` to below `carriedAlertEndPosition`.
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// Only members at the positions from `alertFirstPosition` to below `alertEndPosition` get the carried alert. These
-    /// are the positions that the alert's own version would have passed if no newer version had come. If no alert is
-    /// carried, both are 0.
-    var alertFirstPosition: UInt64 = 0
-    var alertEndPosition: UInt64 = 0
+    /// Only members at the positions from `carriedAlertFirstPosition` to below `carriedAlertEndPosition` get the
+    /// carried alert. These are the positions that the alert's own version would have passed if no newer version had
+    /// come. If no alert is carried, both are 0.
+    var carriedAlertFirstPosition: UInt64 = 0
+    var carriedAlertEndPosition: UInt64 = 0
 
     /// The version's window: the positions of the members that it must reach, from `startPosition` to below
     /// `endPosition`.
@@ -59,7 +59,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     var totals = AudienceTotals()
     /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is
     /// not written before a checkpoint with this revision is recorded. (R29)
-    var completedAtRevision: UInt64 = 0
+    var completionRevision: UInt64 = 0
     /// How many calls to Redis and records for Kafka that finish the version are not acknowledged yet. The version is
     /// `finished` when Redis has its counts and Kafka its result. (R9)
     var unacknowledgedCount: UInt8 = 0
@@ -67,20 +67,22 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// Whether a newer version replaced this one before it had reached all members.
     var isSuperseded = false
 
-    var carriesAlert: Bool { alertEndPosition > 0 }
-    func carriesAlert(to position: UInt64) -> Bool { position >= alertFirstPosition && position < alertEndPosition }
+    var isCarryingAlert: Bool { carriedAlertEndPosition > 0 }
+    func carriesAlert(to position: UInt64) -> Bool {
+        position >= carriedAlertFirstPosition && position < carriedAlertEndPosition
+    }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
-    /// Resets the version, because its round is claimed again: after the claim, a checkpoint says what the version has
-    /// reached.
-    mutating func resetForClaim(alertSeconds: Int64) {
+    /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. After
+    /// the claim, a checkpoint says what the version has reached.
+    mutating func forgetProgress(ownAlertSeconds: Int64) {
         stage = .received
         alternateBody.free()
         alternateBody = .none
         carriedAlertRange = .absent
-        (alertFirstPosition, alertEndPosition) = (0, 0)
+        (carriedAlertFirstPosition, carriedAlertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.alertVersion ?? record.version
-        record.alertSeconds = alertSeconds
+        record.alertSeconds = ownAlertSeconds
         (startPosition, endPosition) = (0, 0)
         counts = OutcomeCounts()
         times = ResponseTimes()

@@ -29,11 +29,11 @@ struct RoundSlot: BitwiseCopyable {
         /// The core reads the members again that the last owner had parked. Next: `running`; `lost`; `draining`.
         case restoring
         /// The round sends its versions to the members. Next: `restoring` if the record of a version of the last owner
-        /// arrives after the round has stopped waiting for it; `closing`; `lost`; `draining`.
+        /// arrives after the round has stopped waiting for it; `ending`; `lost`; `draining`.
         case running
         /// The round has no version left. A last checkpoint is being recorded. Next: `running` or `restoring` if a
         /// version arrives. When the checkpoint is recorded, the slot is freed.
-        case closing
+        case ending
         /// The round's partition is being revoked. After the pushes in flight have their responses, a last checkpoint
         /// is recorded, if the round has changed. Then the slot is freed.
         case draining
@@ -43,12 +43,14 @@ struct RoundSlot: BitwiseCopyable {
         /// - The store has lost the round or this lane's claim.
         /// - The store may lack the members of a round that begins.
         ///
-        /// The core claims the round again after three waits: a pause, the wait for missing members, which has a limit,
-        /// and the wait for the pushes in flight. Next: `claiming`.
+        /// The core claims the round again after a pause, when no pushes are in flight, and when missing members are
+        /// back or the limit of this wait is reached. Next: `claiming`.
         case lost
-        /// Another worker may own the range, so no push is sent and no outcome is recorded any more. The round's
-        /// partition was released, or was revoked in the phase `lost`. Or the claim was lost in the phase `closing` or
-        /// `draining`. When the pushes in flight have their responses, the slot is freed.
+        /// Another worker may own the range, so no push is sent and no outcome is recorded any more. When the pushes in
+        /// flight have their responses, the slot is freed. There are three reasons:
+        /// - The round's partition was released.
+        /// - The round's partition was revoked in the phase `lost`.
+        /// - The claim was lost in the phase `ending` or `draining`.
         case abandoned
 
         fileprivate func canChange(to next: Phase) -> Bool {
@@ -58,8 +60,8 @@ struct RoundSlot: BitwiseCopyable {
             case (.claiming, .awaitingVersions), (.claiming, .running), (.claiming, .lost), (.claiming, .draining): true
             case (.awaitingVersions, .restoring), (.awaitingVersions, .running), (.awaitingVersions, .draining): true
             case (.restoring, .running), (.restoring, .lost), (.restoring, .draining): true
-            case (.running, .restoring), (.running, .closing), (.running, .lost), (.running, .draining): true
-            case (.closing, .restoring), (.closing, .running): true
+            case (.running, .restoring), (.running, .ending), (.running, .lost), (.running, .draining): true
+            case (.ending, .restoring), (.ending, .running): true
             case (.lost, .claiming): true
             default: false
             }
@@ -89,8 +91,8 @@ struct RoundSlot: BitwiseCopyable {
     /// with another time is stale.
     var timerDueMilliseconds: Int64 = .max
 
-    /// The key under which the store keeps the round's claim and checkpoint. A range may have a round of starts and a
-    /// round of updates at the same time, so each has its own key. The number is `STARTS!!` in ASCII.
+    /// The digest under which the store keeps the round's claim and checkpoint. A range may have a round of starts and
+    /// a round of updates at the same time, so each has its own digest. The number is `STARTS!!` in ASCII.
     var storeKeyDigest: AudienceDigest {
         isForStarts ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }
@@ -112,11 +114,10 @@ struct RoundSlot: BitwiseCopyable {
         if phase != next { enter(next) }
     }
 
-    /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in
-    /// flight.
-    mutating func beginAgain(claimNumber: UInt64) {
+    /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in flight.
+    mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
-        claim.number = claimNumber
+        claim.number = number
         claim.membersLostSinceMilliseconds = .min
         versions.newestSettled = Version(timestamp: 0, sequence: 0)
         versions.newestAdmitted = versions.newestSettled

@@ -98,7 +98,7 @@ extension Audiences {
             command.priority = slot.priority
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
             command.expirationSeconds = slot.record.ownExpirationSeconds
-            if let address = Self.address(of: member, slot) {
+            if let address = Self.startedActivityAddress(of: member, slot) {
                 command.aps = slot.dictionaryWithoutAddress.bytes
                 command.address = address
             }
@@ -152,7 +152,7 @@ extension Audiences {
     ///
     /// The dictionary stays unchanged in three cases: its producer names a channel in it, the audience has no
     /// channel in the device's environment, or the body has no room for either.
-    static func address(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
+    static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
         guard !slot.dictionaryWithoutAddress.isNone,
             let channel = slot.record.instruction.channelsForStarts[member.environment]
         else {

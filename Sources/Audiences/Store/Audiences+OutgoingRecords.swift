@@ -219,8 +219,8 @@ struct ResultSubject {
     var isChannel: Bool
 }
 
-/// The key of a fan-out record: the digest of the audience or the channel in hexadecimal digits, then the range, or a
-/// letter for the channel's environment.
+/// The key of a fan-out record. It has the digest of the audience or the channel in hexadecimal digits, `/`, and the
+/// range's index or a letter for the channel's environment.
 struct FanoutKey {
     private let digest: AudienceDigest
     private let range: UInt16

@@ -95,18 +95,18 @@ extension Audiences {
             return body(makeCall(ticket, audience.appIndex, audience.digest, operation))
         case .claim(let round), .checkpoint(let round):
             let slot = rounds[round]
-            let claim = Operation.claim(slot.range, claim: slot.claim.number)
-            return body(makeCall(ticket, slot.appIndex, slot.storeKeyDigest, claim))
+            let operation = Operation.claim(slot.range, claim: slot.claim.number)
+            return body(makeCall(ticket, slot.appIndex, slot.storeKeyDigest, operation))
         case .finishRange(let index):
             let version = rangeVersions[index]
             let slot = rounds[version.round]
-            let finish = Operation.finishRange(
+            let operation = Operation.finishRange(
                 slot.range,
                 version: version.record.version,
                 version.counts,
                 version.times
             )
-            return body(makeCall(ticket, slot.appIndex, slot.digest, finish))
+            return body(makeCall(ticket, slot.appIndex, slot.digest, operation))
         case .finishBroadcast(let broadcast):
             let key = channels[broadcasts[broadcast].channel].key
             return body(makeCall(ticket, key.appIndex, key.digest, makeFinishOperation(forBroadcast: broadcast)))
@@ -144,7 +144,7 @@ extension Audiences {
             )
         case .newestState(let request):
             let key = newestStateRequests[request].key
-            return body(makeCall(ticket, key.appIndex, key.digest, .newest))
+            return body(makeCall(ticket, key.appIndex, key.digest, .newestState))
         }
     }
 

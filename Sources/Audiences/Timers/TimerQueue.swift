@@ -52,13 +52,13 @@ struct TimerQueue: ~Copyable {
         entries[0] = last
         var index = 0
         while true {
-            var least = index
+            var earliest = index
             for child in [2 * index + 1, 2 * index + 2] where child < entries.count {
-                if entries[child].dueMilliseconds < entries[least].dueMilliseconds { least = child }
+                if entries[child].dueMilliseconds < entries[earliest].dueMilliseconds { earliest = child }
             }
-            guard least != index else { return first }
-            entries.swapAt(index, least)
-            index = least
+            guard earliest != index else { return first }
+            entries.swapAt(index, earliest)
+            index = earliest
         }
     }
 }

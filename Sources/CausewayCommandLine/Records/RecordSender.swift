@@ -1,7 +1,7 @@
 import Glibc
 import Kafka
 
-/// The record of which another record is a copy. The copy gets this record's time, and a header with its place.
+/// The original of a copied record. The copy gets the time of the original, and a header with the original's place.
 package struct RecordOrigin {
     /// The name of the Kafka header that only copies have. Its value is the place of the original record:
     /// `topic/partition/offset`.
@@ -25,15 +25,13 @@ package struct RecordSender {
         package var sentCount = 0
         package var acknowledgedCount = 0
         package var failedCount = 0
-        /// The tags of the failed records that were sent with a tag. Before a replay sends such a record, it makes
-        /// Redis treat the command as not settled. If the record fails, the replay settles the command again.
-        /// Otherwise another replay would take the command for one under way, and not send it.
+        /// The tags of the failed records that were sent with a tag.
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// Why records failed: the reason of the first failure, or "no acknowledgement" if the time for the flush
-        /// ended. If no broker has responded and there is a `brokerMonitor`, `flushAndClose` puts the monitor's reason
-        /// here. Nil: no record failed.
+        /// The reason of the first failure; nil: no record failed. A record that is not acknowledged in time has
+        /// failed too. If no broker has responded, and the sender has a `brokerMonitor`, `flushAndClose` puts the
+        /// monitor's reason here instead.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.

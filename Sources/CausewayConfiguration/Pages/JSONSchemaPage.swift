@@ -2,13 +2,13 @@ import Documents
 
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
-/// The schema refuses most of the files that the worker refuses. It accepts all files that the worker
-/// accepts, with two exceptions: a file without required keys, which environment variables may set, and rare
-/// spellings, such as a team id that is a number without quotes.
+/// The schema refuses most of the files that the worker refuses. It accepts all files that the worker accepts, with two
+/// exceptions: a file without required keys, which environment variables may set, and a file with rare spellings, such
+/// as a team id that is a number without quotes.
 struct JSONSchemaPage {
-    /// Whether the schema is a part of the chart's schema. The chart sets the files of mounted Secrets
-    /// itself, so their keys are not required. The chart has other defaults for a few keys, so the schema
-    /// contains no defaults.
+    /// Whether the schema is a part of the chart's schema. If so, it requires no keys that name files, because the
+    /// chart itself sets the files of mounted Secrets. It also has no defaults, because the chart has other defaults
+    /// for a few keys.
     let isForChart: Bool
 
     /// Returns the schema of the whole file.

@@ -29,9 +29,9 @@ enum ConfigurationNames {
         return Array(Set(names))
     }
 
-    /// Returns the environment variable of a key. It is spelled as swift-configuration does, which reads the variables:
-    /// capital letters, words separated by `_`, and `_` for every character that is neither letter nor digit.
-    /// `worker.retryMillisecondsMax` becomes `CAUSEWAY_WORKER_RETRY_MILLISECONDS_MAX`.
+    /// Returns the environment variable of a key: `CAUSEWAY_WORKER_RETRY_MILLISECONDS_MAX` for
+    /// `worker.retryMillisecondsMax`. The spelling is that of swift-configuration, which reads the variables: capital
+    /// letters, words separated by `_`, and `_` for every character that is neither letter nor digit.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var isPreviousLowercase = false

@@ -51,7 +51,7 @@ extension ConfigurationSchema {
             root.
             """
         )
-        .otherwise("the system's"),
+        .whenUnset("the system's"),
         .optionalFile(
             "apns.sharedTokenKeyFile",
             \.apns.sharedTokenKeyFile,
@@ -62,7 +62,7 @@ extension ConfigurationSchema {
             APNs accepts without sharing is not known.
             """
         )
-        .otherwise("every worker signs its own"),
+        .whenUnset("every worker signs its own"),
         .integer(
             "apns.connectionsPerPool",
             \.apns.connectionsPerPool,

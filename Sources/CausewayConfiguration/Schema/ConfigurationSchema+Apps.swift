@@ -54,9 +54,9 @@ extension ConfigurationSchema {
             sandboxKeyFile or not at all.
             """
         )
-        .otherwise("keyId"),
+        .whenUnset("keyId"),
         .optionalFile("sandboxKeyFile", \.sandboxKeyFile, "The .p8 file of the key sandboxKeyId.")
-            .otherwise("keyFile"),
+            .whenUnset("keyFile"),
         .text(
             "policy",
             \.policy,
@@ -105,7 +105,7 @@ extension ConfigurationSchema {
             after a change of the file alone.
             """
         )
-        .otherwise("no check")
+        .whenUnset("no check")
         .asReloadable,
         .choice(
             "shapes.mode",

@@ -46,7 +46,7 @@ extension ConfigurationSchema {
             \.redis.caFile,
             "PEM file with the certificate authorities to check the server's certificate against."
         )
-        .otherwise("the system's"),
+        .whenUnset("the system's"),
         .optionalFile(
             "redis.certificateFile",
             \.redis.certificateFile,

@@ -19,7 +19,7 @@ extension ConfigurationSchema {
             drops and counts it and never waits.
             """
         )
-        .otherwise("nothing is exported"),
+        .whenUnset("nothing is exported"),
         .optionalFile(
             "tracing.caFile",
             \.tracing.caFile,
@@ -28,7 +28,7 @@ extension ConfigurationSchema {
             certificate must carry the host's name.
             """
         )
-        .otherwise("the system's"),
+        .whenUnset("the system's"),
         .optionalFile(
             "tracing.headersFile",
             \.tracing.headersFile,

@@ -4,7 +4,7 @@ import Delivery
 enum NamedSection: String, CaseIterable {
     case apps, policies
 
-    /// The allowed numbers of apps or policies.
+    /// How many apps or policies a configuration may have.
     var memberCountRange: ClosedRange<Int> {
         switch self {
         // `DeliveryConfiguration` and `AudiencesConfiguration` refuse more apps.

@@ -47,8 +47,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let rule: ConfigurationRule
     /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
-    // Closures replace key paths here. The type of a key path names the type of the property, so key paths of
-    // integers and of texts could not be in one list of keys.
+    // Closures, not key paths: key paths of integers and of texts have different types, and could not be in one list.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?
@@ -80,7 +79,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     func yamlText(_ root: Root) -> String? { value(root)?.yamlText }
 }
 
-/// Functions that return the same key with one more attribute.
+/// The same key with one more attribute.
 extension SchemaKey {
     /// The same key, but a running worker takes a changed value.
     var asReloadable: SchemaKey { with { $0.isReloadable = true } }
@@ -99,7 +98,7 @@ extension SchemaKey {
     func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
 
     /// Sets the text that says what applies while the key is unset.
-    func otherwise(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }
+    func whenUnset(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }
 
     func exampleLines(_ lines: String...) -> SchemaKey { with { $0.exampleLines = lines } }
 

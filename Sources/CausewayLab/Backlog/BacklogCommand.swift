@@ -57,8 +57,10 @@ struct BacklogCommand: SeasonCommand {
         guard activities > 0, activities % BacklogRun.matchCount == 0,
             activities / BacklogRun.matchCount <= CommandTemplate.followersMax
         else {
-            let most = BacklogRun.matchCount * CommandTemplate.followersMax
-            throw ValidationError("--activities must be a multiple of \(BacklogRun.matchCount), and \(most) at most")
+            let activitiesMax = BacklogRun.matchCount * CommandTemplate.followersMax
+            throw ValidationError(
+                "--activities must be a multiple of \(BacklogRun.matchCount), and \(activitiesMax) at most"
+            )
         }
         guard commands > 0, commands % activities == 0, commands / activities <= BacklogRun.commandsPerActivityMax
         else {

@@ -9,14 +9,14 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// How long a client that only reads takes from the assignment of its partitions to the backlog's last
-    /// record. The client reads the whole backlog several times; this is the median.
-    var readingMilliseconds: Int64
+    /// How long a client that only reads takes, from the assignment of its partitions to the backlog's last record. The
+    /// client reads the whole backlog several times. The median reading is the one with the median time.
+    var medianReadingMilliseconds: Int64
     /// How long the client took each time that it read the backlog, shortest first.
-    var readingsMilliseconds: [Int64]
-    /// CPU time of the lab's process, in which the client runs, during the reading that took `readingMilliseconds`.
-    var readingCPUMilliseconds: Int64
-    /// CPU time of the broker during the same reading.
+    var sortedReadingMilliseconds: [Int64]
+    /// CPU time of the lab's process, in which the client runs, during the median reading.
+    var medianReadingLabCPUMilliseconds: Int64
+    /// CPU time of the broker during the median reading.
     var medianReadingBrokerCPUMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64
@@ -29,6 +29,16 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// CPU time of the broker from the start of the worker until all phones showed the final score.
     var brokerCPUMilliseconds: Int64
 
+    /// The JSON keeps its keys, although some properties have got other names.
+    private enum CodingKeys: String, CodingKey {
+        case commands, activities, outcomes, pushes, phonesWithFinalScore
+        case medianReadingMilliseconds = "readingMilliseconds"
+        case sortedReadingMilliseconds = "readingsMilliseconds"
+        case medianReadingLabCPUMilliseconds = "readingCPUMilliseconds"
+        case medianReadingBrokerCPUMilliseconds
+        case pushingMilliseconds, resultsMilliseconds, resultRecords, worker, brokerCPUMilliseconds
+    }
+
     var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && areResultsComplete }
 
     private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
@@ -38,20 +48,21 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
         return """
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
-            reading the topic alone        \(seconds(readingMilliseconds)), the median of \(readings)
+            reading the topic alone        \(seconds(medianReadingMilliseconds)), the median of \(readingsText)
             to the last push's response    \(seconds(pushingMilliseconds)), \(ratioText(pushingMilliseconds)) times as long
             to the last command's result   \(seconds(resultsMilliseconds)), \(ratioText(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
-            CPU of that reading            \(seconds(readingCPUMilliseconds)), of the broker meanwhile \(seconds(medianReadingBrokerCPUMilliseconds))
+            CPU of that reading            \(seconds(medianReadingLabCPUMilliseconds)), of the broker meanwhile \(seconds(medianReadingBrokerCPUMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }
 
-    private var readings: String { readingsMilliseconds.map(seconds).joined(separator: ", ") }
+    private var readingsText: String { sortedReadingMilliseconds.map(seconds).joined(separator: ", ") }
 
     private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
 
     private func ratioText(_ milliseconds: Int64) -> String {
-        readingMilliseconds > 0 ? Numeral.oneDecimal(Double(milliseconds) / Double(readingMilliseconds)) : "?"
+        medianReadingMilliseconds > 0
+            ? Numeral.oneDecimal(Double(milliseconds) / Double(medianReadingMilliseconds)) : "?"
     }
 }

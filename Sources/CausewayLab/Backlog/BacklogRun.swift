@@ -44,10 +44,10 @@ final class BacklogRun {
             durationMilliseconds: 1,
             startsByPush: false
         )
-        let frameCountMin = matches.map { $0.frames().count }.min() ?? 0
-        guard commandsPerActivity <= frameCountMin else {
+        let fewestFrames = matches.map { $0.frames().count }.min() ?? 0
+        guard commandsPerActivity <= fewestFrames else {
             throw LabError(
-                "--commands may be \(frameCountMin) for each activity at most: the shortest match has no more balls"
+                "--commands may be \(fewestFrames) for each activity at most: the shortest match has no more balls"
             )
         }
         matchCommands = matches.map { match in
@@ -235,9 +235,9 @@ final class BacklogRun {
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
             pushes: try phones.readAcceptedCounts().pushes,
             phonesWithFinalScore: try phones.compare(with: feed).matchingPhones,
-            readingMilliseconds: medianCost.milliseconds,
-            readingsMilliseconds: readCosts.map(\.milliseconds),
-            readingCPUMilliseconds: medianCost.cpuMilliseconds,
+            medianReadingMilliseconds: medianCost.milliseconds,
+            sortedReadingMilliseconds: readCosts.map(\.milliseconds),
+            medianReadingLabCPUMilliseconds: medianCost.cpuMilliseconds,
             medianReadingBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
             pushingMilliseconds: tally.lastResponseAtMilliseconds - startMilliseconds,
             resultsMilliseconds: reader.newestResultAtMilliseconds - startMilliseconds,

@@ -37,16 +37,16 @@ final class DiscardingTopicReader: ConsumerHandler {
     ///   `meanwhile` throws.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {
         guard let consumer else { return 0 }
-        var (last, records): (Int64, Int) = (Clock.monotonicMilliseconds, 0)
-        while records < count {
+        var (lastRecordAtMilliseconds, readCount): (Int64, Int) = (Clock.monotonicMilliseconds, 0)
+        while readCount < count {
             switch consumer.poll() {
             case .message(let message):
                 // Every consumer must at least take each message and release it. This reader does no more.
                 _ = message
-                (last, records) = (Clock.monotonicMilliseconds, records + 1)
+                (lastRecordAtMilliseconds, readCount) = (Clock.monotonicMilliseconds, readCount + 1)
             case .none:
-                guard Clock.monotonicMilliseconds - last < Demo.stallMillisecondsMax else {
-                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands were read")
+                guard Clock.monotonicMilliseconds - lastRecordAtMilliseconds < Demo.stallMillisecondsMax else {
+                    throw LabError("only \(Numeral.grouped(readCount)) of \(Numeral.grouped(count)) commands were read")
                 }
                 try meanwhile()
                 usleep(Self.pauseMicroseconds)

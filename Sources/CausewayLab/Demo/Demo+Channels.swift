@@ -14,9 +14,9 @@ extension Demo {
         return .init(audiences: MatchCommands.audience(ofMatch: "*"), keepSeconds: Self.channelKeepSeconds)
     }
 
-    /// Waits until every phone has its activity. Then checks that all phones that belong on a channel have subscribed,
-    /// because a phone misses the broadcasts before its subscription. A phone that subscribes sends nothing to the
-    /// server. So the run asks the simulator.
+    /// Waits until every phone has its activity. Then checks that all phones that belong on a channel have
+    /// subscribed, because a phone misses the broadcasts before its subscription. The run asks the simulator, because
+    /// a phone that subscribes sends nothing to the server.
     func awaitSubscriptions(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {

@@ -22,7 +22,7 @@ struct DemoOptions {
     /// Which superseded commands get a result of their own.
     var supersededResults = SupersededResultMode.each
     /// The files that the run writes for a checking program; nil: none.
-    var evidence: Evidence?
+    var evidenceFiles: EvidenceFiles?
 }
 
 /// Plays one season to every phone, from the records in Kafka to the Lock Screens.
@@ -71,7 +71,7 @@ final class Demo {
             durationMilliseconds: Int64(options.seconds) * 1_000,
             addressees: options.addressees,
             hasChannels: options.hasChannels,
-            journal: try options.evidence?.makeJournal()
+            journal: try options.evidenceFiles?.makeJournal()
         )
     }
 
@@ -97,21 +97,21 @@ final class Demo {
         figures.pushesBeforeSeason = pushesBeforeSeason
         if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
         try deployment.stopWorker(graceMilliseconds: Self.drainMillisecondsMax)
-        try awaitEvidence(options.evidence, reader)
+        try awaitEvidenceFiles(options.evidenceFiles, reader)
         return figures
     }
 
-    /// Writes out the journal, and waits until the results file has every result. Does nothing without evidence.
-    private func awaitEvidence(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
-        guard let evidence else { return }
+    /// Writes out the journal, and waits until the results file has every result. Does nothing if there are no files.
+    private func awaitEvidenceFiles(_ evidenceFiles: EvidenceFiles?, _ reader: ResultsReader) throws(LabError) {
+        guard let evidenceFiles else { return }
         try feed.flushJournal()
-        var lines = LineCounter(path: evidence.resultsFile)
+        var lines = LineCounter(path: evidenceFiles.resultsFile)
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
             if !hasMore, try lines.countLines() >= reader.resultRecords { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw LabError("the last of \(reader.resultRecords) results did not reach \(evidence.resultsFile)")
+                throw LabError("the last of \(reader.resultRecords) results did not reach \(evidenceFiles.resultsFile)")
             }
             try checkInterruptionAndProcesses()
             Self.pause()
@@ -126,11 +126,11 @@ final class Demo {
         )
         try deployment.startBroker()
         try deployment.startRedis()
-        try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushesFile)
+        try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidenceFiles?.pushesFile)
         pageState?.show(pageDataSources)
-        if let evidence = options.evidence {
-            try evidence.writePolicy(options.policy)
-            try deployment.startResultsWriter(to: evidence.resultsFile)
+        if let evidenceFiles = options.evidenceFiles {
+            try evidenceFiles.writePolicy(options.policy)
+            try deployment.startResultsWriter(to: evidenceFiles.resultsFile)
         }
         let feed = feed
         let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort)) {
@@ -373,7 +373,7 @@ final class Demo {
     private func comparePhones(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
-    ) throws(LabError) -> SimulatedPhones.Comparison {
+    ) throws(LabError) -> SimulatedPhones.FinalStateComparison {
         let endMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let comparison = try phones.compare(with: feed)

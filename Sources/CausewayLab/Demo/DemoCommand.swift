@@ -194,7 +194,7 @@ struct DemoCommand: SeasonCommand {
                 reservedForAlerts: budget / 3
             )
         }
-        if let evidence { options.evidence = try Evidence(directory: evidence) }
+        if let evidence { options.evidenceFiles = try EvidenceFiles(directory: evidence) }
         let page = try LivePageServer(pageState: LivePageState(), listeningAt: .loopback(port: pagePort))
         page.announce(opensBrowser: open)
         let demo = try Demo(

@@ -23,8 +23,8 @@ struct ResultSummary: Equatable {
     var supersededCommands = 0
     /// Whether the push requested priority 10 and was sent at 5, because the budget was used up.
     var isDemoted = false
-    /// Whether the result is about a record of the commands topic. False, for example, for the second result of a
-    /// command that was held, which is about the registration that released the command.
+    /// Whether the result is about a record of the commands topic. For example, a command that was held has a second
+    /// result, which is about the registration that released the command.
     var isFromCommandsTopic = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1

@@ -92,11 +92,11 @@ struct ResultTally {
         let offset = Int(result.sourceOffset)
         while hasResultByPartitionAndOffset.count <= result.sourcePartition { hasResultByPartitionAndOffset.append([]) }
         if hasResultByPartitionAndOffset[result.sourcePartition].count <= offset {
-            let missing =
+            let missingFlagCount =
                 max(offset + 1, 2 * hasResultByPartitionAndOffset[result.sourcePartition].count)
                 - hasResultByPartitionAndOffset[result.sourcePartition].count
             hasResultByPartitionAndOffset[result.sourcePartition]
-                .append(contentsOf: repeatElement(false, count: missing))
+                .append(contentsOf: repeatElement(false, count: missingFlagCount))
         }
         guard !hasResultByPartitionAndOffset[result.sourcePartition][offset] else { return false }
         hasResultByPartitionAndOffset[result.sourcePartition][offset] = true

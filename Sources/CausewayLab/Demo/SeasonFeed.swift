@@ -80,9 +80,9 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
-    /// Which followers of each match get a start by push, by the follower's number (from 1): those whose app has not
-    /// started an activity. If commands go to audiences, one start reaches all these followers. The range then has
-    /// one element, because it also says how many starts are sent. The value of this element has no effect.
+    /// The followers of each match to whom starts are sent, by number (from 1): those whose app has not started an
+    /// activity. If commands go to audiences, one start reaches all these followers. The range then has one element,
+    /// for this start, and the element's value has no effect.
     private var startedFollowers: Range<Int> {
         guard appStartedFollowers < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1

@@ -2,7 +2,8 @@ import LiveActivity
 
 /// The phones of a run, which live in the simulator's process.
 struct SimulatedPhones {
-    struct Comparison {
+    /// How many phones show the final state of their match, and which ones do not.
+    struct FinalStateComparison {
         var matchingPhones: Int
         var wrongPhones: [DemoFigures.WrongPhone]
     }
@@ -52,8 +53,8 @@ struct SimulatedPhones {
             let activities = (1...feed.appStartedFollowers)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
-                    let attributeActivity = feed.addressees == .activities ? activity : nil
-                    let attributes = MatchCommands.attributes(of: match, activity: attributeActivity)
+                    let activityInAttributes = feed.addressees == .activities ? activity : nil
+                    let attributes = MatchCommands.attributes(of: match, activity: activityInAttributes)
                         .map { ("\($0.name)", $0.value) }
                     return [
                         "activity": activity, "device": feed.device(match: index, follower: follower),
@@ -106,8 +107,8 @@ struct SimulatedPhones {
     }
 
     /// Compares every phone with the final state of its match.
-    func compare(with feed: SeasonFeed) throws(LabError) -> Comparison {
-        var comparison = Comparison(matchingPhones: 0, wrongPhones: [])
+    func compare(with feed: SeasonFeed) throws(LabError) -> FinalStateComparison {
+        var comparison = FinalStateComparison(matchingPhones: 0, wrongPhones: [])
         for index in feed.matches.indices {
             let state = try LabJSON.object(feed.finalState(match: index).json)
             var followers = Array(1...feed.followers)[...]

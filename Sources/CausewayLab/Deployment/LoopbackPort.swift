@@ -15,7 +15,7 @@ enum LoopbackPort {
 
     /// Connects to a port. Returns false and sets `errno` if this fails.
     static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
-        var address = address(port: port)
+        var address = loopbackAddress(port: port)
         return withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
@@ -23,7 +23,7 @@ enum LoopbackPort {
         }
     }
 
-    private static func address(port: UInt16) -> sockaddr_in {
+    private static func loopbackAddress(port: UInt16) -> sockaddr_in {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian

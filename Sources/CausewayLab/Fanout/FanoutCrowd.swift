@@ -34,7 +34,7 @@ struct FanoutCrowd {
         audiences: [String] = [audience],
         client: ControlClient
     ) {
-        var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, count: members)
+        var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, phoneCount: members)
         crowd.audiences = audiences
         crowd.environment = .sandbox
         crowd.frequentUpdatesEveryNthPhone = Self.frequentUpdatesEveryNthPhone
@@ -49,7 +49,7 @@ struct FanoutCrowd {
             "POST",
             "/crowds",
             [
-                "app": compactCrowd.app, "name": compactCrowd.name, "count": compactCrowd.count,
+                "app": compactCrowd.app, "name": compactCrowd.name, "count": compactCrowd.phoneCount,
                 "audiences": compactCrowd.audiences,
                 "environment": compactCrowd.environment.rawValue,
                 "frequentEvery": compactCrowd.frequentUpdatesEveryNthPhone,
@@ -75,8 +75,8 @@ struct FanoutCrowd {
             alerts: alerts
         )
         for state in shown {
-            guard let other = state["contentState"] as? [String: Any],
-                NSDictionary(dictionary: other) == NSDictionary(dictionary: content)
+            guard let shownContent = state["contentState"] as? [String: Any],
+                NSDictionary(dictionary: shownContent) == NSDictionary(dictionary: content)
             else { continue }
             report.phonesShowingState += state["phones"] as? Int ?? 0
             report.lastPushMilliseconds = max(report.lastPushMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)

@@ -75,31 +75,34 @@ final class FanoutRun {
         let h2load = try makeH2LoadRun()
         var h2loadCosts: [Double] = []
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
-        let round = try fanOut()
+        let measurement = try fanOut()
         // Ask the phones before h2load runs again. The pushes of h2load have the first command's content state, and
         // must not count as the fan-out's last pushes.
-        let crowdReport = try crowd.readReport(about: round.newestCommand.contentState)
+        let crowdReport = try crowd.readReport(about: measurement.newestCommand.contentState)
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
         try results.drain()
+        let pushes = Double(max(1, crowdReport.pushes))
         return FanoutFigures(
             members: members,
-            workers: round.workerCount,
+            workers: measurement.workerCount,
             overtakenAtPercent: overtakeAtPercent,
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(members),
             redisBytesPerMember: Double(bytes) / Double(members),
-            seconds: Double(crowdReport.lastPushMilliseconds - round.recordTimestampMilliseconds) / 1_000,
+            seconds: Double(crowdReport.lastPushMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
             pushes: crowdReport.pushes,
-            workerCPUMicrosecondsPerPush: Double(round.workerCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
-            redisCPUMicrosecondsPerPush: Double(round.redisCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
+            workerCPUMicrosecondsPerPush: Double(measurement.workerCPUMicroseconds) / pushes,
+            redisCPUMicrosecondsPerPush: Double(measurement.redisCPUMicroseconds) / pushes,
             h2loadMicrosecondsPerPush: h2loadCosts.isEmpty ? nil : h2loadCosts.reduce(0, +) / Double(h2loadCosts.count),
-            workerPeakMemoryBytes: round.workerPeakMemoryBytes,
+            workerPeakMemoryBytes: measurement.workerPeakMemoryBytes,
             singleBefore: results.singleCommandLoad?.freshness(.before),
             singleDuring: results.singleCommandLoad?.freshness(.during),
-            resultRecords: results.resultRecords - round.resultRecordsBeforeFanout,
-            outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
-            resultsAddUp: round.commands.allSatisfy { results.memberCountsAddUp($0.identifier, members: members) },
+            resultRecords: results.resultRecords - measurement.resultRecordsBeforeFanout,
+            outcomes: measurement.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
+            resultsAddUp: measurement.commands.allSatisfy {
+                results.memberCountsAddUp($0.identifier, members: members)
+            },
             wrong: members - crowdReport.phonesShowingState,
             reversed: crowdReport.reversedPhones,
             alertedTwice: crowdReport.phonesAlertedTwice,
@@ -129,7 +132,7 @@ final class FanoutRun {
         var writtenCount = 0
         var settledCount = 0
         var areKeysChecked = false
-        let isJoined = { [self] () throws(LabError) -> Bool in
+        let writeAndCheckJoined = { [self] () throws(LabError) -> Bool in
             let nowMilliseconds = Clock.wallMilliseconds
             let target = min(
                 areKeysChecked ? members : min(Self.registrationsBeforeCheck, members),
@@ -150,7 +153,7 @@ final class FanoutRun {
             }
             return areKeysChecked && settledCount == members
         }
-        try wait("the members to join", progress: { (settledCount, self.members) }, until: isJoined)
+        try wait("the members to join", progress: { (settledCount, self.members) }, until: writeAndCheckJoined)
         guard commandProducer.undeliveredRecords == 0 else {
             throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
         }
@@ -160,9 +163,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns about how many registrations are settled: the metrics show only whether all are settled. If they are,
-    /// returns `written`. Otherwise returns the number that the workers have received, but at most `written - 1`,
-    /// because `written` means that all are settled.
+    /// Returns about how many registrations are settled. The metrics show only whether all are settled; if so, the
+    /// result is `written`. Otherwise it is the number that the workers have received, but at most `written - 1`.
     private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)
@@ -184,13 +186,13 @@ final class FanoutRun {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()
         let nowMilliseconds = Clock.wallMilliseconds
-        for number in 0..<singleCommandLoad.crowd.compactCrowd.count {
+        for number in 0..<singleCommandLoad.crowd.compactCrowd.phoneCount {
             let record = singleCommandLoad.crowd.makeRegistration(number, registeredAtMilliseconds: nowMilliseconds)
             while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
                 commandProducer.takeDeliveryReports()
             }
         }
-        let registrationCount = members + singleCommandLoad.crowd.compactCrowd.count
+        let registrationCount = members + singleCommandLoad.crowd.compactCrowd.phoneCount
         try wait("other phones to register") { () throws(LabError) in
             registrationProgress(written: registrationCount) == registrationCount
         }
@@ -225,11 +227,11 @@ final class FanoutRun {
     private func fanOut() throws(LabError) -> FanoutMeasurement {
         try results.drain()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
-        let accepted = try phones.readAcceptedCounts().pushes
+        let acceptedBefore = try phones.readAcceptedCounts().pushes
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
-        let (workersBefore, redisBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
+        let (workerCPUBefore, redisCPUBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
-        var round = FanoutMeasurement(
+        var measurement = FanoutMeasurement(
             commands: [first],
             newestCommand: first,
             recordTimestampMilliseconds: try sendCommand(first),
@@ -241,33 +243,33 @@ final class FanoutRun {
         )
         if let overtakeAtPercent {
             let target = (members * overtakeAtPercent + 99) / 100
-            try awaitPushes(target, acceptedBefore: accepted)
+            try awaitPushes(target, acceptedBefore: acceptedBefore)
             let second = AudienceUpdate(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
-            round.recordTimestampMilliseconds = try sendCommand(second)
-            (round.commands, round.newestCommand) = ([first, second], second)
+            measurement.recordTimestampMilliseconds = try sendCommand(second)
+            (measurement.commands, measurement.newestCommand) = ([first, second], second)
         }
-        try awaitPushes(members, acceptedBefore: accepted)
+        try awaitPushes(members, acceptedBefore: acceptedBefore)
         try wait("every phone to show the newest state") { () throws(LabError) in
-            try crowd.readReport(about: round.newestCommand.contentState).phonesShowingState == members
+            try crowd.readReport(about: measurement.newestCommand.contentState).phonesShowingState == members
         }
         try endSingleCommands()
         try wait("the commands' results") { () throws(LabError) in
-            round.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
+            measurement.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
         }
-        round.workerCPUMicroseconds = workerCPUMicroseconds - workersBefore
-        round.redisCPUMicroseconds = redisCPUMicroseconds - redisBefore
-        round.workerPeakMemoryBytes =
+        measurement.workerCPUMicroseconds = workerCPUMicroseconds - workerCPUBefore
+        measurement.redisCPUMicroseconds = redisCPUMicroseconds - redisCPUBefore
+        measurement.workerPeakMemoryBytes =
             deployment.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
-        return round
+        return measurement
     }
 
-    private func awaitPushes(_ count: Int, acceptedBefore accepted: Int) throws(LabError) {
+    private func awaitPushes(_ count: Int, acceptedBefore: Int) throws(LabError) {
         var pushes = 0
-        let isReached = { [self] () throws(LabError) -> Bool in
-            pushes = try phones.readAcceptedCounts().pushes - accepted
+        let countAndCheckPushes = { [self] () throws(LabError) -> Bool in
+            pushes = try phones.readAcceptedCounts().pushes - acceptedBefore
             return pushes >= count
         }
-        try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: isReached)
+        try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: countAndCheckPushes)
     }
 
     /// Sends a command to the audience.
@@ -303,16 +305,16 @@ final class FanoutRun {
 
     private func wait(
         _ what: String,
-        progress count: () -> (done: Int, of: Int) = { (0, 0) },
+        progress readProgress: () -> (done: Int, of: Int) = { (0, 0) },
         until isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
-        var last = (done: -1, milliseconds: Clock.monotonicMilliseconds)
+        var lastProgress = (done: -1, milliseconds: Clock.monotonicMilliseconds)
         while try !isDone() {
-            let (done, all) = count()
+            let (done, all) = readProgress()
             let nowMilliseconds = Clock.monotonicMilliseconds
-            if done != last.done { last = (done, nowMilliseconds) }
+            if done != lastProgress.done { lastProgress = (done, nowMilliseconds) }
             progress.show(what, done: done, of: all, nowMilliseconds: nowMilliseconds)
-            guard nowMilliseconds - last.milliseconds < Self.stallMillisecondsMax else {
+            guard nowMilliseconds - lastProgress.milliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
                     "nothing has come of \(what) for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(done)) of "
                         + "\(Numeral.grouped(all)) are done; the worker's log ends with",

@@ -65,7 +65,7 @@ struct SingleCommandLoad {
         guard let phase else { return }
         let dueCommands = Int((atMilliseconds - phaseBeganAtMilliseconds) * Int64(commandsPerSecond) / 1_000)
         while commandsWrittenInPhase < dueCommands {
-            let activity = crowd.compactCrowd.activityIdentifier(writtenCommands % crowd.compactCrowd.count)
+            let activity = crowd.compactCrowd.activityIdentifier(writtenCommands % crowd.compactCrowd.phoneCount)
             let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)
             switch commandProducer.produceCommand(key: activity, value: value) {
             case .queued: break

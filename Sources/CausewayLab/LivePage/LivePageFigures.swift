@@ -33,10 +33,11 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var phase = Phase.beginning
     var elapsedMilliseconds: Int64?
     var durationMilliseconds: Int64?
-    /// The number of commands written to Kafka. `results` is the number of those that have a result.
-    /// `commandsInAll` is the number of commands that the run will have written at its end.
+    /// The number of commands written to Kafka so far.
     var commands: Int?
+    /// The number of written commands that have a result.
     var results: Int?
+    /// The number of commands that the run will have written at its end.
     var commandsInAll: Int?
     /// A lower bound of the number of commands that were written `lateAfterSeconds` ago or earlier and have no result.
     var late: Int?
@@ -46,9 +47,9 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     /// The freshness (the time from a command's record to APNs' response) of the pushes whose results were read in
     /// about the last second.
     var freshness: Freshness?
-    /// The number of pushes at priority 10 that an activity's full budget allows. `budgetRefillPerHour` is
-    /// the number of pushes that the budget gains in an hour.
+    /// The number of pushes at priority 10 that an activity's full budget allows.
     var budgetPushes: Int?
+    /// The number of pushes that an activity's budget gains in an hour.
     var budgetRefillPerHour: Int?
     var matchesOver: Int?
     var matches: Int?

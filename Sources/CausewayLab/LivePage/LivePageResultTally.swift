@@ -7,8 +7,8 @@ import LiveActivity
 /// is killed and the next worker writes a result again, the command counts twice.
 struct LivePageResultTally {
     /// Commands that have a result of their own or are counted in another command's result. Commands that name a
-    /// channel are missing: the results of an audience's broadcasts must not count, and
-    /// ``ResultSummary/isOfBroadcast`` does not tell the two apart.
+    /// channel are missing. Their results look like those of an audience's broadcasts, which must not count
+    /// (``ResultSummary/isOfBroadcast``).
     private(set) var commands = 0
     /// The time from the command's record to APNs' response; for an audience, to the response for the last
     /// member.

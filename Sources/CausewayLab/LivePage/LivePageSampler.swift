@@ -4,8 +4,8 @@ import HTTP
 
 /// Queries the phones at a fixed rate and sends every viewer the changes. It has its own thread.
 ///
-/// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events: an event for which its
-/// stream has no room is left out, and the next event has the same changes too.
+/// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events. If its stream has no
+/// room for an event, the event is left out, and the next event has its changes too.
 final class LivePageSampler: @unchecked Sendable {
     static let sampleIntervalMilliseconds: Int64 = 250
 

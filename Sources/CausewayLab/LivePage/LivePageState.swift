@@ -63,8 +63,8 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns what the run must do now: begin or end the disturbances whose buttons visitors have pressed since the
-    /// last call, and end the disturbances whose time has passed.
+    /// Returns what the run must do now. It must begin or end the disturbances whose buttons visitors have pressed
+    /// since the last call. It must also end the disturbances whose time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }
@@ -91,10 +91,10 @@ final class LivePageState: Sendable {
 
     private func takeSteps(forAPNs isForAPNs: Bool, nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         state.withLock { state in
-            let own = state.presses.filter { $0.isForAPNs == isForAPNs }
+            let actions = state.presses.filter { $0.isForAPNs == isForAPNs }
             state.presses.removeAll { $0.isForAPNs == isForAPNs }
             var steps = state.disturbances.expire(nowMilliseconds: nowMilliseconds, forAPNs: isForAPNs)
-            for action in own { steps.append(state.disturbances.press(action, nowMilliseconds: nowMilliseconds)) }
+            for action in actions { steps.append(state.disturbances.press(action, nowMilliseconds: nowMilliseconds)) }
             return steps
         }
     }

@@ -14,9 +14,9 @@ struct PageEventWriter {
         return (0..<largePhonesMax).map { (2 * $0 + 1) * phones / (2 * largePhonesMax) }
     }
 
-    /// Returns the whole number of the first property with this name, at any depth; nil if there is none, or if its
-    /// value does not begin with a digit. Does not parse the JSON, so the caller must know that this first property
-    /// is the wanted one.
+    /// Returns the whole number of the first property with this name, at any depth. Nil if there is no such property,
+    /// or if its value does not begin with a digit. Does not parse the JSON, so the caller must know that this first
+    /// property is the wanted one.
     static func firstNumber(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
         guard response.count > key.count else { return nil }

@@ -63,8 +63,8 @@ final class SimulatorPage: Sendable {
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopSemaphore.signal()
-        // Wait for the thread's end, but not for long: the thread may be inside a request to an unreachable broker, and
-        // the page no longer needs the response.
+        // Wait only a short time for the thread's end. The thread may be inside a request to an unreachable broker,
+        // and the page no longer needs the response.
         _ = endSemaphore.wait(timeout: .now() + Self.stopTimeout)
         server.stop()
     }

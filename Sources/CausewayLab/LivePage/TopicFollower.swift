@@ -52,8 +52,9 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // First request the partition's end, then the offset for the time. A record that is written
-            // between the two requests is found by the second one.
+            // The end is used only if no record is as late as `sinceMilliseconds`. Request it first: if a record is
+            // written between the two requests, the second one finds it. In the other order, neither request would
+            // find this record, and reading would begin behind it.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .high
             let first = try reader.fetchOffset(

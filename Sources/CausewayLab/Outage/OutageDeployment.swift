@@ -14,8 +14,8 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, with their deadlines. `wasPartFrozen`: when the worker got SIGTERM, SIGSTOP had
-    /// halted a worker, the broker, Redis or a simulator. The worker's exit code need not be 0 then.
+    /// Workers that got SIGTERM, with their deadlines. `wasPartFrozen` says whether any process of the deployment was
+    /// frozen (SIGSTOP) when the worker got SIGTERM. The worker's exit code need not be 0 then.
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasPartFrozen: Bool)] = [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
@@ -58,9 +58,9 @@ final class OutageDeployment {
         }
     }
 
-    func simulator(of app: OutageApp) throws(LabError) -> OutageSimulator { try simulator(app.environment) }
+    func findSimulator(of app: OutageApp) throws(LabError) -> OutageSimulator { try findSimulator(app.environment) }
 
-    private func simulator(_ environment: SimulatorEnvironment) throws(LabError) -> OutageSimulator {
+    private func findSimulator(_ environment: SimulatorEnvironment) throws(LabError) -> OutageSimulator {
         guard let simulator = simulators.first(where: { $0.environment == environment }) else {
             throw LabError("no app of the case uses \(environment.rawValue)")
         }
@@ -81,7 +81,7 @@ final class OutageDeployment {
         where outage.apps.contains(where: { $0.environment == environment }) {
             simulators.append(try startSimulator(environment))
         }
-        for app in outage.apps { try simulator(of: app).createPhones(of: app) }
+        for app in outage.apps { try findSimulator(of: app).createPhones(of: app) }
         try writeKeyFiles()
         for number in workers.indices {
             try TextFile.write(configuration(of: number), to: base.path("worker-\(number).yaml"))
@@ -129,7 +129,7 @@ final class OutageDeployment {
     }
 
     private func writeValidKey(of app: OutageApp) throws(LabError) {
-        let key = try TextFile.read(try simulator(of: app).endpoints.keyFile)
+        let key = try TextFile.read(try findSimulator(of: app).endpoints.keyFile)
         try TextFile.write(String(decoding: key, as: UTF8.self), to: keyFile(of: app))
     }
 
@@ -186,8 +186,8 @@ final class OutageDeployment {
 
     func perform(_ action: OutageStep.Action) throws(LabError) {
         switch action {
-        case .setFaults(let environment, let shares): try simulator(environment).setFaults(shares)
-        case .clearFaults(let environment): try simulator(environment).clearFaults()
+        case .setFaults(let environment, let shares): try findSimulator(environment).setFaults(shares)
+        case .clearFaults(let environment): try findSimulator(environment).clearFaults()
         case .freeze(let part): try freeze(part)
         case .thaw(let part): try thaw(part)
         case .kill(let part): try kill(part)
@@ -200,7 +200,7 @@ final class OutageDeployment {
         case .installValidKey: for app in outage.apps { try writeValidKey(of: app) }
         case .rotateTokens(let name):
             guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
-            let simulator = try simulator(of: app)
+            let simulator = try findSimulator(of: app)
             for index in app.pushStartedActivities..<app.activities {
                 try simulator.rotateToken(of: app.activity(index), app: app)
             }
@@ -210,10 +210,10 @@ final class OutageDeployment {
         }
     }
 
-    private func process(_ part: OutageProcess) throws(LabError) -> ChildProcess {
+    private func findProcess(_ part: OutageProcess) throws(LabError) -> ChildProcess {
         switch part {
         case .redis(let index): return try redis.server(index)
-        case .simulator(let environment): return try simulator(environment).process
+        case .simulator(let environment): return try findSimulator(environment).process
         case .worker(let number):
             guard let worker = workers[number % workers.count] else { throw LabError("worker \(number) does not run") }
             return worker
@@ -226,29 +226,29 @@ final class OutageDeployment {
     }
 
     private func freeze(_ part: OutageProcess) throws(LabError) {
-        let process = try process(part)
+        let process = try findProcess(part)
         if case .simulator(let environment) = part {
             // Cut the simulator's connections before it freezes. If they stayed open, it would read the pushes in its
             // sockets when it runs again.
-            try simulator(environment).cutConnections()
-            try simulator(environment).isFrozen = true
+            try findSimulator(environment).cutConnections()
+            try findSimulator(environment).isFrozen = true
         }
         process.signal(SIGSTOP)
         frozenProcesses.append(process)
     }
 
     private func thaw(_ part: OutageProcess) throws(LabError) {
-        let process = try process(part)
+        let process = try findProcess(part)
         process.signal(SIGCONT)
         frozenProcesses.removeAll { $0 === process }
-        if case .simulator(let environment) = part { try simulator(environment).isFrozen = false }
+        if case .simulator(let environment) = part { try findSimulator(environment).isFrozen = false }
     }
 
     private func kill(_ part: OutageProcess) throws(LabError) {
         switch part {
         case .redis(let index): try redis.kill(index)
         case .worker(let number):
-            let worker = try process(part)
+            let worker = try findProcess(part)
             worker.signal(SIGKILL)
             _ = worker.wait(milliseconds: Self.killMillisecondsMax)
             workers[number % workers.count] = nil

@@ -166,7 +166,7 @@ final class OutageRun {
         for simulator in deployment.simulators { history.pushes += try simulator.readNewPushes() }
         history.screens = [:]
         for app in outage.apps {
-            let simulator = try deployment.simulator(of: app)
+            let simulator = try deployment.findSimulator(of: app)
             guard !simulator.isFrozen else { continue }
             history.screens.merge(try simulator.readScreens(of: app)) { first, _ in first }
         }

@@ -47,9 +47,8 @@ extension Ball {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // The ball is probably no wide in two cases. Four extra runs are rare for a wide. They usually come from a
-        // ball that was thrown correctly and that nobody hit. The last ball of a complete over has no `next`, and is
-        // never a wide: only a legal ball completes an over.
+        // Two kinds of balls are probably legal. Four extra runs usually come from a legal ball that nobody hit. And a
+        // ball without `next` is the last one of its over: only a legal ball completes an over.
         guard ball.extraRuns != 4, let next else { return 1 }
         let isRunCountOdd = ball.batter != next.batter
         let isExtraCountOdd = ball.extraRuns % 2 == 1

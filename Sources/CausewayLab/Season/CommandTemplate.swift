@@ -63,7 +63,7 @@ struct CommandTemplate {
         self.init(record: record(Placeholders.timestamp), key: audience, numberedTexts: [])
     }
 
-    /// - Parameter numberedTexts: the ids in the record that end with the number of the follower, a phone.
+    /// - Parameter numberedTexts: the ids in the record that end with the follower's number.
     private init(record: [UInt8], key: String, numberedTexts: [String]) {
         func offsets(ofJSONString text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
         let found = numberedTexts.map { (length: $0.utf8.count, offsets: offsets(ofJSONString: $0)) }

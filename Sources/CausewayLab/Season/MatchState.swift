@@ -20,8 +20,8 @@ struct MatchState: Equatable {
         var runs = 0
     }
 
-    /// What the side that bats second needs to win: the runs (points) in all, the runs that are missing, and the
-    /// balls (throws of the bowler) that are left for them.
+    /// What the side that bats second needs to win: `target` runs (points) in all, of which `runsNeeded` are missing.
+    /// It has `ballsLeft` balls (throws of the bowler) for them.
     struct Chase: Equatable {
         var target: Int
         var runsNeeded: Int

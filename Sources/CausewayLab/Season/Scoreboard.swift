@@ -98,13 +98,13 @@ struct Scoreboard {
 
     private mutating func updateChase() {
         guard state.innings == 2, let target = match.chase.target, let balls = match.chase.balls else { return }
-        let needed = max(0, target - state.runs)
-        let left = max(0, balls - legalBallsOfInnings)
-        let rate = needed > 0 && left > 0 ? Hundredths.ratio(needed * Match.ballsPerOver, left) : nil
+        let runsNeeded = max(0, target - state.runs)
+        let ballsLeft = max(0, balls - legalBallsOfInnings)
+        let rate = runsNeeded > 0 && ballsLeft > 0 ? Hundredths.ratio(runsNeeded * Match.ballsPerOver, ballsLeft) : nil
         state.chase = MatchState.Chase(
             target: target,
-            runsNeeded: needed,
-            ballsLeft: left,
+            runsNeeded: runsNeeded,
+            ballsLeft: ballsLeft,
             requiredRateHundredths: rate
         )
     }

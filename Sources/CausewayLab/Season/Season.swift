@@ -24,8 +24,8 @@ struct Season {
             }
             matches.append(try Self.match(row, of: table, balls: balls))
         }
-        if let orphan = ballsByMatch.keys.min() {
-            throw SeasonError(file: "deliveries", line: 0, reason: "match \(orphan) is not in the matches file")
+        if let unknownMatch = ballsByMatch.keys.min() {
+            throw SeasonError(file: "deliveries", line: 0, reason: "match \(unknownMatch) is not in the matches file")
         }
     }
 
@@ -141,8 +141,8 @@ private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> wher
     private let positions: [Column: Int]
 
     init(_ bytes: [UInt8], file: String, columns: Column.Type) throws(SeasonError) {
-        let all = try CommaSeparatedValues.rows(of: bytes, file: file)
-        guard let header = all.first else { throw SeasonError(file: file, line: 0, reason: "empty") }
+        let allRows = try CommaSeparatedValues.rows(of: bytes, file: file)
+        guard let header = allRows.first else { throw SeasonError(file: file, line: 0, reason: "empty") }
         var positions: [Column: Int] = [:]
         for column in Column.allCases {
             guard let position = header.fields.firstIndex(of: column.rawValue) else {
@@ -150,13 +150,13 @@ private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> wher
             }
             positions[column] = position
         }
-        for row in all where row.fields.count != header.fields.count {
+        for row in allRows where row.fields.count != header.fields.count {
             let reason = "\(row.fields.count) fields where the header has \(header.fields.count)"
             throw SeasonError(file: file, line: row.line, reason: reason)
         }
         self.file = file
         self.positions = positions
-        rows = all.dropFirst()
+        rows = allRows.dropFirst()
     }
 
     func text(_ column: Column, of row: CommaSeparatedValues.Row) throws(SeasonError) -> String {

@@ -53,7 +53,9 @@ extension SimulatorCommand {
         guard page, let address = pageAddress else { return nil }
         var workerAccess = workerAccess
         workerAccess.inspectCommandLine?.logFile = "\(directory)/inspect.log"
-        let (controlPort, known) = (simulator.controlPort, workerAccess)
-        return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: address, known) }
+        let (controlPort, completeAccess) = (simulator.controlPort, workerAccess)
+        return try await BlockingWork.run {
+            try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: address, completeAccess)
+        }
     }
 }

@@ -89,7 +89,7 @@ package struct AudiencePlan: Sendable, Equatable {
         )
     }
 
-    /// The lanes that have a range of the audience, if each lane gets one before any lane gets two.
+    /// The number of lanes that have a range of the audience. Each lane gets one range before any lane gets two.
     package var lanesWithRanges: Int64 { min(lanes, ranges) }
 
     private mutating func planRound() {

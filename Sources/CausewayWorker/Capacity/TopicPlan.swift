@@ -12,8 +12,7 @@ package struct TopicPlan: Sendable {
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
     /// How many copies must have a record before Kafka acknowledges it. With 2 of 3 copies, Kafka still acknowledges
-    /// records while one broker is down. Range: 1...32,767, and at most `replicationFactor`, unless the brokers choose
-    /// that factor (0).
+    /// records while one broker is down. Range: 1...`replicationFactor`. If `replicationFactor` is 0: 1...32,767.
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
     /// and the last retention apply.

@@ -14,9 +14,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAtMilliseconds: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil: no
-    /// deletion is planned, or the channel is being deleted, and no start can cancel this any more (`state` is then
-    /// `deleting`).
+    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil in the
+    /// state `active`: no deletion is planned. Nil in the state `deleting`: no start can cancel the deletion any more.
     package var deleteAfterMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Stored only in Redis' registry. While `state` is `deleting`, this value has no meaning: the topic may have the

@@ -9,7 +9,8 @@ package enum ChannelEvent: Sendable {
     /// APNs no longer has a channel that the registry lists for an audience. The keeper then tries to create another
     /// channel.
     case lost(ChannelEntry)
-    case orphanDeleted(channel: String, app: String, environment: String)
+    /// The keeper has deleted a channel at APNs that no entry names. Usually a failed creation left the channel there.
+    case channelWithoutEntryDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that Causeway did not create, as far as it knows.
     case unknownChannels(count: Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)

@@ -3,29 +3,29 @@ import Observability
 
 /// Turns events of the channel keeper into log lines and metrics.
 enum ChannelEventReporter {
-    /// - Parameter pool: returns the index of the pool of an app in an environment; nil if the worker has no
+    /// - Parameter findPool: returns the index of the pool of an app in an environment; nil if the worker has no
     ///   such pool.
     static func report(
         _ event: ChannelEvent,
         _ log: SharedLimitedLog,
         _ status: ChannelStatus,
-        pool: (_ app: String, _ environment: String) -> Int?
+        findPool: (_ app: String, _ environment: String) -> Int?
     ) {
-        func changeCounts(_ app: String, _ environment: String, _ body: (inout ChannelStatus.PoolStatus) -> Void) {
-            if let pool = pool(app, environment) { status.change(pool, body) }
+        func changeStatus(_ app: String, _ environment: String, _ body: (inout ChannelStatus.PoolStatus) -> Void) {
+            if let pool = findPool(app, environment) { status.change(pool, body) }
         }
         switch event {
         case .created(let entry):
             log(.channelCreated, makeLogFields(entry))
-            changeCounts(entry.app, entry.environment) { $0.creations += 1 }
+            changeStatus(entry.app, entry.environment) { $0.creations += 1 }
         case .deleted(let entry):
             log(.channelDeleted, makeLogFields(entry))
-            changeCounts(entry.app, entry.environment) { $0.deletions += 1 }
+            changeStatus(entry.app, entry.environment) { $0.deletions += 1 }
         case .lost(let entry):
             log(.channelLost, makeLogFields(entry))
-        case .orphanDeleted(let channel, let app, let environment):
+        case .channelWithoutEntryDeleted(let channel, let app, let environment):
             log(.channelOrphanDeleted, ["channel": "\(channel)", "app": "\(app)", "environment": "\(environment)"])
-            changeCounts(app, environment) { $0.orphanDeletions += 1 }
+            changeStatus(app, environment) { $0.orphanDeletions += 1 }
         case .unknownChannels(let channels, let app, let environment):
             log(.channelsUnknown, ["channels": "\(channels)", "app": "\(app)", "environment": "\(environment)"])
         case .refused(let audience, let app, let environment, let text):
@@ -33,21 +33,21 @@ enum ChannelEventReporter {
                 .channelRefused,
                 ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(text)"]
             )
-            changeCounts(app, environment) {
+            changeStatus(app, environment) {
                 $0.creationFailures += 1
                 $0.lastFailure = makeFailure("audience \(audience): \(text)")
             }
         case .registryRead(let app, let environment, let content):
-            changeCounts(app, environment) {
+            changeStatus(app, environment) {
                 $0.audienceChannels = Int64(content.entries.count + content.unreadableEntries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
             }
         case .channelsCounted(let app, let environment, let channels):
-            changeCounts(app, environment) { $0.listedChannels = Int64(channels) }
+            changeStatus(app, environment) { $0.listedChannels = Int64(channels) }
         case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])
             if let app, let environment {
-                changeCounts(app, environment) { $0.lastFailure = makeFailure(text) }
+                changeStatus(app, environment) { $0.lastFailure = makeFailure(text) }
             } else {
                 status.changeConfiguredPools { $0.lastFailure = makeFailure(text) }
             }

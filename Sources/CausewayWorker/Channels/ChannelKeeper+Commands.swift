@@ -19,7 +19,8 @@ extension ChannelKeeper {
         return managedEnvironment
     }
 
-    /// Returns an audience's entry; nil if the registry, restored if need be, has none. Throws if it cannot be read.
+    /// Returns an audience's entry; nil if the registry has none. First restores the registry, if it is incomplete.
+    /// Throws if the entry cannot be read.
     private func restoreAndReadEntry(_ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal) -> ChannelEntry?
     {
@@ -76,7 +77,7 @@ extension ChannelKeeper {
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
-        guard try await delete(entry, at: managedEnvironment, isOrdered: true) else {
+        guard try await delete(entry, at: managedEnvironment, isOrderedByOperator: true) else {
             throw ChannelRefusal(
                 text: "another process has just changed the channel of \(audience); try again",
                 untilMilliseconds: nowMilliseconds

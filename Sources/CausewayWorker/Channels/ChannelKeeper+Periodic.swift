@@ -8,16 +8,14 @@ extension ChannelKeeper {
     /// compares the registry with APNs' list of channels if that is due. A lease in Redis makes sure that only one
     /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        // If channels are not in use, only report the registry: write nothing to Redis and do not call APNs. Channels
-        // are in use if the configuration gives any audience a channel, if this process has seen the registry complete
-        // before, or if the registry has an entry or an intent.
         let uncheckedContent = try readRegistryAsIs(managedEnvironment)
-        guard
+        let areChannelsInUse =
             managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
-                || !uncheckedContent.entries.isEmpty
-                || !uncheckedContent.unreadableEntries.isEmpty
-                || !uncheckedContent.intents.isEmpty || !uncheckedContent.unreadableIntents.isEmpty
-        else { return reportRegistry(uncheckedContent, at: managedEnvironment) }
+            || !uncheckedContent.entries.isEmpty
+            || !uncheckedContent.unreadableEntries.isEmpty
+            || !uncheckedContent.intents.isEmpty || !uncheckedContent.unreadableIntents.isEmpty
+        // If channels are not in use, write nothing to Redis and do not call APNs.
+        guard areChannelsInUse else { return reportRegistry(uncheckedContent, at: managedEnvironment) }
         let content = try readAndReportRegistry(of: managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
@@ -29,8 +27,8 @@ extension ChannelKeeper {
         }
         guard lease != nil else { return }
         let nowMilliseconds = nowMilliseconds
-        // Each period has another order. Otherwise an entry whose partition in the topic has no leader would, in each
-        // period, stop the work before the same other entries.
+        // Use another order in each period. An entry whose partition in the topic has no leader stops the work on the
+        // entries behind it. With a fixed order, these would be the same entries in each period.
         let entries = content.entries.shuffled()
         let entriesToDelete = entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
         let unpublishedEntries = entries.filter {
@@ -41,7 +39,7 @@ extension ChannelKeeper {
             try await forEachUntilTransientRefusal(content.entriesWithoutTombstone.shuffled()) {
                 keeper,
                 entry throws(ChannelRefusal) in
-                try keeper.repeatTombstone(like: entry)
+                try keeper.repeatTombstone(forAudienceOf: entry)
             },
             try await forEachUntilTransientRefusal(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
@@ -59,7 +57,7 @@ extension ChannelKeeper {
     private func publishAndAnnounceEach(_ entries: [ChannelEntry]) async throws(ChannelRefusal) -> ChannelRefusal? {
         try await forEachUntilTransientRefusal(entries) { keeper, entry throws(ChannelRefusal) in
             try keeper.publishAndAnnounceIfUnchanged(entry)
-            // There may be thousands of entries, so the lanes' requests come in between.
+            // There may be thousands of entries, so let the lanes' requests run between two of them.
             await Task.yield()
         }
     }
@@ -171,20 +169,20 @@ extension ChannelKeeper {
             throw makeRefusal(error)
         }
         let content = try readCompleteRegistry(managedEnvironment)
-        var identifiersUnderWay: Set<String> = []
+        var intentIdentifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has
             // ended, its process has died, or Redis has lost the lease.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
                 try registry.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
-            if isLeased { identifiersUnderWay.insert(intent.identifier) }
+            if isLeased { intentIdentifiersUnderWay.insert(intent.identifier) }
         }
         var reconciliation = Reconciliation(
             listedChannels: listedChannels,
             listedAtMilliseconds: listedAtMilliseconds,
             content: content,
-            isUnderWay: { identifiersUnderWay.contains($0.identifier) },
+            isUnderWay: { intentIdentifiersUnderWay.contains($0.identifier) },
             deletesUnknown: deletesUnknown,
             nowMilliseconds: nowMilliseconds
         )
@@ -221,7 +219,7 @@ extension ChannelKeeper {
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let publicationRefusal = try await publishAndAnnounceEach(reconciliation.unpublishedEntries)
         let channelsToDelete = reconciliation.channelsToDelete
-        let orphanRefusal = try await forEachUntilTransientRefusal(channelsToDelete) {
+        let deletionRefusal = try await forEachUntilTransientRefusal(channelsToDelete) {
             keeper,
             channel throws(ChannelRefusal) in
             do throws(ChannelError) {
@@ -235,7 +233,7 @@ extension ChannelKeeper {
                 }
             }
             keeper.report(
-                .orphanDeleted(
+                .channelWithoutEntryDeleted(
                     channel: channel,
                     app: managedEnvironment.appEnvironment.app,
                     environment: managedEnvironment.appEnvironment.environment
@@ -245,7 +243,7 @@ extension ChannelKeeper {
         try convertRedisErrors { () throws(RedisError) in
             // If a channel without an entry could not be deleted, keep the intents. If the next comparison found no
             // intent, it would record the channel as another program's, and never delete it.
-            if orphanRefusal == nil {
+            if deletionRefusal == nil {
                 try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }
             try registry.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
@@ -256,7 +254,7 @@ extension ChannelKeeper {
         }
         let refusals = [
             publicationRefusal,
-            orphanRefusal,
+            deletionRefusal,
             try await forEachUntilTransientRefusal(reconciliation.entriesToDelete) {
                 keeper,
                 entry throws(ChannelRefusal) in

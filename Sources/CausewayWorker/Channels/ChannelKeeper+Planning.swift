@@ -33,14 +33,14 @@ extension ChannelKeeper {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
             let entry = try readEntry(of: audience, at: managedEnvironment)
-            let hasEnded = try convertRedisErrors { () throws(RedisError) in
+            let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
                     guard entry.state == .active else { return true }
-                    return try planDeletionUnlessStarted(of: entry, afterMilliseconds: afterMilliseconds)
+                    return try planOrCancelDeletion(of: entry, afterMilliseconds: afterMilliseconds)
                 }
                 return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
-            guard !hasEnded, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
+            guard !isDone, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)
         }
     }
@@ -48,8 +48,7 @@ extension ChannelKeeper {
     /// Plans the deletion of a channel. Cancels the planned deletion instead if the audience has been started again.
     ///
     /// - Returns: false if another worker has changed the entry meanwhile.
-    private func planDeletionUnlessStarted(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool
-    {
+    private func planOrCancelDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool {
         var presentEntry = entry
         if try !registry.isAudienceStarted(of: entry) {
             guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else {
@@ -90,11 +89,11 @@ extension ChannelKeeper {
     /// Decides whether a planned deletion that has begun is carried out. The caller has withdrawn the announcement.
     ///
     /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
-    /// entry loses its plan, and no start can cancel the deletion any more. Both change the entry from the same state. So
-    /// if several workers are here at the same time, only one decides.
+    /// entry loses its plan, and no start can cancel the deletion any more. If several workers call this at the same
+    /// time, only the first one decides, because each changes the entry only if it is still unchanged.
     ///
-    /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. If not, another worker removed
-    ///   it, and APNs may already have deleted the channel. So the channel is then deleted in any case.
+    /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. If not, another worker
+    ///   removed it, and APNs may already have deleted the channel. So the channel is then deleted in any case.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(of entry: ChannelEntry, wasAnnounced: Bool) throws(ChannelRefusal) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
@@ -105,7 +104,7 @@ extension ChannelKeeper {
                 (decidedEntry.state, decidedEntry.isPublished) = (.active, nil)
             }
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
-            return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(like: entry))
+            return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
         }
         // If another worker has made the channel active, this worker may have withdrawn that worker's announcement.
         if let presentEntry, presentEntry.state == .active { try publishAndAnnounce(presentEntry) }
@@ -173,23 +172,24 @@ extension ChannelKeeper {
     }
 
     /// Returns when to delete a new channel because its audience has ended; nil if no deletion must be planned. The
-    /// daily comparison does not plan it, because the channel is newer than the end.
+    /// daily comparison plans no deletion of this channel, because the channel is newer than the end.
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces, if any. Its planned deletion stays, unless the audience has
-    ///     been started again. If it is newer than the end and has no planned deletion, an operator wants the channel.
-    ///   - formerEndMilliseconds: when the audience ended before an operator requested the new channel. This end plans
-    ///     no deletion.
+    ///     been started again. If this entry is newer than the audience's end and has no planned deletion, an operator
+    ///     wants the channel: the result is nil.
+    ///   - formerEndMilliseconds: the audience's last end before an operator requested the new channel; nil: none. No
+    ///     deletion is planned because of this end.
     func readDeletionTime(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
         formerEndMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws(RedisError) -> Int64? {
-        if let lostEntry, let plannedMilliseconds = lostEntry.deleteAfterMilliseconds,
+        if let lostEntry, let plannedDueMilliseconds = lostEntry.deleteAfterMilliseconds,
             try !registry.isAudienceStarted(of: lostEntry)
         {
-            return plannedMilliseconds
+            return plannedDueMilliseconds
         }
         guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
             end.atMilliseconds != formerEndMilliseconds
@@ -198,8 +198,8 @@ extension ChannelKeeper {
         return computeDeletionTime(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel that a command or an operator needs. But the request of a command may
-    /// come after the audience's end, because a worker was slow. The planned deletion then stays.
+    /// Cancels the planned deletion of a channel that a command or an operator needs, unless the audience has ended: a
+    /// slow worker may pass on a command's request only after the audience's end.
     ///
     /// - Parameter formerEndMilliseconds: as for `readDeletionTime`.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.

@@ -15,9 +15,9 @@ extension ChannelKeeper {
     /// The maximum number of times that one call writes the topic or an audience's record (R4). The call writes again
     /// if the registry has changed since its last write.
     static let writeAttemptsMax = 8
-    /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops
-    /// all work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work, which tries
-    /// again.
+    /// After Kafka has failed to take a record, no call writes to the topic for this time, because each call that waits
+    /// for Kafka stops all work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work,
+    /// which tries again.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry of the registry to the topic, unless the topic already has the entry. In both cases,
@@ -33,8 +33,8 @@ extension ChannelKeeper {
     }
 
     private func publish(_ entry: ChannelEntry) throws(ChannelRefusal) {
-        if writeOrReport(entry, like: entry), try notePublished(entry) { return }
-        try repairTopic(after: entry, like: entry)
+        if writeOrReport(entry, forAudienceOf: entry), try notePublished(entry) { return }
+        try repairTopic(after: entry, forAudienceOf: entry)
     }
 
     /// Writes to the topic what the registry says about an entry's audience, unless the topic has this already. If the
@@ -43,12 +43,12 @@ extension ChannelKeeper {
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
     ///   - entry: names the app, the environment and the audience.
-    func repairTopic(after writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(ChannelRefusal) {
+    func repairTopic(after writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(ChannelRefusal) {
         var writtenEntry = writtenEntry
         for _ in 0..<Self.writeAttemptsMax {
-            let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
-            // Return if the registry is incomplete or the entry cannot be read: then perhaps only the topic still names
-            // the channel, and a tombstone would remove it there.
+            let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
+            // Return if the registry is incomplete or the entry cannot be read. Perhaps only the topic still names the
+            // channel, and a tombstone would remove the channel there.
             guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
             guard lookup.entry?.topicValue != writtenEntry?.topicValue else { return }
             if let presentEntry = lookup.entry {
@@ -57,36 +57,37 @@ extension ChannelKeeper {
                 }
                 // If the entry has just been changed, the next pass looks at it again.
                 guard let unpublishedEntry else { continue }
-                guard writeOrReport(unpublishedEntry, like: entry) else { return }
+                guard writeOrReport(unpublishedEntry, forAudienceOf: entry) else { return }
                 if try notePublished(unpublishedEntry) { return }
             } else {
-                guard try writeTombstone(like: entry) else { return }
+                guard try writeTombstone(forAudienceOf: entry) else { return }
             }
             writtenEntry = lookup.entry
         }
         throw makeChangingEntryRefusal(entry.audience, "published")
     }
 
-    /// Writes a tombstone. First notes in the registry that it is missing. Without an entry, only this note tells the
-    /// periodic work to write the tombstone again.
+    /// Writes a tombstone. First notes in the registry that the tombstone is missing. If the write fails and the
+    /// audience has no entry, only this note tells the periodic work to write the tombstone again.
     ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
-    private func writeTombstone(like entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
+    private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
         try convertRedisErrors { () throws(RedisError) in try registry.noteMissingTombstone(of: entry) }
-        guard writeOrReport(nil, like: entry) else { return false }
+        guard writeOrReport(nil, forAudienceOf: entry) else { return false }
         try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
         return true
     }
 
     /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile,
     /// makes sure that the channel's record is the newest one.
-    func repeatTombstone(like entry: ChannelEntry) throws(ChannelRefusal) {
-        let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(like: entry) }
+    func repeatTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelRefusal) {
+        let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
         if lookup.isKnownToBeMissing {
-            guard try writeTombstone(like: entry) else { return }
+            guard try writeTombstone(forAudienceOf: entry) else { return }
         }
-        // This call marks a present entry as unpublished before it writes the record, so the note may then be removed.
-        try repairTopic(after: nil, like: entry)
+        // If the audience has an entry, the note of the missing tombstone is no longer needed: `repairTopic` marks the
+        // entry as unpublished before it writes the record, and the periodic work writes unpublished entries again.
+        try repairTopic(after: nil, forAudienceOf: entry)
         if lookup.entry != nil {
             try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
         }
@@ -94,7 +95,7 @@ extension ChannelKeeper {
 
     /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record.
     /// The topic may still have it.
-    func write(_ writtenEntry: ChannelEntry?, like entry: ChannelEntry) throws(KafkaError) {
+    func write(_ writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
         if let topicPause, isTopicPaused { throw topicPause.error }
         topicPause = nil
         do throws(KafkaError) {
@@ -107,14 +108,14 @@ extension ChannelKeeper {
 
     var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Reports an error, because broadcasts need only the
-    /// announcement; but not for each record that is not written because of the same failure of Kafka.
+    /// Writes an entry to the topic, or a tombstone for nil. Reports an error and does not throw it, because broadcasts
+    /// need only the announcement. While the topic is paused, writes nothing and reports nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
-    private func writeOrReport(_ writtenEntry: ChannelEntry?, like entry: ChannelEntry) -> Bool {
+    private func writeOrReport(_ writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
         guard !isTopicPaused else { return false }
         do throws(KafkaError) {
-            try write(writtenEntry, like: entry)
+            try write(writtenEntry, forAudienceOf: entry)
             return true
         } catch {
             let text = "\(entry.topicKey) is not published yet: \(error)"
@@ -144,7 +145,7 @@ extension ChannelKeeper {
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in
                 try registry.announce(announcedEntry)
-                return try registry.lookUp(like: entry)
+                return try registry.lookUp(forAudienceOf: entry)
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isKnownToBeMissing {
@@ -173,7 +174,7 @@ extension ChannelKeeper {
     /// call.
     func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelRefusal) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
-            try registry.readPresentEntry(like: entry)
+            try registry.readPresentEntry(forAudienceOf: entry)
         }
         if presentEntry == entry { try publishAndAnnounce(entry) }
     }

@@ -23,8 +23,8 @@ extension ChannelKeeper {
             storage: lostEntry?.storage
         )
         if let deleteAfterMilliseconds = successor.deleteAfterMilliseconds {
-            // A start may have been admitted since the new entry took over the plan. Its request may have found the
-            // former entry.
+            // The request of a start that was admitted meanwhile may have found the former entry. Then the deletion
+            // that the new entry plans is not cancelled yet.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
@@ -47,7 +47,7 @@ extension ChannelKeeper {
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
-            let presentEntry = try registry.readPresentEntry(like: newEntry)
+            let presentEntry = try registry.readPresentEntry(forAudienceOf: newEntry)
             guard presentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
             var entry = newEntry
             entry.deleteAfterMilliseconds = try readDeletionTime(
@@ -69,7 +69,7 @@ extension ChannelKeeper {
 }
 
 extension ChannelEntry {
-    /// Whether another channel must replace this one, because APNs no longer has `lostChannel`. A channel that
-    /// is being deleted must first be deleted.
+    /// Whether another channel must replace this one, because APNs no longer has `lostChannel`. False while this
+    /// channel is being deleted: the deletion must end first.
     func mustBeReplaced(_ lostChannel: String?) -> Bool { channel == lostChannel && state == .active }
 }

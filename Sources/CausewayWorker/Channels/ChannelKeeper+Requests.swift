@@ -69,7 +69,7 @@ extension ChannelKeeper {
     ) async {
         for managedEnvironment in managedEnvironments where managedEnvironment.appEnvironment.app == request.app {
             let environment = managedEnvironment.appEnvironment.environment
-            if let only = request.environment, only != environment { continue }
+            if let onlyEnvironment = request.environment, onlyEnvironment != environment { continue }
             do throws(ChannelRefusal) {
                 switch request.kind {
                 case .wanted:

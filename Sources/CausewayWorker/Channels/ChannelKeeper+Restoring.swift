@@ -12,8 +12,7 @@ extension ChannelKeeper {
     /// registry that changes all the time does not occupy the keeper forever.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
-    /// every request that needs a restoration fails at once during this wait, so that it does not wait for Kafka's
-    /// timeout.
+    /// requests that need a restoration do not wait for Kafka's timeout: during this time they fail at once.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. If the registry has no entry and is incomplete, restores the registry and looks
@@ -39,8 +38,7 @@ extension ChannelKeeper {
         return lookup
     }
 
-    /// Reports the entries and intents that cannot be read. Only the channels of the entries' audiences stay as they
-    /// are.
+    /// Reports the entries and intents that cannot be read. They do not stop the work for other audiences.
     func reportUnreadableEntries(
         of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
@@ -105,9 +103,9 @@ extension ChannelKeeper {
         return try readRegistryAsIs(managedEnvironment)
     }
 
-    /// Restores the incomplete registries. Leaves out an app and environment that do not use channels: the
-    /// configuration gives no audience a channel, and this process has never seen their registry complete. Does not
-    /// wait until an audience needs a new channel, because admission also needs the channels that exist.
+    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out an app and
+    /// environment that do not use channels: the configuration gives no audience a channel, and this process has never
+    /// seen their registry complete.
     func restoreIncompleteRegistries() throws(ChannelRefusal) {
         try restore(
             managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }
@@ -126,7 +124,7 @@ extension ChannelKeeper {
             let publishedChannels = try readPublishedChannels()
             for (appEnvironment, token) in restorationTokens {
                 // If this call does not complete the registry, the next pass of the outer loop reads the topic again.
-                try restore(appEnvironment, from: publishedChannels, token: token)
+                try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
         }
@@ -138,7 +136,7 @@ extension ChannelKeeper {
         }
     }
 
-    private func restore(
+    private func restoreRegistry(
         _ appEnvironment: AppEnvironment,
         from publishedChannels: PublishedChannels,
         token: [UInt8]

@@ -25,8 +25,8 @@ package actor ChannelKeeper {
     }
 
     /// The interval of the periodic work. If a failed creation leaves an intent, the periodic work compares APNs' list
-    /// with the registry when the intent is a minute old (``Reconciliation/clockSkewMillisecondsMax``). So at most two
-    /// minutes after the failure, the keeper looks for a channel that the creation left at APNs.
+    /// with the registry when the intent is a minute old (``Reconciliation/creationAtAPNsMillisecondsMax``). So at
+    /// most two minutes after the failure, the keeper looks for a channel that the creation left at APNs.
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the registry. It is short, because an admission does not know
     /// the audiences' channels until the registry is restored.
@@ -108,9 +108,10 @@ package actor ChannelKeeper {
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - formerEndMilliseconds: when the audience ended before an operator requested the channel. This end plans no
-    ///     deletion of a channel that this call creates. But the daily comparison plans the deletion of a channel that
-    ///     is older than the end. Nil for commands: a command's channel is deleted after any end.
+    ///   - formerEndMilliseconds: if an operator requests the channel, the time of the audience's last end before the
+    ///     request. Because of this end, the call plans no deletion, and keeps no planned one. But if the present
+    ///     channel is older than the end, the daily comparison plans its deletion again. Nil for commands: a command's
+    ///     channel is deleted after any end.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -166,8 +167,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none, or the lost one. The caller must have the lease for this
-    /// creation.
+    /// Creates a channel if the audience still has none, or still has `lostChannel`. The caller must have the lease for
+    /// this creation.
     ///
     /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
     ///   registry.
@@ -181,8 +182,8 @@ package actor ChannelKeeper {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isComplete else { return nil }
         if let lostEntry = lookup.entry { report(.lost(lostEntry)) }
-        return try await create(
-            audience,
+        return try await createChannel(
+            of: audience,
             at: managedEnvironment,
             replacing: lostChannel,
             storage: storage,
@@ -195,8 +196,8 @@ package actor ChannelKeeper {
     ///
     /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted
     ///   the new one.
-    private func create(
-        _ audience: String,
+    private func createChannel(
+        of audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
@@ -295,42 +296,42 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Deletes a channel at APNs, in the topic and in the registry. First marks the entry as `deleting`. So after a
-    /// crash the periodic work completes the deletion.
+    /// Deletes a channel at APNs, in the channels topic and in the registry. First marks the channel's entry in the
+    /// registry as `deleting`. So after a crash the periodic work completes the deletion.
     ///
-    /// - Parameter isOrdered: whether an operator deletes the channel, also if the audience has been started.
-    /// - Returns: false if the channel stays, because another worker has changed the entry since it was read, or
-    ///   because a start may have named the channel. True also if another worker has completed the deletion meanwhile.
+    /// - Parameter isOrderedByOperator: if true, the channel is deleted even if the audience has been started.
+    /// - Returns: false if the channel stays: another worker has changed the entry since it was read, or a start may
+    ///   have named the channel. True also if another worker has completed the deletion meanwhile.
     @discardableResult
     func delete(
-        _ readEntry: ChannelEntry,
+        _ formerEntry: ChannelEntry,
         at managedEnvironment: ManagedEnvironment,
-        isOrdered: Bool = false
+        isOrderedByOperator: Bool = false
     ) async throws(ChannelRefusal) -> Bool {
-        var entry = readEntry
+        var entry = formerEntry
         entry.state = .deleting
-        if isOrdered { entry.deleteAfterMilliseconds = nil }
+        if isOrderedByOperator { entry.deleteAfterMilliseconds = nil }
         do {
             // Without Kafka the deletion cannot be completed, so do not withdraw the announcement.
             if let topicPause, isTopicPaused { throw topicPause.error }
-            guard try registry.replaceIfUnchanged(readEntry, with: entry) else { return false }
+            guard try registry.replaceIfUnchanged(formerEntry, with: entry) else { return false }
             let wasAnnounced = try registry.withdrawAnnouncement(entry)
             guard let confirmedEntry = try confirmDeletion(of: entry, wasAnnounced: wasAnnounced) else { return false }
             entry = confirmedEntry
-            try write(entry, like: entry)
+            try write(entry, forAudienceOf: entry)
             try await managedEnvironment.management.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got
             // another channel. A tombstone would then remove that channel's record.
-            guard try registry.readPresentEntry(like: entry) == entry else {
-                try repairTopic(after: entry, like: entry)
+            guard try registry.readPresentEntry(forAudienceOf: entry) == entry else {
+                try repairTopic(after: entry, forAudienceOf: entry)
                 return true
             }
-            try write(nil, like: entry)
+            try write(nil, forAudienceOf: entry)
             try registry.restartRestoration(managedEnvironment.appEnvironment)
             if try registry.removeIfUnchanged(entry) {
                 report(.deleted(entry))
             } else {
-                try repairTopic(after: nil, like: entry)
+                try repairTopic(after: nil, forAudienceOf: entry)
             }
             return true
         } catch {

@@ -88,7 +88,7 @@ final class ChannelRegistry {
 
     /// Looks up what the registry now says about the entry's audience. Another process may have changed the entry since
     /// it was read.
-    func lookUp(like entry: ChannelEntry) throws(RedisError) -> Lookup {
+    func lookUp(forAudienceOf entry: ChannelEntry) throws(RedisError) -> Lookup {
         try lookUp(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
 
@@ -97,7 +97,7 @@ final class ChannelRegistry {
     }
 
     /// Returns the present entry of the audience of `entry`; nil if there is none, or if it cannot be read.
-    func readPresentEntry(like entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
+    func readPresentEntry(forAudienceOf entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
         try readEntry(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
 
@@ -119,16 +119,17 @@ final class ChannelRegistry {
         return try hashes.addMissingFields(stored.key, [], if: condition) != nil
     }
 
-    /// Returns the stored bytes of an entry; nil if the registry does not have exactly this entry. A change compares
-    /// these bytes with Redis' present ones, and not `entry.json`, because another release may encode the same entry
-    /// differently.
+    /// Returns the stored bytes of an entry; nil if the registry does not have exactly this entry. A conditional change
+    /// needs these bytes. It cannot use `entry.json`, because another release may encode the same entry differently.
     private func readStoredField(of entry: ChannelEntry) throws(RedisError) -> (
         key: [UInt8], field: [UInt8], value: [UInt8]
     )? {
-        let key = key(AppEnvironment(app: entry.app, environment: entry.environment))
+        let registryKey = key(AppEnvironment(app: entry.app, environment: entry.environment))
         let field = fieldName("a", entry.audience)
-        guard let value = try hashes.readField(key, field), ChannelEntry(json: value) == entry else { return nil }
-        return (key, field, value)
+        guard let value = try hashes.readField(registryKey, field), ChannelEntry(json: value) == entry else {
+            return nil
+        }
+        return (registryKey, field, value)
     }
 
     /// Notes in the registry that the topic possibly lacks this form of the entry, so that the periodic work publishes
@@ -188,8 +189,9 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// How long no restored plan is due. A start that is newer than the plan may not be read again yet, and the topic
-    /// may lack the cancellation. Workers usually read the commands again within minutes.
+    /// The least time that a restored channel stays, even if its planned deletion was due earlier. A start may have
+    /// cancelled the plan, but Redis has lost the start, and the topic may lack the cancellation. Workers usually read
+    /// the start again within minutes.
     private static let restoredPlanDelayMilliseconds: Int64 = 3_600_000
 
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
@@ -210,14 +212,15 @@ final class ChannelRegistry {
         return Self.isComplete(token) ? nil : token
     }
 
-    /// Returns a published entry as the registry gets it back: its deletion, if planned, is not due yet.
+    /// Returns a published entry for the restored registry. A planned deletion is postponed, so that it is due after
+    /// ``restoredPlanDelayMilliseconds`` at the earliest.
     private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
-        let earliestMilliseconds = atMilliseconds + restoredPlanDelayMilliseconds
-        guard entry.state == .active, let plannedMilliseconds = entry.deleteAfterMilliseconds,
-            plannedMilliseconds < earliestMilliseconds
+        let earliestDueMilliseconds = atMilliseconds + restoredPlanDelayMilliseconds
+        guard entry.state == .active, let plannedDueMilliseconds = entry.deleteAfterMilliseconds,
+            plannedDueMilliseconds < earliestDueMilliseconds
         else { return entry }
         var postponedEntry = entry
-        (postponedEntry.deleteAfterMilliseconds, postponedEntry.isPublished) = (earliestMilliseconds, nil)
+        (postponedEntry.deleteAfterMilliseconds, postponedEntry.isPublished) = (earliestDueMilliseconds, nil)
         return postponedEntry
     }
 

@@ -5,8 +5,8 @@ import Kafka
 struct PublishedChannels {
     /// A record that this release cannot read. It is the newest one of its key.
     struct UnreadableRecord: Equatable {
-        /// The maximum number of bytes of a value that are kept: far more than an entry of any release needs. The rest of
-        /// a longer value is cut off.
+        /// The maximum number of bytes of a value that are kept: far more than an entry of any release needs. A longer
+        /// value is cut off.
         static let valueBytesMax = 16_384
 
         var key: String

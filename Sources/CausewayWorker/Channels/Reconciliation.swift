@@ -34,14 +34,16 @@ package struct Reconciliation: Equatable, Sendable {
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
         /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
-        /// registry since. Intents younger than ``Reconciliation/clockSkewMillisecondsMax`` do not count: APNs may
-        /// still carry out their requests.
+        /// registry since. Intents younger than ``Reconciliation/creationAtAPNsMillisecondsMax`` do not count: APNs
+        /// may still carry out their requests.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
+            let ageMillisecondsMin = Reconciliation.creationAtAPNsMillisecondsMax
             // The time from Redis may be any number, so its subtraction must not trap.
-            let lastComparedAtMilliseconds = (reconciledAtMilliseconds ?? 0) &- Reconciliation.clockSkewMillisecondsMax
-            let newestMilliseconds = nowMilliseconds - Reconciliation.clockSkewMillisecondsMax
+            let comparedUntilMilliseconds = (reconciledAtMilliseconds ?? 0) &- ageMillisecondsMin
+            let countedUntilMilliseconds = nowMilliseconds - ageMillisecondsMin
             return intents.contains {
-                $0.createdAtMilliseconds > lastComparedAtMilliseconds && $0.createdAtMilliseconds <= newestMilliseconds
+                $0.createdAtMilliseconds > comparedUntilMilliseconds
+                    && $0.createdAtMilliseconds <= countedUntilMilliseconds
             }
         }
     }
@@ -67,19 +69,19 @@ package struct Reconciliation: Equatable, Sendable {
     /// after it has deleted the ``channelsToDelete``.
     package var resolvedIntents: [ChannelCreationIntent] = []
     /// Whether an attempt to create a channel is still under way, or its intent cannot be read. An unknown channel may
-    /// then be its channel. A later reconciliation then decides about the unknown channels.
+    /// be the channel of this attempt. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
     /// Whether an entry exists whose channel id cannot be read, so that an unknown channel may belong to this entry. A
     /// later reconciliation then decides about the unknown channels.
     package var hasUnreadableChannel = false
 
-    /// The longest time for two things: how far apart the clocks of two workers may be, and how long APNs may take to
-    /// carry out a request to create a channel.
-    ///
-    /// Because of the clocks, a channel that APNs' list lacks counts as lost only if it was created more than this time
-    /// before the list was requested. Otherwise a channel that is newer than the list could count as lost, if the clock
-    /// of the worker that created it is behind.
+    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost only if it was
+    /// created more than this time before the list was requested. Otherwise a channel that is newer than the list could
+    /// count as lost, if the clock of the worker that created it is behind.
     static let clockSkewMillisecondsMax: Int64 = 60_000
+    /// The longest time that APNs takes to carry out a request to create a channel, with a margin for workers whose
+    /// clocks differ. APNs' list may lack the channel of an intent that is younger than this.
+    static let creationAtAPNsMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
@@ -124,12 +126,12 @@ package struct Reconciliation: Equatable, Sendable {
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
             channelsToDelete += unrecordedChannels
             // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of them as
-            // intents, each intent counts as the cause of one channel. Otherwise an intent that is younger than a
-            // minute stays, because APNs may still carry out its request.
+            // intents, each intent counts as the cause of one channel. Otherwise a young intent stays, because APNs may
+            // still carry out its request.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled
-                    || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
+                    || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.creationAtAPNsMillisecondsMax
             }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some

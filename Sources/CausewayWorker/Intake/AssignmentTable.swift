@@ -93,8 +93,8 @@ struct AssignmentTable {
         if hasRoom { partitionCounts[core, default: 0] += 1 }
         let entry = Entry(assignmentNumber: nextAssignmentNumber, lane: hasRoom ? lane : nil)
         nextAssignmentNumber &+= 1
-        let missing = index + 1 - entries.count
-        if missing > 0 { entries.append(contentsOf: repeatElement(nil, count: missing)) }
+        let missingCount = index + 1 - entries.count
+        if missingCount > 0 { entries.append(contentsOf: repeatElement(nil, count: missingCount)) }
         entries[index] = entry
         return entry
     }
@@ -111,10 +111,10 @@ struct AssignmentTable {
         body(&entries[index])
     }
 
-    /// Applies a lane's report to the partition's entry.
+    /// Applies a lane's report to the partition's entry. If the report's assignment has ended, changes nothing and
+    /// returns false.
     ///
-    /// - Returns: whether the reported offset may be committed. False also if the report's assignment has
-    ///   ended.
+    /// - Returns: whether the reported offset may be committed.
     mutating func apply(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignmentNumber else {
             return false
@@ -186,7 +186,9 @@ struct AssignmentTable {
         updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
             entry?.reachedEndOffset = -1
-            if let unsettled = entry?.firstUnsettledOffset, unsettled < 0 { entry?.firstUnsettledOffset = offset }
+            if let unsettledOffset = entry?.firstUnsettledOffset, unsettledOffset < 0 {
+                entry?.firstUnsettledOffset = offset
+            }
         }
     }
 
@@ -196,8 +198,9 @@ struct AssignmentTable {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
                 guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
-                let (total, isTooMany) = sum.addingReportingOverflow(max(0, entry.reportedEndOffset - entry.nextOffset))
-                return isTooMany ? .max : total
+                let recordsBehind = max(0, entry.reportedEndOffset - entry.nextOffset)
+                let (total, hasOverflowed) = sum.addingReportingOverflow(recordsBehind)
+                return hasOverflowed ? .max : total
             }
     }
 

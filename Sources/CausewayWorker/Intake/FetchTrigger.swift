@@ -23,6 +23,7 @@ struct FetchTrigger {
     ///   - queuedRecords: records that were fetched and not dealt.
     ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued
     ///     records.
+    /// - Returns: whether the caller must wake the broker threads now.
     mutating func triggerIfDue(queuedRecords: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= triggerDueMilliseconds, queuedRecords <= Self.queuedRecordsMax,
             recordsBehind > Int64(queuedRecords)

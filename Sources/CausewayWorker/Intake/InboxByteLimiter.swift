@@ -3,10 +3,9 @@ import Kafka
 /// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
 /// the number of its entries, and one record may be large.
 ///
-/// The ring's own count tells how many entries the lane has taken. To deal a record, the Kafka thread reads this count
-/// only when the inbox seems to be full. A more frequent read would slow down the lane, which writes the count.
+/// The ring's own count tells how many entries the lane has not taken. To deal a record, the Kafka thread reads this
+/// count only when the inbox seems to be full. A more frequent read would slow down the lane, which changes the count.
 struct InboxByteLimiter {
-    /// Bytes that librdkafka needs for a record beside its key and value.
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 
     private let bytesMax: Int
@@ -28,10 +27,10 @@ struct InboxByteLimiter {
     /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox. Otherwise a record
     /// above the limit would never reach its lane.
     ///
-    /// - Parameter untakenEntries: the number of entries that the lane has not taken.
-    mutating func hasRoom(for recordBytes: Int, untakenEntries: @autoclosure () -> Int) -> Bool {
+    /// - Parameter untakenEntryCount: the number of entries that the lane has not taken.
+    mutating func hasRoom(for recordBytes: Int, untakenEntryCount: @autoclosure () -> Int) -> Bool {
         if totalBytes + recordBytes <= bytesMax, entryCount < entryBytes.count { return true }
-        removeTakenEntries(untakenEntries: untakenEntries())
+        removeTakenEntries(untakenEntryCount: untakenEntryCount())
         return (totalBytes + recordBytes <= bytesMax && entryCount < entryBytes.count) || entryCount == 0
     }
 
@@ -42,13 +41,13 @@ struct InboxByteLimiter {
     }
 
     /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane.
-    mutating func isAtMostHalfFull(untakenEntries: Int) -> Bool {
-        removeTakenEntries(untakenEntries: untakenEntries)
+    mutating func isAtMostHalfFull(untakenEntryCount: Int) -> Bool {
+        removeTakenEntries(untakenEntryCount: untakenEntryCount)
         return totalBytes <= bytesMax / 2
     }
 
-    private mutating func removeTakenEntries(untakenEntries: Int) {
-        while entryCount > untakenEntries {
+    private mutating func removeTakenEntries(untakenEntryCount: Int) {
+        while entryCount > untakenEntryCount {
             totalBytes -= Int(entryBytes[firstIndex])
             firstIndex = (firstIndex + 1) % entryBytes.count
             entryCount -= 1

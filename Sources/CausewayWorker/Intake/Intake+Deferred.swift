@@ -6,13 +6,11 @@ import Reactor
 /// Reads partitions of the deferred topic when their records are due, and partitions of the fan-out topic when
 /// their lane has room.
 extension Intake {
-    /// Returns the record if it is due; records of other topics than the deferred one always are. Otherwise pauses the
-    /// record's partition, which continues with this record when the record is due.
+    /// Returns the record if it is due. Otherwise returns nil and pauses the record's partition. When the record is
+    /// due, the partition continues with this record.
     ///
-    /// When one of a lane's APNs pools works again, the lane's records that were deferred before that time count as
-    /// due.
-    ///
-    /// - Returns: nil if the record is not due.
+    /// Only a record of the deferred topic may be due later. When one of a lane's APNs pools works again, the lane's
+    /// records that were deferred before that time count as due.
     func pausePartitionUnlessDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopicIndex, let lane = assignments[partition]?.lane else {

@@ -11,17 +11,17 @@ extension Intake {
         let partitions = assignments.assignedPartitions
         consumer.pause(partitions)
         drain(partitions)
-        leaveLoop()
+        stopLanesAndLoop()
     }
 
     func fail(_ error: KafkaError) {
         writeLog(.kafkaFatal, ["error": "\(error)"])
         signals.fail(error)
         phase = .draining
-        leaveLoop()
+        stopLanesAndLoop()
     }
 
-    private func leaveLoop() {
+    private func stopLanesAndLoop() {
         for overflow in overflows {
             for entry in overflow.entries { entry.discard() }
         }

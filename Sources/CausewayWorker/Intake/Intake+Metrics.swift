@@ -22,8 +22,8 @@ enum PartitionLag {
         logEnd: LogEnd? = nil
     ) -> Int64? {
         if let logEnd {
-            // No reader gets a record between the last dealt one and the log's end. For example, there are only
-            // transaction markers.
+            // If all dealt records are settled, the lag is 0: after them, the log has no record for a reader, only for
+            // example transaction markers.
             let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == logEnd.nextOffset
             return isSettled ? 0 : max(0, logEnd.endOffset - firstUnsettledOffset)
         }
@@ -101,12 +101,12 @@ extension Intake {
         isAnyBrokerUp = isUp
     }
 
-    func noteConsumerGroupState(_ membership: WorkerCondition.ConsumerGroupState) {
+    func noteConsumerGroupState(_ state: WorkerCondition.ConsumerGroupState) {
         let count = assignments.assignedPartitions.count
         registry.condition.change {
             $0.assignedPartitionCount = count
-            if $0.consumerGroupState != .left { $0.consumerGroupState = membership }
-            if membership == .member { $0.isTopicMissing = false }
+            if $0.consumerGroupState != .left { $0.consumerGroupState = state }
+            if state == .member { $0.isTopicMissing = false }
         }
     }
 

@@ -4,12 +4,11 @@ import Logging
 import Observability
 import Reactor
 
-/// An assignment without partitions: other workers have all partitions, or the commands topic has none.
+/// Finds out why an assignment has no partitions: other workers have all of them, or the commands topic has none.
 ///
-/// A member id does not prove that the group has assigned partitions, because a broker returns the id to the
-/// first join request (KIP-394). So the worker counts as a member of the consumer group only with an
-/// assignment. After an empty assignment, it counts as a member when the brokers have said that the topic has
-/// partitions.
+/// A member id does not prove that the group has assigned partitions, because a broker returns the id to the first join
+/// request (KIP-394). So the worker counts as a member of the consumer group when it gets partitions. After an empty
+/// assignment, it counts as a member when the brokers have said that the topic has partitions.
 struct EmptyAssignmentCheck {
     static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no

@@ -7,7 +7,7 @@ import Reactor
 /// The Kafka thread's work on the partitions that are read again, because Redis has lost some of what their records
 /// wrote.
 ///
-/// First the lane settles what is in flight, so that it is not sent twice. This may take `drainMilliseconds` at most.
+/// First the lane settles what is in flight, so that it is not sent twice. This takes at most `drainMillisecondsMax`.
 /// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
 /// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
 /// incomplete marks and reads the partition again.
@@ -29,7 +29,7 @@ struct RereadingState {
     static let publicationIntervalMilliseconds: Int64 = 200
 
     /// A partition that its lane is draining. All such partitions are read again together, each from its
-    /// `startPosition`, when every one of them is drained or its `drainEndMilliseconds` has passed.
+    /// `startPosition`. This begins when each of them is drained or its `drainEndMilliseconds` has passed.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var startPosition: SeekPosition
@@ -50,9 +50,9 @@ struct RereadingState {
     fileprivate var needsPartitionCount = true
     fileprivate var waitingRequests: [RereadingRequest] = []
     fileprivate var drainingPartitions: [DrainingPartition] = []
-    fileprivate var retryDueMilliseconds: Int64 = 0
+    fileprivate var drainingDueMilliseconds: Int64 = 0
     fileprivate var seekDueMilliseconds: Int64 = 0
-    fileprivate var requestDueMilliseconds: Int64 = 0
+    fileprivate var offsetRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
     init(exchange: RereadingExchange, commandAgeMillisecondsMax: Int64) {
@@ -66,7 +66,7 @@ struct RereadingState {
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
     /// assignment: the cause of the assignment may be that the topic has new partitions.
-    mutating func requestPartitionCount() { (needsPartitionCount, requestDueMilliseconds) = (true, 0) }
+    mutating func requestPartitionCount() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
@@ -88,21 +88,23 @@ extension Intake {
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
         if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
-            loop.nowMilliseconds >= rereading.retryDueMilliseconds
+            loop.nowMilliseconds >= rereading.drainingDueMilliseconds
         {
             beginDraining()
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
         rereading.publicationDueMilliseconds =
             loop.nowMilliseconds + RereadingState.publicationIntervalMilliseconds
-        if loop.nowMilliseconds >= rereading.requestDueMilliseconds, isAnyBrokerUp == true { fetchUnknownOffsets() }
+        if loop.nowMilliseconds >= rereading.offsetRequestDueMilliseconds, isAnyBrokerUp == true {
+            fetchUnknownOffsets()
+        }
         publishStatus()
     }
 
     private func countRedisLosses(in requests: [RereadingRequest]) {
         for loss in RedisLoss.allCases {
-            let isSeen = requests.contains { $0.isPrimaryEmptied == (loss == .emptied) }
-            if isSeen { metrics.add(.redisLosses, Int(loss.rawValue)) }
+            let hasHappened = requests.contains { $0.isPrimaryEmptied == (loss == .emptied) }
+            if hasHappened { metrics.add(.redisLosses, Int(loss.rawValue)) }
         }
     }
 
@@ -141,7 +143,7 @@ extension Intake {
     private func publishStatus() {
         rereading.exchange.publish(
             markedPartitions.compactMap { partition in
-                guard let entry = assignments[partition], let startOffset = startOffset(of: partition) else {
+                guard let entry = assignments[partition], let startOffset = findStartOffset(of: partition) else {
                     return nil
                 }
                 return PartitionRereadingStatus(
@@ -149,7 +151,7 @@ extension Intake {
                     partition: partition.partition,
                     assignmentNumber: entry.assignmentNumber,
                     startOffset: startOffset,
-                    settledEndOffset: settledEndOffset(of: partition, entry),
+                    settledEndOffset: findSettledEndOffset(of: partition, entry),
                     rereading: entry.rereading.map { ($0.identifier, $0.isComplete) }
                 )
             },
@@ -158,7 +160,7 @@ extension Intake {
     }
 
     /// Returns the offset where reading began; nil: not known yet.
-    private func startOffset(of partition: TopicPartition) -> Int64? {
+    private func findStartOffset(of partition: TopicPartition) -> Int64? {
         switch consumer.startPositions[partition] {
         case .offset(let offset)?: offset
         case .beginning?: 0
@@ -167,13 +169,13 @@ extension Intake {
     }
 
     /// Returns the offset below which all records of a partition are settled.
-    private func settledEndOffset(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
-        entry.settledEndOffset(startOffset: startOffset(of: partition) ?? 0)
+    private func findSettledEndOffset(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
+        entry.settledEndOffset(startOffset: findStartOffset(of: partition) ?? 0)
     }
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the brokers.
     private func fetchUnknownOffsets() {
-        let unknownStartPartitions = markedPartitions.filter { startOffset(of: $0) == nil }
+        let unknownStartPartitions = markedPartitions.filter { findStartOffset(of: $0) == nil }
         guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
         let timeoutMilliseconds = RereadingState.requestTimeoutMilliseconds
         announceBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
@@ -197,13 +199,13 @@ extension Intake {
             (rereading.registrationPartitionCount, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
-        rereading.requestDueMilliseconds = loop.nowMilliseconds + RereadingState.requestIntervalMilliseconds
+        rereading.offsetRequestDueMilliseconds = loop.nowMilliseconds + RereadingState.requestIntervalMilliseconds
     }
 
     // MARK: - Reading again
 
     private func beginDraining() {
-        rereading.retryDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
+        rereading.drainingDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -211,14 +213,14 @@ extension Intake {
         guard !requests.isEmpty else { return }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         do throws(KafkaError) {
-            let startPositions = try startPositions(of: requests)
+            let startPositions = try findStartPositions(of: requests)
             loop.refreshClock()
-            for (request, start) in zip(requests, startPositions) {
+            for (request, startPosition) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
                 // Compare with the last dealt record, not only with the settled offset: a record above the settled
                 // offset may be settled too, and Redis may have lost what it wrote.
-                let dealtEndOffset = max(settledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
-                guard let start, dealtEndOffset > max(0, start.rawOffset) else {
+                let dealtEndOffset = max(findSettledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
+                guard let startPosition, dealtEndOffset > max(0, startPosition.rawOffset) else {
                     assignments.beginRereading(
                         of: request.topicPartition,
                         identifier: request.rereadingIdentifier,
@@ -229,7 +231,7 @@ extension Intake {
                 sendLaneOrder(.revoke, request.topicPartition)
                 let endMilliseconds = loop.nowMilliseconds + RereadingState.drainMillisecondsMax
                 rereading.drainingPartitions.append(
-                    .init(request: request, startPosition: start, drainEndMilliseconds: endMilliseconds)
+                    .init(request: request, startPosition: startPosition, drainEndMilliseconds: endMilliseconds)
                 )
             }
             if !rereading.drainingPartitions.isEmpty {
@@ -262,14 +264,15 @@ extension Intake {
             writeLog(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
         }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
-        for (index, partition) in draining.enumerated() {
-            guard let entry = assignments[partition.request.topicPartition] else { continue }
+        for (index, drainingPartition) in draining.enumerated() {
+            let topicPartition = drainingPartition.request.topicPartition
+            guard let entry = assignments[topicPartition] else { continue }
             // Read the settled offset before the seek. It depends on the consumer's start position, which the seek
             // overwrites.
-            let settledEndOffset = settledEndOffset(of: partition.request.topicPartition, entry)
+            let settledEndOffset = findSettledEndOffset(of: topicPartition, entry)
             if let error = consumer.seek(
-                partition.request.topicPartition,
-                to: partition.startPosition.limited(to: settledEndOffset)
+                topicPartition,
+                to: drainingPartition.startPosition.limited(to: settledEndOffset)
             ) {
                 reportError(error)
                 // Try again later with this partition and those after it. If a broker does not respond for this
@@ -279,7 +282,7 @@ extension Intake {
                 rereading.drainingPartitions = Array(draining[index...])
                 return
             }
-            assignAgain(partition.request, settledEndOffset: settledEndOffset)
+            assignAgain(drainingPartition.request, settledEndOffset: settledEndOffset)
         }
         rereading.drainingPartitions = []
     }
@@ -306,8 +309,8 @@ extension Intake {
     }
 
     /// Returns the settled offsets above `end`, as the metadata of a commit. They come from the lane's last report. If
-    /// the lane has not reported yet, they come from the previous owner's commit. If the report or commit has another
-    /// committed offset than `end`, returns an empty array.
+    /// the lane has not reported yet, they come from the previous owner's commit. The result is empty if the report or
+    /// commit is for another committed offset than `end`.
     private func settledOffsetsText(above end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []
@@ -321,7 +324,7 @@ extension Intake {
     /// If a mark is lost, registrations are read from the log's first record, because their topic is
     /// compacted and even its oldest record may have a valid token. A mark may name an offset that the log no
     /// longer has, so reading never begins before the log's first record.
-    private func startPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
+    private func findStartPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
         let registrations = requests.filter { $0.topic != Self.commandsTopicIndex && $0.firstMissingOffset != nil }
             .map(\.topicPartition)

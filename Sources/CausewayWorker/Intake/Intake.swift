@@ -148,7 +148,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { reportError(error) }
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
-        if signals.takeSettingsOffer() { sendSettingsOrders() }
+        if signals.takeSettingsOffer() { orderLanesToTakeSettings() }
         moveOverflowsToInboxes()
         reportHighWatermarks()
         resumeDuePartitions()
@@ -257,7 +257,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        guard inboxLimiters[lane].hasRoom(for: Int(entry.bytes), untakenEntries: mailboxes[lane].inbox.count),
+        guard inboxLimiters[lane].hasRoom(for: Int(entry.bytes), untakenEntryCount: mailboxes[lane].inbox.count),
             rings[lane].push(entry)
         else { return false }
         inboxLimiters[lane].append(Int(entry.bytes))
@@ -329,7 +329,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 overflows[lane].isPaused = true
                 consumer.pause(assignments.partitions(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
-                inboxLimiters[lane].isAtMostHalfFull(untakenEntries: inbox.count)
+                inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)
             {
                 writeLog(.partitionsResumed, ["lane": "\(lane)"])
                 overflows[lane].isPaused = false
@@ -376,7 +376,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         wakeLanes()
     }
 
-    private func sendSettingsOrders() {
+    private func orderLanesToTakeSettings() {
         for mailbox in mailboxes {
             precondition(mailbox.orders.push(LaneOrder(kind: .takeSettings)), "the lane's ring has room for the order")
             mailbox.wakeup.signal()

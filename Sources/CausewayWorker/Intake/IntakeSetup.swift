@@ -3,6 +3,7 @@ import Logging
 import Observability
 import Reactor
 
+/// The values from which the Kafka thread is built.
 struct IntakeSetup: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
     /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of

@@ -3,18 +3,20 @@
 /// The deadlines of all steps are within the drain time, counted from the signal, even if Kafka, Redis or APNs does
 /// not respond. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
 struct StopSchedule: Equatable {
-    /// The last quarter of the drain time, but at most this time, is reserved for leaving the group and
-    /// closing both clients.
+    /// The maximum time that is reserved for leaving the group and closing both clients. Of a short drain time, only
+    /// the last quarter is reserved.
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step. A step gets only this time if earlier steps have used up the schedule,
     /// or after a second signal. A signal during a step does not shorten the step.
     static let closingStepMillisecondsMin: Int64 = 500
 
-    /// Deadlines in ascending order, monotonic milliseconds. Until the first one, the worker waits for the
-    /// records in flight.
+    /// Until this time, the worker waits for the records in flight. All four deadlines are in monotonic milliseconds.
     let drainEndMilliseconds: Int64
+    /// The deadline for the consumer to leave its group and close.
     let consumerEndMilliseconds: Int64
+    /// The deadline of the producer's wait for acknowledgements.
     let flushEndMilliseconds: Int64
+    /// The deadline for the producer to close.
     let endMilliseconds: Int64
 
     init(requestedAtMilliseconds: Int64, drainMilliseconds: Int64) {

@@ -64,7 +64,7 @@ extension Lane {
     /// Takes back the commands to audiences that still wait for their admission, if their partition is being revoked.
     /// The next owner of the partition handles these commands.
     func withdrawAudienceCommands() {
-        audiences.withdrawWaitingCommands { delivery.isPartitionBeingRevoked($0) }
+        audiences.withdrawWaitingCommands { delivery.isRevocationUnderWay($0) }
     }
 }
 
@@ -119,8 +119,8 @@ extension IncomingMembershipChange {
 // MARK: - Store
 
 extension Lane {
-    /// In one turn, at most this many calls about audiences to unreachable servers are moved behind the other calls,
-    /// and as many calls about activities. Without the limit, the loop would not end when no server is reachable.
+    /// How many calls a loop below moves behind the others in one turn, because their servers are unreachable. Without
+    /// this limit, the loop would not end when no server is reachable.
     private static let postponedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {

@@ -42,8 +42,8 @@ extension Lane {
         defersToSourcePartition = false
     }
 
-    /// When an APNs pool works again, asks the Kafka thread to read at once the records of this lane's partitions that
-    /// were deferred before.
+    /// If an APNs pool works again, asks the Kafka thread to read at once the records of this lane's partitions that
+    /// were deferred before, also those that are not due.
     ///
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.

@@ -230,12 +230,13 @@ extension Lane {
     private func readPartitionMetrics() {
         partitionReadings.removeAll(keepingCapacity: true)
         for entry in partitions.entries {
-            let oldestMilliseconds = oldestUnsettledReceivedAtMilliseconds(of: entry)
+            let unsettledAgeMilliseconds = oldestUnsettledReceivedAtMilliseconds(of: entry)
+                .map { max(0, loop.nowMilliseconds - $0) }
             partitionReadings.append(
                 PartitionReading(
                     topicIndex: entry.topic,
                     partition: entry.partition,
-                    oldestUnsettledAgeMilliseconds: oldestMilliseconds.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
+                    oldestUnsettledAgeMilliseconds: unsettledAgeMilliseconds ?? 0,
                     settledWatermark: committableOffset(of: entry) ?? -1
                 )
             )

@@ -56,8 +56,8 @@ extension Lane {
 
     private func reportPartition(_ entryIndex: Int, isDrained: Bool) -> Bool {
         let entry = partitions[entryIndex]
-        let progress = progress(of: entry)
-        let boxedProgress = progress.map { RingBox.passRetained($0) }
+        let newestProgress = progress(of: entry)
+        let boxedProgress = newestProgress.map { RingBox.passRetained($0) }
         let isPushed = mailbox.laneReports.push(
             LaneReport(
                 topic: entry.topic,
@@ -68,7 +68,7 @@ extension Lane {
             )
         )
         if isPushed {
-            partitions[entryIndex].reportedOffset = progress?.committableOffset ?? -1
+            partitions[entryIndex].reportedOffset = newestProgress?.committableOffset ?? -1
             partitions[entryIndex].reportedRevision = progressRevision(of: entry)
         } else {
             boxedProgress?.release()

@@ -50,7 +50,7 @@ extension Lane {
     /// Lets the core skip the records that earlier owners have settled above the committed offset.
     private func restoreSettledOffsets(_ indexInCore: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
         guard !committedOffset.metadata.isEmpty else { return }
-        let skipped = committedOffset.logEndOffset.flatMap { logEndOffset in
+        let skippedRecordCount = committedOffset.logEndOffset.flatMap { logEndOffset in
             committedOffset.metadata.withUnsafeBytes {
                 order.topic == Intake.fanoutTopicIndex
                     ? audiences.restoreSettledOffsets(
@@ -67,7 +67,7 @@ extension Lane {
                     )
             }
         }
-        if skipped == nil {
+        if skippedRecordCount == nil {
             let cause =
                 committedOffset.logEndOffset == nil ? "the log's end is not known" : "no Causeway worker wrote it"
             writeLog(

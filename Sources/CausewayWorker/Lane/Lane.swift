@@ -26,8 +26,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
     /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
     static let turnIntervalWithoutStreamMicrosecondsMin: Int64 = 1_000
-    /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. Newer
-    /// states replace older ones within such a batch.
+    /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. The number
+    /// is large, because the newer states of a turn replace the older ones before a command begins.
     static let recordsPerTurnMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
@@ -200,9 +200,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         exchangeChannelMessages()
     }
 
-    /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. They come after all
-    /// decisions, so that the calls of one turn make as few batches as possible. Records for Kafka also go out while
-    /// many records are taken.
+    /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. This follows all
+    /// decisions of the turn, so that the calls make as few batches as possible. But while the turn takes many records,
+    /// records for Kafka are already produced.
     private func carryOutActions() {
         performStoreCalls()
         performAudienceActivityCalls()
@@ -346,8 +346,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
             // cache.
-            if let next = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
-                let outgoingRecord = OutgoingRecord(tag: next.tag)
+            if let laterReport = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
+                let outgoingRecord = OutgoingRecord(tag: laterReport.tag)
             {
                 delivery.prefetchRecord(of: outgoingRecord)
             }

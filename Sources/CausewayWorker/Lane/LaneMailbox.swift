@@ -72,8 +72,8 @@ struct LaneOrder: BitwiseCopyable {
     /// lost what they wrote.
     var isReread = false
     /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
-    /// known. With `isReread`: the offset below which all records were settled before, and metadata for the settled
-    /// ones above it. The thread that pops the order takes ownership.
+    /// known. With `isReread`: the offset below which all records were settled before the rereading, and metadata for
+    /// the settled records above this offset. The thread that pops the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 
@@ -160,7 +160,7 @@ final class LaneMailbox: Sendable {
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
     /// thread last took this time.
     private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
-
+    /// The value of ``membersLastCompleteAtMilliseconds``.
     private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -183,11 +183,11 @@ final class LaneMailbox: Sendable {
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
     ///   milliseconds; nil if they must wait for members.
     func setMembersComplete(atMilliseconds completeAtMilliseconds: Int64?) {
-        let formerMilliseconds = membersCompleteAtMilliseconds.exchange(
+        let formerlyCompleteAtMilliseconds = membersCompleteAtMilliseconds.exchange(
             completeAtMilliseconds ?? .min,
             ordering: .relaxed
         )
-        if formerMilliseconds == .min, completeAtMilliseconds != nil { wakeup.signal() }
+        if formerlyCompleteAtMilliseconds == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
     /// When `StoreWatch` last found that audiences may continue: Redis has all their members, or the longest wait for

@@ -57,9 +57,9 @@ struct LanePartitions {
 
     /// Returns how many records of the partition the lane has not taken yet.
     ///
-    /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first
-    /// fetch. For a short time this method then returns `assumedRecords`, and after that 0. Without this time, a lane
-    /// with a small backlog in each of many partitions would begin to send before it knows all of them.
+    /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first fetch. So
+    /// for a short time this method returns `assumedRecords`, and after that 0. If it returned 0 at once, a lane with a
+    /// small backlog in each of many partitions would begin to send before it knows all these backlogs.
     func countRecordsBehind(
         at entryIndex: Int,
         assumedRecords: Int64,

@@ -34,7 +34,7 @@ struct LaneSetup: @unchecked Sendable {
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
-    /// Sends a request to the channel keeper. Called rarely.
+    /// Sends a request to the channel keeper. Needs no ring (R2), because a lane rarely has a request.
     var requestChannel: @Sendable (ChannelRequest) -> Void
 
     /// The topics that lanes write to.

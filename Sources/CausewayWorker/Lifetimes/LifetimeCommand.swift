@@ -14,9 +14,9 @@ struct LifetimeCommand: Equatable {
     /// update is newer than the start's state.
     let isUpdateDamaged: Bool
 
-    /// How long a restart may wait for a worker that knows the format of the activity's start and newest update: as
-    /// long as an activity lives at most. The new start usually expires earlier, by the policy's `startSeconds`. Then
-    /// the worker that makes it late reports the start as expired. This time is shorter than
+    /// How long a restart may wait for a worker that knows the format of the activity's start and newest update: the
+    /// longest lifetime of an activity. The new start usually expires earlier, by the policy's `startSeconds`. A worker
+    /// that makes it after that time reports the start as expired. The wait is shorter than
     /// `LifetimeKeeper.ageMillisecondsMax`, after which Redis removes the activity without a report.
     static let unknownFormatMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
@@ -31,11 +31,11 @@ struct LifetimeCommand: Equatable {
 
     /// Makes the command that a claim asks for.
     ///
-    /// - Parameter keptCommands: the activity's start and newest update that Redis has kept.
+    /// - Parameter commandsForRestart: the activity's start and newest update that Redis has kept.
     init(
         _ claim: SharedHashes.Claim,
         nowMilliseconds: Int64,
-        keptCommands: (start: [UInt8]?, newestUpdate: [UInt8]?)
+        commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?)
     ) throws(Obstacle) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
@@ -53,12 +53,12 @@ struct LifetimeCommand: Equatable {
             )
             return
         }
-        guard let keptStart = keptCommands.start else { throw .missingStart }
-        guard let start = LifetimeKey.splitKeptCommand(keptStart) else { throw .damagedStart }
+        guard let keptStart = commandsForRestart.start else { throw .missingStart }
+        guard let start = LifetimeKey.splitCommandKeptForRestart(keptStart) else { throw .damagedStart }
         let isWaitOver = nowMilliseconds - beganAtMilliseconds >= Self.unknownFormatMillisecondsMax
         let unknownFormat = isWaitOver ? Obstacle.unknownFormatForTooLong : .unknownFormat
         guard !RestartRecord.hasUnknownFormat(start.record) else { throw unknownFormat }
-        let newestUpdate = keptCommands.newestUpdate.flatMap(LifetimeKey.splitKeptCommand)
+        let newestUpdate = commandsForRestart.newestUpdate.flatMap(LifetimeKey.splitCommandKeptForRestart)
         guard
             let restart = RestartRecord.compose(
                 start: start,
@@ -73,7 +73,7 @@ struct LifetimeCommand: Equatable {
         if let newestUpdate {
             isUpdateDamaged = newestUpdate.version > start.version && !RestartRecord.hasState(newestUpdate.record)
         } else {
-            isUpdateDamaged = keptCommands.newestUpdate != nil
+            isUpdateDamaged = commandsForRestart.newestUpdate != nil
         }
     }
 

@@ -9,24 +9,25 @@ import Redis
 /// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims
 /// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
-/// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease
-/// ends, unless Redis loses the claim. The activity stays in its timetable until the command's result removes it, until
-/// it is too old, or until no worker can make a command for it. So if this worker dies, another worker claims it again.
+/// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease ends,
+/// unless Redis loses the claim. A claimed activity stays in its timetable, so if this worker dies, another worker
+/// claims the activity again. The command's result removes the activity from the timetable. It is also removed when it
+/// is too old, or when no worker can make a command for it.
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. A command may wait for APNs for hours, and each claim writes
     /// another command.
     static let leaseMilliseconds: Int64 = 20_000
-    /// An activity that could not be ended within this time after the known beginning of its life is forgotten, because
-    /// iOS has ended the activity and removed it from the Lock Screen. A new start that could not be sent within this
-    /// time is forgotten too. Until then the activity is claimed again, even if Kafka or APNs is down for hours.
+    /// How long after the known beginning of its life an activity is still claimed, even if Kafka or APNs is down for
+    /// hours. After this time the activity is forgotten, because iOS has ended it and removed it from the Lock Screen.
+    /// A new start that could not be sent within this time is forgotten too.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128
     /// The maximum number of due activities that one poll reads from one timetable. It is larger than `claimsMax`,
     /// because the worker does not claim activities of unknown apps.
-    static let dueNamesPerReadMax = 1_024
+    static let dueEntriesPerReadMax = 1_024
     /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
     /// activity that enters the timetable before the `nextRanks` position waits only a few seconds.
     private static let pollsPerFrontRead = 8
@@ -108,15 +109,15 @@ actor LifetimeKeeper {
     /// - Returns: the number of activities in the timetable.
     private func produceDueCommands(_ number: Int) throws -> Int {
         let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : nextRanks[number]
-        let page = try timetables.readDueEntries(
+        let dueEntries = try timetables.readDueEntries(
             LifetimeKey.timetableKey(number),
             from: rank,
-            limit: Self.dueNamesPerReadMax
+            limit: Self.dueEntriesPerReadMax
         )
         let dueActivities = DueActivitySelection(
-            page,
+            dueEntries,
             from: rank,
-            dueNamesPerReadMax: Self.dueNamesPerReadMax,
+            dueEntriesPerReadMax: Self.dueEntriesPerReadMax,
             claimsMax: Self.claimsMax,
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
@@ -125,34 +126,34 @@ actor LifetimeKeeper {
         // poll continues where the poll before the front read stopped.
         if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
-        guard !dueActivities.names.isEmpty else { return page.timetableNameCount }
-        let claimPage = try timetables.claimEntries(
+        guard !dueActivities.namesToClaim.isEmpty else { return dueEntries.timetableEntryCount }
+        let claimedEntries = try timetables.claimEntries(
             LifetimeKey.timetableKey(number),
-            dueActivities.names,
+            dueActivities.namesToClaim,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        let keptCommandsByName = try readKeptCommands(for: claimPage.claims, in: number)
+        let commandsForRestartByName = try readCommandsForRestart(for: claimedEntries.claims, in: number)
         var commands: [LifetimeCommand] = []
         var claimsWithDamagedUpdate: [SharedHashes.Claim] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
-        for claim in claimPage.claims {
-            let keptCommands = keptCommandsByName[claim.name] ?? (nil, nil)
+        for claim in claimedEntries.claims {
+            let commandsForRestart = commandsForRestartByName[claim.name] ?? (nil, nil)
             do throws(LifetimeCommand.Obstacle) {
                 let command = try LifetimeCommand(
                     claim,
-                    nowMilliseconds: claimPage.nowMilliseconds,
-                    keptCommands: keptCommands
+                    nowMilliseconds: claimedEntries.nowMilliseconds,
+                    commandsForRestart: commandsForRestart
                 )
                 if command.isUpdateDamaged { claimsWithDamagedUpdate.append(claim) }
                 commands.append(command)
             } catch {
-                // A worker of a newer version can still make this command.
+                // An entry of unknown format stays in the timetable, because a worker of a newer version can read it.
                 if error != .unknownFormat { obstacles.append((claim, error)) }
             }
         }
         for claim in claimsWithDamagedUpdate {
-            try replaceDamagedUpdate(of: claim, keptCommandsByName[claim.name] ?? (nil, nil), in: number)
+            try replaceDamagedUpdate(of: claim, commandsForRestartByName[claim.name] ?? (nil, nil), in: number)
         }
         if !commands.isEmpty {
             try producer.produce(commands)
@@ -160,7 +161,7 @@ actor LifetimeKeeper {
             status.countCommands(ends: commands.count - restarts, restarts: restarts)
         }
         for (claim, obstacle) in obstacles { try removeFromTimetable(claim, obstacle, in: number) }
-        return claimPage.timetableNameCount - obstacles.count
+        return claimedEntries.timetableEntryCount - obstacles.count
     }
 
     /// Logs the unknown apps that were not logged before, all in one line, because the log limits the lines of each
@@ -191,12 +192,12 @@ actor LifetimeKeeper {
     /// start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
-        _ keptCommands: (start: [UInt8]?, newestUpdate: [UInt8]?),
+        _ commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?),
         in number: Int
     ) throws(RedisError) {
-        guard let start = keptCommands.start, let update = keptCommands.newestUpdate else { return }
+        guard let start = commandsForRestart.start, let update = commandsForRestart.newestUpdate else { return }
         let condition = SharedHashes.FieldCondition(claim.name, update, newValue: start)
-        let updatesKey = LifetimeKey.keptCommandKeys(number).updates
+        let updatesKey = LifetimeKey.restartKeys(number).updates
         guard try timetables.addMissingFields(updatesKey, [], if: condition) != nil else { return }
         log(.lifetimeStateLost, Self.makeLogFields(claim))
     }
@@ -210,13 +211,13 @@ actor LifetimeKeeper {
 
     /// Returns the kept start and newest update of each claimed activity that waits for a new start. The dictionary's
     /// keys are the names in the timetable (``LifetimeKey``), which identify the activities.
-    private func readKeptCommands(
+    private func readCommandsForRestart(
         for claims: [SharedHashes.Claim],
         in number: Int
     ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, newestUpdate: [UInt8]?)] {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
         guard !names.isEmpty else { return [:] }
-        let keys = LifetimeKey.keptCommandKeys(number)
+        let keys = LifetimeKey.restartKeys(number)
         let commands = zip(
             try timetables.readFields(keys.starts, names),
             try timetables.readFields(keys.updates, names)

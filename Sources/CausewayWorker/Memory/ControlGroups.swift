@@ -39,9 +39,8 @@ struct ControlGroups {
             .dropFirst(prefix.count + 1)
     }
 
-    /// Returns the file's text in the group at `path` and in each enclosing group. Skips a group whose file is not
-    /// found: in a container, the membership may name the full path, although the root that the container sees is its
-    /// own group.
+    /// Returns the file's text in the group at `path` and in each enclosing group. Skips a group without the file. In a
+    /// container this is usual: `path` may begin at the machine's root, but the container sees only its own group.
     private func readTexts(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []

@@ -105,14 +105,14 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer, so
-    /// `pageBytesMax` is usually reached before `pagesMax`. With a larger size, `pagesMax` would be too low: with 64
-    /// pages, small audiences got their states late.
-    private static let bytesPerPageMin: Int64 = 4 << 10
+    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer, so a lane
+    /// usually reaches `pageBytesMax` before `pagesMax`. The size is small, because `pagesMax` must not be too low:
+    /// with 64 pages, small audiences got their states late.
+    private static let assumedBytesPerPage: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
     func pagesMax(configured: Int, apps: Int) -> Int {
-        max(2 * apps, min(configured, Int(audienceBytesPerLane / 2 / Self.bytesPerPageMin)))
+        max(2 * apps, min(configured, Int(audienceBytesPerLane / 2 / Self.assumedBytesPerPage)))
     }
 
     /// Returns the bytes for pages, at most half of the lane's audience memory.

@@ -22,10 +22,10 @@ struct KeyFileWatcher {
         var lastIdentifier: String?
         /// The key's id at the last poll; nil if no id could be read.
         var identifierAtLastPoll: String?
-        /// Whether the key file or its `.id` file is missing or cannot be used. Even then, the source may still be
-        /// trying a key that was read before (`isOnTrial`).
+        /// Whether the key file or its `.id` file is missing or cannot be used. Even then, `source` may still be trying
+        /// a key that was read before (`isOnTrial`).
         var areFilesUnusable = false
-        /// Whether the source is trying the last offered key: APNs has neither accepted nor refused this key yet.
+        /// Whether `source` is trying the last offered key: APNs has neither accepted nor refused this key yet.
         var isOnTrial = false
         /// Whether the newest key of the file cannot be used, so that the previous key stays in use.
         var isRejected = false
@@ -98,7 +98,7 @@ struct KeyFileWatcher {
             entry.lastIdentifier = identifier
             // The file contains the key that is already in use. For example, the file is back after it was missing, or
             // after it had another key, which APNs refused.
-            guard !entry.source.isSettled(on: key, keyIdentifier: identifier) else {
+            guard !entry.source.usesOnlyKey(key, keyIdentifier: identifier) else {
                 entry.areFilesUnusable = false
                 entry.isOnTrial = false
                 return reportLoadedKey(&entry)

@@ -62,8 +62,8 @@ actor ProviderTokenSharer {
         }
     }
 
-    /// Does once for every key: takes a newer token from Redis, or signs a new token if this is due and this worker may
-    /// sign. Blocks for several round trips.
+    /// Takes a newer token of each key from Redis. If a new token is due and this worker may sign, signs it instead.
+    /// Blocks for several round trips.
     func poll() {
         do {
             for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }

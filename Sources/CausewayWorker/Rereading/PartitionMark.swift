@@ -72,7 +72,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
 }
 
 /// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and
-/// writes the marks. (R24)
+/// writes the marks. A case names primaries by their indices. (R24)
 enum MarkStep: Equatable {
     /// Do nothing: the primaries lack nothing and have the newest marks, or the rereading of the records is under way.
     case keep
@@ -107,10 +107,10 @@ enum MarkStep: Equatable {
                 return .writeFirst(lackingPrimaries)
             }
             let offsets = lackingPrimaries.map { primaries[$0].mark?.storedEndOffset }
-            let from = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
+            let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
             return .reread(
                 lackingPrimaries,
-                from: from,
+                from: firstMissingOffset,
                 isPrimaryEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
             )
         }

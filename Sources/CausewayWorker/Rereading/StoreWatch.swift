@@ -33,8 +33,8 @@ actor StoreWatch {
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Called after each poll to which Redis replied, once the number of partitions of registrations is known. The
-    /// argument is nil if audiences must wait for their members. Audiences may continue if Redis has all members, or if
-    /// the longest wait is over. The argument is then the time at which the poll began, monotonic milliseconds.
+    /// argument is nil if audiences must wait for their members (``MemberCompleteness``). Otherwise it is the time at
+    /// which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     private var checkedAssignmentNumbers: Set<UInt32> = []
@@ -101,7 +101,7 @@ actor StoreWatch {
             return false
         }
         if exchange.registrationPartitionCount != nil {
-            evaluateMemberCompleteness(primaries, after: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
+            evaluateMemberCompleteness(primaries, from: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
         pollCount += 1
@@ -111,8 +111,8 @@ actor StoreWatch {
         }
         var writes: [MarkWrite] = []
         var requests: [RereadingRequest] = []
-        for (index, published) in statuses.enumerated() {
-            var status = published
+        for (index, publishedStatus) in statuses.enumerated() {
+            var status = publishedStatus
             if let rereadingIdentifier = requestedRereadingIdentifiers[status.assignmentNumber],
                 status.rereading?.identifier != rereadingIdentifier
             {
@@ -130,8 +130,8 @@ actor StoreWatch {
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
-        // A mark that could not be written is still missing at the next poll. Let that poll count as the first check of
-        // the assignment: after the first check, a missing first mark would mean that Redis has lost it.
+        // A first mark that could not be written is still missing at the next poll. That poll must count as the first
+        // check of the assignment: after the first check, a missing mark means that Redis has lost the mark.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         checkedAssignmentNumbers.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
@@ -143,15 +143,14 @@ actor StoreWatch {
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///
-    /// - Parameter count: the number of marks in each primary's `texts` that come before the marks of the registrations
-    ///   topic.
+    /// - Parameter firstIndex: the index of the first mark of the registrations topic in each primary's `texts`.
     private func evaluateMemberCompleteness(
         _ primaries: [PrimaryMarks.PrimaryReading],
-        after count: Int,
+        from firstIndex: Int,
         beganAtMilliseconds: Int64
     ) {
         let marksByPrimary = primaries.map { primary in
-            (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
+            (primary.server.runIdentifier ?? "", primary.texts[firstIndex...].map { $0.flatMap { PartitionMark($0) } })
         }
         switch memberCompleteness.evaluate(marksByPrimary, nowMilliseconds: beganAtMilliseconds) {
         case .complete: reportMemberCompleteness(beganAtMilliseconds)
@@ -186,7 +185,7 @@ actor StoreWatch {
     private func collectMarkWrites(
         _ step: MarkStep,
         of status: PartitionRereadingStatus,
-        _ index: Int,
+        _ partitionIndex: Int,
         _ marksByPrimary: [(runIdentifier: String, mark: PartitionMark?)],
         _ writes: inout [MarkWrite],
         _ requests: inout [RereadingRequest]
@@ -207,7 +206,7 @@ actor StoreWatch {
                 writes.append(
                     MarkWrite(
                         primaryIndex: primary,
-                        partitionIndex: index,
+                        partitionIndex: partitionIndex,
                         assignmentNumber: status.assignmentNumber,
                         mark: mark,
                         mode: mode
@@ -226,7 +225,7 @@ actor StoreWatch {
             )
         case .writeFirst(let primaries): addWrites(primaries, .writeUnderAllHashTags, { _ in status.settledEndOffset })
         case .complete(let primaries): addWrites(primaries, .replaceUnderAllHashTags, { _ in status.settledEndOffset })
-        case .reread(let primaries, let from, let isPrimaryEmptied):
+        case .reread(let primaries, let firstMissingOffset, let isPrimaryEmptied):
             let rereadingIdentifier = UInt64.random(in: 1 ... .max)
             requestedRereadingIdentifiers[status.assignmentNumber] = rereadingIdentifier
             addWrites(
@@ -240,7 +239,7 @@ actor StoreWatch {
                     topic: status.topic,
                     partition: status.partition,
                     assignmentNumber: status.assignmentNumber,
-                    firstMissingOffset: from,
+                    firstMissingOffset: firstMissingOffset,
                     rereadingIdentifier: rereadingIdentifier,
                     isPrimaryEmptied: isPrimaryEmptied
                 )

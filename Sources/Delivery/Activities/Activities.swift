@@ -48,11 +48,10 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read again first,
     /// or a command that was read again pauses. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOtherWait }
+    func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOrHadDeferralWait }
 
-    /// Whether `deferralWait` or `startWait` was set. True even after the end of that wait, because the end does not
-    /// reset it.
-    @inline(__always) var hasOtherWait: Bool { deferralWait.isSet || startWait.isSet }
+    /// Whether `deferralWait` or `startWait` was set, even if the time of that wait has passed.
+    @inline(__always) var hasOrHadDeferralWait: Bool { deferralWait.wasSet || startWait.wasSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
@@ -61,7 +60,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// - the wait until a deferred command is read again (`deferralWait`, `startWait`)
     /// - the pause of a command that was read again (`deferralWait`).
     @inline(__always)
-    func pauseEndMilliseconds(now: Moment) -> Int64? {
+    func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
         var end = isBeginDelayed(now: now) ? earliestBeginMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
@@ -177,11 +176,11 @@ struct Activities: ~Copyable {
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
-    /// Makes a command the current command of an idle activity, and enters the first phase of the work on it. The
-    /// caller has already taken the command's credit, so the phase must be one that holds a credit
+    /// Makes a command the current one of an idle activity, and enters the first phase of the work on it. The caller
+    /// has already taken a credit for the command, so the phase must be one with a credit
     /// (`ActivityPhase.holdsCredit`).
     @inline(__always)
-    mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex, with record: RecordIndex) {
+    mutating func beginCommand(_ record: RecordIndex, of activity: ActivityIndex, in phase: ActivityPhase) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)
         enter(phase, activity)
         slots[activity].currentCommand = record
@@ -224,7 +223,7 @@ struct Activities: ~Copyable {
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks for this time,
-    /// so only the timers of the next 128 ms are searched: 16 slots of the `TimerWheel`, 8 ms each. If there are none,
-    /// the lane wakes after 128 ms and asks again.
+    /// so only the next 128 ms are searched: 16 slots of the `TimerWheel`, 8 ms each. If they have no timer, the lane
+    /// wakes after 128 ms and asks again.
     var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(slotsSearchedMax: 16) }
 }

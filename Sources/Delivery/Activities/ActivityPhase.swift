@@ -45,9 +45,11 @@ enum ActivityPhase: UInt8 {
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// A command may be sent, but its pool has no free credit. Next: `idle` when the pool has a free credit, when no
-    /// command waits any more, or when the activity moves to another pool. A start that has waited in `awaitingService`
-    /// is already the current command. For this start, the next phase is `admitting`, when the pool has a free credit.
+    /// A command may be sent, but its pool has no free credit. Next:
+    /// - `idle` when the pool has a free credit, when no command waits any more, or when the activity moves to another
+    ///   pool.
+    /// - `admitting` when the pool has a free credit, for a start that has waited in `awaitingService`: the start is
+    ///   already the current command.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
     /// is no token.
@@ -62,8 +64,8 @@ enum ActivityPhase: UInt8 {
     /// Redis has a newer command that is not settled. Redis still registers the token of the current command,
     /// because the newer command may be held for this token. Next: `idle`.
     case registeringToken
-    /// The current command has no token and is being stored in Redis until one registers. Next:
-    /// `takingStartToken` or `admitting` when a token registered meanwhile.
+    /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
+    /// `takingStartToken` or `admitting` if a token has registered meanwhile.
     case holding
     /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
     /// for a retry that the pool does not permit.

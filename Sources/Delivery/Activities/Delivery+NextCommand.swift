@@ -2,15 +2,15 @@ import LiveActivity
 
 /// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
-    /// Ends a batch of `receive` calls. Activities without a current command that got a command in the batch begin it,
-    /// or wait. By now, newer states of the batch have replaced older ones.
+    /// Ends a batch of `receive` calls. By now, newer states of the batch have replaced older ones. Each activity
+    /// without a current command that got a command in the batch begins it, or waits.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
-    /// current one. Also does other work whose time has come: makes paused store calls again, offers failed outgoing
-    /// records again, defers commands, ends reading ahead, and frees unused blocks.
+    /// current one. Also does the other work that is due: repeats paused store calls and failed outgoing records,
+    /// defers commands, ends reading ahead, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPauseIfDue(now: now)
@@ -61,11 +61,11 @@ extension Delivery {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         removeStaleCommands(activity, now: now)
-        guard !activities[activity].waitingList.isEmpty else { return pause(activity, now: now) }
+        guard !activities[activity].waitingList.isEmpty else { return pauseOrRemove(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
             guard activities[activity].hasUndelayedCommand(now: now), !mustNextCommandWait(activity, now: now) else {
-                return pause(activity, now: now)
+                return pauseOrRemove(activity, now: now)
             }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
@@ -78,10 +78,10 @@ extension Delivery {
         removeAlertIfOld(of: record, now: now)
         records.completeBody(of: record)
         if records[record].needsStartToken {
-            activities.enter(.takingStartToken, activity, with: record)
+            activities.beginCommand(record, of: activity, in: .takingStartToken)
             queueStoreCall(.takeStartToken, record)
         } else {
-            activities.enter(.admitting, activity, with: record)
+            activities.beginCommand(record, of: activity, in: .admitting)
             queueStoreCall(.admit, record)
         }
     }
@@ -89,7 +89,7 @@ extension Delivery {
     /// Sets the activity's pool if its next command brings a token. The token's environment names the pool.
     @inline(__always)
     private mutating func setPoolKindFromToken(of activity: ActivityIndex) {
-        let head = activities[activity].waitingList.first
+        let head = activities[activity].waitingList.headOrNull
         guard records[head].token.mustBeRegistered else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].token.environment)
     }
@@ -107,8 +107,8 @@ extension Delivery {
         return true
     }
 
-    /// Moves the activity's credit to `pool`, the pool of its current command. The environment may have been
-    /// unknown when the credit was taken.
+    /// Moves the activity's credit to `pool`, the pool of its current command. When the credit was taken, the
+    /// environment may have been unknown.
     /// - Returns: false if that pool has no free credit.
     @inline(__always)
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
@@ -125,14 +125,14 @@ extension Delivery {
         return true
     }
 
-    /// Removes commands from the front of the waiting list: finishes those that have expired, and drops those
-    /// whose partition is revoked.
+    /// Removes commands from the front of the waiting list: finishes expired ones, and drops those whose partition is
+    /// revoked.
     mutating func removeStaleCommands(_ activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
-            let isPartitionRevokedOrRevoking = isPartitionRevokedOrRevoking(record)
-            guard isPartitionRevokedOrRevoking || records[record].isExpired(now: now) else { return }
+            let isRevoked = isPartitionRevoked(record)
+            guard isRevoked || records[record].isExpired(now: now) else { return }
             _ = activities[activity].waitingList.popFirst(in: &records)
-            if isPartitionRevokedOrRevoking { drop(record, now: now) } else { expire(record, now: now) }
+            if isRevoked { drop(record, now: now) } else { expire(record, now: now) }
         }
     }
 
@@ -142,10 +142,10 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`). A long wait is
-    /// divided into several pauses: at the end of each, the commands that are overdue are deferred. If the activity has
-    /// no wait, it is removed.
-    private mutating func pause(_ activity: ActivityIndex, now: Moment) {
+    /// Makes the activity pause until the first of its waits ends (`ActivitySlot.earliestWaitEndMilliseconds`). A long
+    /// wait consists of several pauses, because overdue commands are deferred only when a pause ends
+    /// (`deferOverdueCommands`). An activity without a wait is removed.
+    private mutating func pauseOrRemove(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pauseEndMilliseconds(of: activity, now: now) else {
             return activities.remove(activity)
         }
@@ -157,7 +157,7 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let earliestBeginMilliseconds = slot.pointee.earliestBeginMilliseconds
         // The fast path: nearly always the activity has a short delay or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasOtherWait,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasOrHadDeferralWait,
             !exceedsDeferredDelay(earliestBeginMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return earliestBeginMilliseconds > now.monotonicMilliseconds ? earliestBeginMilliseconds : nil
@@ -165,16 +165,15 @@ extension Delivery {
 
     @inline(never)
     private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
-        guard let endMilliseconds = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
-        // Overdue commands are deferred only when a pause ends (`deferOverdueCommands`). So a long wait consists of
-        // several pauses: this one ends early, and the activity then pauses again.
+        guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
+        // A long wait consists of several short pauses (`pauseOrRemove`).
         guard isWaitLong(activity, now: now) else { return endMilliseconds }
         return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
-    /// finished the command, replaced it, put it back, or made it wait for a carrier. If the activity has no other
-    /// command and no wait, its slot is freed, so the caller must not use `activity` afterwards.
+    /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
+    /// use `activity`: an activity without a command and without a wait is freed.
     mutating func endCurrentCommand(_ activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
@@ -186,8 +185,8 @@ extension Delivery {
     /// reads the command again.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
-        // `enter` comes first, because it clears the current command. Otherwise `drop`, which puts the record's rider
-        // back, would compare the rider's alert with an alert that is no longer under way.
+        // `enter` comes first, because it clears the current command. `drop` puts the record's rider back, and must not
+        // compare the rider's alert with the dropped command's alert.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -206,8 +205,8 @@ extension Delivery {
 
     /// Begins activities that wait for a credit of this pool.
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
-        // If the commands of an activity have expired, the activity takes no credit. So the loop continues until all
-        // free credits are taken or no activity waits.
+        // An activity whose commands have expired takes no credit. So the loop continues until all free credits are
+        // taken or no activity waits.
         while let activity = pools.popActivityForFreeCredit(of: poolKey) {
             precondition(activities[activity].phase == .awaitingCredit)
             if activities[activity].currentCommand != .null {
@@ -219,29 +218,26 @@ extension Delivery {
         }
     }
 
-    /// Returns the activity whose current command this record is. Traps if the activity is not in the phase
-    /// that the caller expects.
+    /// Returns the activity of a current command. Traps if the activity is not in the phase that the caller expects.
     @inline(__always)
-    func activity(ofCurrent record: RecordIndex, in phase: ActivityPhase) -> ActivityIndex {
+    func activityOfCurrentCommand(_ record: RecordIndex, in phase: ActivityPhase) -> ActivityIndex {
         let activity = records[record].activity
         let slot = activities.address(of: activity)
         precondition(slot.pointee.phase == phase && slot.pointee.currentCommand == record)
         return activity
     }
 
-    /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
-    public func isPartitionRevokedOrRevoking(_ record: RecordIndex) -> Bool {
+    /// Whether this lane loses or has lost the record's partition: the revocation is under way, or the assignment in
+    /// which the record was read has ended. If the record is not settled, the next owner reads it again.
+    public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
-        guard
-            let partition = partitions.partition(of: slot.pointee.place)
-        else {
-            return true
-        }
+        guard let partition = partitions.partition(of: slot.pointee.place) else { return true }
         return partition.pointee.phase == .revoking
     }
 
-    /// Whether a record's partition is being revoked, and the assignment that the record came with has not ended.
-    public func isPartitionBeingRevoked(_ record: RecordIndex) -> Bool {
+    /// Whether the record's partition is being revoked now. False before the revocation, and after the end of the
+    /// assignment in which the record was read.
+    public func isRevocationUnderWay(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         let partition = partitions.partition(of: slot.pointee.place)
         return partition.map { $0.pointee.phase == .revoking } ?? false

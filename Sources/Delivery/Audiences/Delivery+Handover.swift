@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Hands over commands that address an audience or a channel. The core of audiences decides about them. This core reads
-/// the records of these commands and writes their results, except for commands that were fanned out. In the comments, a
+/// Hands over commands that address an audience or a channel to the core of audiences, which decides about them. This
+/// core reads their records and writes their results, except for commands that were fanned out. In the comments, a
 /// command to an audience may also be one to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
@@ -15,15 +15,15 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies an activity's id and a device's id. Here, copy the id of the audience or channel instead of
-        // the activity's id. Copy the `ActivityIdentifierTemplate` of a start instead of the device's id, and move it
-        // to `audienceCommand` below.
-        var fields = command
+        // `fillSlot` copies the activity's id and the device's id. A command to an audience has neither. So in their
+        // places, copy the id of the audience or channel, and the `ActivityIdentifierTemplate` of a start. Below, the
+        // template moves to `audienceCommand`.
+        var commandWithAudienceTexts = command
         let addressesChannel = !command.channel.isAbsent
-        (fields.activity, fields.device) = (
+        (commandWithAudienceTexts.activity, commandWithAudienceTexts.device) = (
             addressesChannel ? command.channel : command.audience, command.activity
         )
-        fillSlot(record, with: fields, from: value, trace: trace, droppedFields: droppedFields)
+        fillSlot(record, with: commandWithAudienceTexts, from: value, trace: trace, droppedFields: droppedFields)
         records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
         if records[record].isReread { removeAlert(ofRereadRecord: record) }
         writeDefaultIdentifierIfMissing(of: record)
@@ -83,7 +83,7 @@ extension Delivery {
             records.enter(.finished, record)
             continueAfterAcknowledgements(record)
         case .withdrawn:
-            precondition(isPartitionRevokedOrRevoking(record), "a command was withdrawn whose partition is not revoked")
+            precondition(isPartitionRevoked(record), "a command was withdrawn whose partition is not revoked")
             drop(record, now: now)
         }
     }
@@ -93,11 +93,11 @@ extension Delivery {
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
             guard let record = handovers.popFirst() else { break }
-            if isPartitionRevokedOrRevoking(record) { drop(record, now: now) } else { handovers.append(record) }
+            if isPartitionRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
         }
         for _ in 0..<rereadHandovers.count {
             guard let record = rereadHandovers.popFirst() else { break }
-            if isPartitionRevokedOrRevoking(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
+            if isPartitionRevoked(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
         }
     }
 }

@@ -5,17 +5,16 @@ import LiveActivity
 /// A member's record in Redis has two lists: the audiences that the member is in, and the audiences that it
 /// left and that may not know this yet. A change has three steps:
 /// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's record.
-/// - The core of audiences notifies the audiences. An audience also counts as notified if Redis has permanently refused
+/// - The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently refused
 ///   to write the change into it.
 /// - If the member left audiences, Redis records that these are notified.
 ///
-/// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply
-/// about the member names the audiences once more. An admission waits until the audiences are notified
-/// (`StoreVerdict.departures`).
+/// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply about the
+/// member names the audiences once more. An admission waits until they are notified (`StoreVerdict.departures`).
 ///
 /// What must hold:
-/// - A Kafka record is settled only after the audiences that its replies named are notified, and after Redis has
-///   recorded this or has permanently refused the call.
+/// - A Kafka record is settled only after the audiences that its replies named are notified, and Redis has recorded
+///   this or has permanently refused the call.
 /// - Each change counts as one outstanding acknowledgement of its Kafka record, until its audiences are notified
 ///   (`RecordEnding`).
 extension Delivery {
@@ -41,7 +40,7 @@ extension Delivery {
     public mutating func membershipChangeTaken() { membershipChanges.removeFirstUntaken() }
 
     /// Called when the core of audiences has notified all audiences of a change. If the member left audiences, asks
-    /// Redis to record that they are notified. Otherwise ends the change, and does the next step of its Kafka record
+    /// Redis to record that they are notified. Otherwise ends the change and continues with its Kafka record
     /// (`PendingMembershipChanges.NextStep`).
     public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
         let record = member.record
@@ -59,11 +58,11 @@ extension Delivery {
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // Two calls of a record may be about the same member. Until Redis knows that the audiences are notified, each
-        // reply names them. So only the first reply begins a change.
+        // Two calls of a record may be about the same member. Each reply names the audiences that the member left,
+        // until Redis knows that they are notified. So only the first reply begins a change.
         //
-        // The reply to `throttle` begins no change. The command is admitted again, and the reply to that admission
-        // names the audiences too.
+        // The reply to `throttle` begins no change: the command is admitted again, and that reply names the audiences
+        // too.
         guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
         else {
             return
@@ -82,15 +81,15 @@ extension Delivery {
 
     /// Begins the change of audiences that the reply to a registration requires.
     ///
-    /// The audiences are notified before Redis is asked for the command that is held for the token. So they
-    /// are notified even if the held command fails, or if a crash makes another worker read the registration
-    /// again.
-    /// - Returns: whether the registration must wait: for the change, or to be made again because Redis had no room.
+    /// The audiences are notified before Redis is asked for the command that is held for the token. So they are
+    /// notified even if the held command fails, or if another worker reads the registration again after a crash.
+    /// - Returns: whether the registration must wait: for the end of the change, or, if Redis replied `full`, for the
+    ///   lane's next attempt.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // The lane makes the registration again later, for one of two reasons: too many audiences do not know yet
-            // that the member has left them, or Redis' reply had no room for the held command.
+            // The lane repeats the call later, for one of two reasons: too many audiences do not know yet that the
+            // member has left them, or Redis' reply had no room for the held command.
             records[record].ending.expectAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
@@ -101,8 +100,8 @@ extension Delivery {
             && slot.pointee.registration.audiences.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
-        // If a reply names audiences that the member left, Redis leaves the held command out. To get this command, the
-        // lane repeats the call `registerToken` after the change.
+        // A reply that names audiences which the member left has no held command. To get this command, the lane repeats
+        // the call `registerToken` after the change.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
         if !membershipChanges.contains(member) {

@@ -12,8 +12,7 @@ struct PendingMembershipChanges: ~Copyable {
         /// The record is a registration that is stale, or for whose token no command is held. It settles.
         case settle
         /// The record is a registration, and a command may be held for its token. The lane makes the call
-        /// `registerToken` again, and Redis returns the held command. Redis left it out of a reply that named
-        /// audiences.
+        /// `registerToken` again to get that command.
         case register
         /// The record is its activity's current command: the lane asks Redis again to admit it.
         case admit
@@ -30,7 +29,7 @@ struct PendingMembershipChanges: ~Copyable {
         var nextStep: NextStep
     }
 
-    /// Bytes of memory for one change: its entry in the queue, and two entries in the dictionary, because
+    /// Bytes of memory for one change: its entry in the queue, and its entry in the dictionary, counted twice because
     /// half of the dictionary may be free.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
@@ -86,7 +85,7 @@ extension ChangingMember {
         self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)
     }
 
-    /// The activity or device that a call of the record in `slot` is about.
+    /// The activity or device that a store call is about. `slot` has the record that the call's `ticket` names.
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =
             switch ticket.purpose {

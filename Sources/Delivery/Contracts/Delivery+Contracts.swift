@@ -28,7 +28,7 @@ extension Delivery {
     }
 
     /// Counts a command that does not fit its app's contract, and rejects it. If the app is configured to get only a
-    /// warning, keeps a warning instead, unless one is already kept.
+    /// warning, keeps a warning instead. A warning that is already kept stays.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func rejectOrWarn(
@@ -41,8 +41,8 @@ extension Delivery {
     ) -> Bool {
         countUndecodableCommand(appIndex)
         let rejectsMismatches = contracts.rejectsMismatches(appIndex)
-        // The message of a dead letter may quote the value, because the dead letters' topic has whole records
-        // anyway. The message of a warning goes to the log, which must not have personal data.
+        // The message of a dead letter may quote the value, because the dead letter has the whole record anyway. A
+        // warning goes to the log, which must not have personal data.
         if rejectsMismatches || contractWarning == nil {
             let message = contracts.message(
                 mismatch,
@@ -73,8 +73,8 @@ extension Delivery {
     }
 }
 
-/// A warning about a command that no phone could decode. The command itself is processed, because its app is configured
-/// to get only a warning.
+/// A warning about a command that no phone could decode. The command itself is processed, because its app gets only
+/// warnings.
 public struct ContractWarning: Equatable, Sendable {
     public var appIndex: Int
     /// Where the command was read first: topic, partition and offset.

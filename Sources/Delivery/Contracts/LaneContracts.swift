@@ -12,7 +12,7 @@ struct LaneContracts: ~Copyable {
         var contract: UnmanagedContract?
         var rejectsMismatches: Bool
         /// Mixed into digests, so that equal states of two apps have different digests: a state may fit only one of the
-        /// two contracts. Made from the random number of the lane.
+        /// two contracts. Made from the lane's random number.
         var salt: UInt64
     }
 
@@ -74,9 +74,11 @@ struct LaneContracts: ~Copyable {
     /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no
     /// contract.
     ///
-    /// A state is not compared in three cases: its `aps` dictionary has the same bytes as the last one that fits; its
-    /// digest is remembered; or it differs from a remembered state only in values, and the decoder has checked these
-    /// values.
+    /// A state is not compared with the contract in three cases:
+    /// - Its `aps` dictionary has the same bytes as the last one that fits.
+    /// - Its digest is remembered.
+    /// - It differs from a remembered state only in values, and the decoder has checked these values.
+    ///
     /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary; the same number means the same bytes.
     ///   (``ApsCache``)
     mutating func findMismatch(

@@ -5,9 +5,9 @@ struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push has been in its pool's queue since the last check by `reviewPoolQueues`, and the pool could
-    /// take it. False if the lane read ahead at that check, after an outage of the pool: until reading ahead ends, no
-    /// push leaves the queue. A ready push may be deferred because of its pool only if this is true.
+    /// Whether the push was in its pool's queue at the last check by `reviewPoolQueues`, so that the pool could have
+    /// taken it since. Only such a push may be deferred because of its pool. False if the lane read ahead at that
+    /// check, after an outage of the pool: no push leaves the queue until reading ahead ends.
     var wasOfferedToPool = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
@@ -24,8 +24,8 @@ struct DeferralState: BitwiseCopyable {
     }
 }
 
-/// What an activity waits for: a deferred command that this lane expects to read again, or the end of the
-/// pause of a command that was read again.
+/// What an activity waits for: a deferred command that this lane expects to read again, or the end of the pause of a
+/// command that was read again.
 struct DeferralWait: BitwiseCopyable {
     /// How long the activity waits for a deferred command after `deferredDelayMilliseconds` has passed.
     static let latenessMillisecondsMax: Int64 = 5_000
@@ -34,22 +34,21 @@ struct DeferralWait: BitwiseCopyable {
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
-    /// Whether the activity waits because a command that was read again must not be sent yet
-    /// (`DeferralState.pauseEndWallMilliseconds`). If a newer command replaces that command, the newer one need not
-    /// wait, unless its own `deferral` has a pause.
+    /// Whether the activity waits because a deferred command, which was read again, pauses
+    /// (`DeferralState.pauseEndWallMilliseconds`). A newer command that replaces the deferred one need not wait, unless
+    /// the newer command's own `deferral` has a pause.
     private(set) var isPause = false
 
     init() {}
 
-    /// Whether a wait was set, even if it is over.
-    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
+    /// Whether a wait was set, even if its time has passed.
+    @inline(__always) var wasSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
     /// Called when a deferred command has been read again, so that the activity no longer waits for it. If the command
-    /// must pause, the activity waits for the end of this pause. If the activity already waits for the end of another
-    /// pause, it waits for the later end.
+    /// must pause, the activity waits for the end of this pause, or of an earlier command's pause that ends later.
     mutating func end(pausingFor milliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
         guard milliseconds > 0 else { return }
@@ -64,15 +63,16 @@ struct DeferralWait: BitwiseCopyable {
 }
 
 /// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for this start.
-/// Otherwise they could be lost. If the activity's earlier life has ended, Redis would reply `ended`. If that life has
-/// not ended yet, Redis could hold an update or end, which the end of that life would later remove.
+/// Otherwise they could be lost:
+/// - If the activity's earlier life has ended, Redis would reply `ended`.
+/// - If that life has not ended yet, Redis could hold an update or end, and the end of that life would later remove it.
 struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the expected start. It has a meaning only while a start is expected.
     private var version = Version(timestamp: 0, sequence: 0)
 
-    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
+    @inline(__always) var wasSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
@@ -83,8 +83,7 @@ struct StartWait: BitwiseCopyable {
         version = max(version, start)
     }
 
-    /// Ends the wait if the expected start has this version or a lower one. Called when a start of this version is read
-    /// again or admitted.
+    /// Called when a start of this version is read again or admitted. Ends the wait if the expected start is not newer.
     mutating func end(_ start: Version) { if version <= start { self = StartWait() } }
 
     /// Whether the expected start comes before an update or end. An end comes after a start of the same version.

@@ -4,17 +4,16 @@ import Numbers
 /// Receives deferred commands again. Restores what their deferred records say, such as attempts, counts, the end of a
 /// pause, and a start's claim (`Deferral`).
 extension Delivery {
-    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock, or
+    /// The longest pause that the configuration allows. A longer pause is cut, because it comes from a wrong clock or
     /// from a header that no worker wrote.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Whether a blocked pool has begun to send again since the last call. If so, the Kafka thread reads the
-    /// deferred commands at once, although they are not due. The lane asks the Kafka thread for this at most
-    /// once in `worker.deferredDelayMilliseconds`.
+    /// Whether a blocked pool has begun to send again since the last call. If so, the lane asks the Kafka thread to
+    /// read the deferred commands at once, although they are not due. The lane asks at most once in
+    /// `worker.deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
 
-    /// Receives a command from the deferred topic. `receive(_:now:)` receives the records of the other
-    /// topics.
+    /// Receives a command from the deferred topic. Records of the other topics go to `receive(_:now:)`.
     ///
     /// - Parameter droppedFields: the names of the fields that the command's first reader dropped, separated by
     ///   commas.
@@ -49,8 +48,9 @@ extension Delivery {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)
-        // A restart after a lifetime is not in the waiting list yet, because Redis first checks the lifetime. So newer
-        // commands wait until this start is admitted. If the check finishes the start, they wait until
+        // Newer commands wait no longer for this start, because the start joins the waiting list now. A restart after a
+        // lifetime does not join the list before Redis has checked the lifetime. So newer commands wait until the
+        // restart is admitted. If the restart is finished after the check, they wait until
         // `StartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].startWait.end(records[record].version)
@@ -74,8 +74,8 @@ extension RecordSlot {
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // For a held start, the token in the deferred record is the one that released it. The command itself brought
-        // no token.
+        // The deferred record of a held start has the token that released the start. The command itself brought no
+        // token.
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

@@ -1,44 +1,47 @@
 import LiveActivity
 
-/// Defers commands that cannot be sent soon, so that they leave their partition. The lane writes such a command to the
-/// deferred topic. When Kafka acknowledges the write, the command's offset is settled without a result. The command is
-/// read again after `deferredDelayMilliseconds`, or earlier if a blocked pool works again. Then it waits for its turn
-/// like any other command.
+/// Defers commands that cannot be sent soon, so that they leave their partition:
+/// 1. The lane writes the command to the deferred topic.
+/// 2. When Kafka acknowledges the write, the command's offset is settled without a result, and its rider is finished.
+/// 3. The command is read again after `deferredDelayMilliseconds`, or earlier if a blocked pool works again.
+/// 4. The command waits for its turn like any other command.
 ///
-/// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and will probably not be
-/// sent within `deferredDelayMilliseconds`. The lane expects this for three reasons:
+/// A command is deferred if it is overdue and will probably not be sent within `deferredDelayMilliseconds`. The lane
+/// expects this for three reasons:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity may not send within this time.
 /// - APNs did not accept its last push.
 ///
-/// One second in the lane is enough in two cases: the command was deferred before, or the lane is more than half
-/// full, counted in records or in their bytes. Two kinds of commands are deferred at once: a command whose push must
-/// pause for longer than `deferredDelayMilliseconds`, and an admitted start of a blocked pool whose partition is
-/// revoked.
+/// Usually a command is overdue when it has been in the lane for `deferAfterMilliseconds`. One second is enough in two
+/// cases: the command was deferred before, or the lane is more than half full, counted in records or in their bytes.
 ///
-/// After APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity had in a
-/// row, up to minutes. The end of the pause and the number of faults are written beside the command. The deferred topic
-/// has one delay for all records, so that no record waits behind one with a longer pause. A command whose pause is
-/// longer than this delay is deferred again.
+/// Two kinds of commands are deferred even if they are not overdue:
+/// - a command whose push must pause for longer than `deferredDelayMilliseconds`
+/// - an admitted start whose partition is revoked and whose pool is blocked (`isDeferredToNextOwner`)
+///
+/// If APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity had in a row,
+/// up to minutes. The deferred record has the end of the pause and the number of faults. All records of the deferred
+/// topic have the same delay, so that none waits behind one with a longer pause. A command whose pause is longer than
+/// this delay is deferred again.
 ///
 /// What must hold:
-/// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token
-///   that the command brought, the superseded commands that it counts, and the alert that it carries. When
-///   the write is acknowledged, the command's rider is finished.
-/// - While a pool is blocked, an activity has one deferred state at a time. A newer state waits in the lane until the
-///   deferred one is read again or is late. It then replaces the deferred one and carries its alert. Otherwise an
-///   outage would leave one deferred copy for each state. But if the lane has more activities than its limit of
-///   records, newer states do not wait, because each wait keeps an activity's slot.
+/// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token that the
+///   command brought, the superseded commands that it counts, and the alert that it carries.
+/// - While a pool is blocked, an activity has one deferred state at a time. Otherwise an outage would leave one
+///   deferred copy for each state. So a newer state waits in the lane until the deferred one is read again or is late.
+///   Then the newer state replaces the deferred one and carries its alert. But each wait keeps an activity's slot. So
+///   newer states do not wait if the lane has more activities than its limit of records.
 /// - A command that a registration released is deferred with the registration as its source, and the registration's
 ///   offset is settled. When the deferred record is read, Redis admits the command again, although Redis already has
-///   its version. A held start is deferred together with the token that released it. When the start is finished, the
-///   deferred record registers this token again.
-/// - A state without an alert does not overtake a deferred alert. Otherwise the phone would show the newer
-///   state without ringing.
+///   its version.
+/// - A held start is deferred together with the token that released it. When the start is finished, the deferred record
+///   registers this token again.
+/// - A state without an alert does not overtake a deferred alert. Otherwise the phone would show the newer state
+///   without ringing. The next point names the exception.
 /// - The deferred record goes to the partition of the deferred topic that has the number of the command's partition.
-///   The same lane reads both partitions. If the deferred topic has fewer partitions, or a rebalance gives the two
-///   partitions to different workers, Redis still decides which state is newest. But a newer state without an alert
-///   may then overtake the deferred alert.
+///   Usually the same lane reads both partitions. If the deferred topic has fewer partitions, or after a rebalance,
+///   different workers may read them. Redis then still decides which state is newest, but a newer state without an
+///   alert may overtake the deferred alert.
 ///
 /// Commands that wait for Redis are not deferred: while Redis is silent, nothing can be decided about any command. If
 /// such commands have all credits of a pool, the commands that wait for these credits are not deferred either.
@@ -49,13 +52,13 @@ extension Delivery {
     /// than half full.
     private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
 
-    /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting list, or
-    /// has made sure that it is no longer its activity's current command.
+    /// Begins to write a command to the deferred topic. The command is in no waiting list, and is not its activity's
+    /// current command any more.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         writeDefaultIdentifierIfMissing(of: record)
-        // Write the timestamp of the command's own version into the body again, because the next reading needs it. An
-        // admission may have raised the timestamp.
+        // An admission may have raised the timestamp in the body. The next reading needs the timestamp of the command's
+        // own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.noteDeferral(cause)
         records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
@@ -68,18 +71,17 @@ extension Delivery {
     /// Notes that the activity expects a deferred command. Newer states then wait for that command, if
     /// `mustNextCommandWait` says so.
     ///
-    /// A wait keeps the activity's slot, even if the lane has no other record of the activity. So if the lane has more
-    /// activities than the maximum number of records, this function does nothing. Then only Redis decides which state
-    /// is the newest.
+    /// Does nothing if the lane has more activities than its limit of records, because a wait keeps the activity's slot
+    /// even without a record. Then only Redis decides which state is the newest.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
-        let (activity, end) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
+        let (activity, waitEndMilliseconds) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
         if records[record].isStart {
-            activities[activity].startWait.expect(records[record].version, until: end, now: now)
+            activities[activity].startWait.expect(records[record].version, until: waitEndMilliseconds, now: now)
         } else {
             activities[activity].deferralWait
-                .expect(until: end, alertVersion: records.alertVersion(of: record), now: now)
+                .expect(until: waitEndMilliseconds, alertVersion: records.alertVersion(of: record), now: now)
         }
     }
 
@@ -103,10 +105,9 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Called after the activity's current command was deferred. Defers the overdue starts at the front of the waiting
-    /// list, and the overdue commands behind a deferred start, which wait for that start (`StartWait`). The current
-    /// command may be deferred many times. If the waiting commands were not deferred, they would stay in the lane all
-    /// that time.
+    /// Called after the activity's current command was deferred. Also defers overdue commands at the front of the
+    /// waiting list: starts, and the commands behind a deferred start, which wait for that start (`StartWait`).
+    /// Otherwise they would stay in the lane for as long as the current command is deferred again and again.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -128,7 +129,7 @@ extension Delivery {
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
-        guard !isPartitionRevokedOrRevoking(record) else { return false }
+        guard !isPartitionRevoked(record) else { return false }
         let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
@@ -145,23 +146,23 @@ extension Delivery {
         return receiptMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
-    /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
-    /// it: the partition is revoked, and the start's pool is blocked. This lane may lose the partition before
-    /// the pool works again.
+    /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends it. This is
+    /// so if the partition is revoked and the start's pool is blocked: this lane may lose the partition before the pool
+    /// works again.
     func isDeferredToNextOwner(_ record: RecordIndex) -> Bool {
-        records[record].isStart && isPartitionRevokedOrRevoking(record)
+        records[record].isStart && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Called when Kafka did not accept a command's deferred record. Queues the command for its activity again, if its
-    /// pool is not blocked any more and the command's own pause is over. If the deferred topic is missing, nothing else
-    /// would send the command.
+    /// Called when Kafka did not accept a command's deferred record. If the command's pool is not blocked any more and
+    /// the command's pause is over, queues the command for its activity again. Without this, a missing deferred topic
+    /// would stop the command for good.
     ///
-    /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
-    /// reading of its deferred record draws again.
+    /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next reading of
+    /// its deferred record draws again.
     /// - Returns: false if the deferral must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
-        guard !records[record].isStart, !isPartitionRevokedOrRevoking(record),
+        guard !records[record].isStart, !isPartitionRevoked(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
         else { return false }
         let activity = findOrAddActivity(of: record)
@@ -182,7 +183,7 @@ extension Delivery {
 
     // MARK: - Activities that may not send yet
 
-    /// Defers overdue commands of an activity if they must wait longer than `deferredDelayMilliseconds`:
+    /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`:
     /// - If the activity's delay (`earliestBeginMilliseconds`) is so long: all overdue commands.
     /// - If the pause of the first waiting command is so long: this command. If it is a start, also the overdue
     ///   commands behind it.
@@ -200,7 +201,8 @@ extension Delivery {
             _ = activities[activity].waitingList.popFirst(in: &records)
             if records[record].isStart { isBehindStart = true }
             let awaitsStartBudget = if case .awaitingBudget = records[record].start.draw { true } else { false }
-            deferCommand(record, !isDelayLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
+            let causeOfDelay: DeferralCause = awaitsStartBudget ? .startBudget : .pace
+            deferCommand(record, isDelayLong ? causeOfDelay : .retry, now: now)
             removeStaleCommands(activity, now: now)
         }
     }
@@ -209,8 +211,8 @@ extension Delivery {
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
-    /// Whether the activity's wait is longer than `deferredDelayMilliseconds`. Its commands then spend the wait in the
-    /// deferred topic, from the time at which they are overdue (`isOverdue`).
+    /// Whether the activity's wait is longer than `deferredDelayMilliseconds`. Its commands spend the wait in the
+    /// deferred topic as soon as they are overdue (`isOverdue`).
     @inline(__always)
     func isWaitLong(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
@@ -223,8 +225,8 @@ extension Delivery {
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
-    /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
-    /// next command was deferred and still pauses.
+    /// Whether an activity must not begin its next command yet, because a deferred command must be read first, or
+    /// because the next command was deferred and still pauses.
     func mustNextCommandWait(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
@@ -235,6 +237,8 @@ extension Delivery {
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
+        // A state waits for the deferred state while the pool is blocked. Afterwards it waits only if the deferred
+        // state has an alert, and the waiting state neither has nor carries a newer one.
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
@@ -253,13 +257,13 @@ extension Delivery {
         pools.queuedCount > 0 ? earliestPoolReviewAtMilliseconds : nil
     }
 
-    /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces.
-    /// While a pool is blocked, drops those whose partition is revoked, and defers those that will not be sent soon.
+    /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
+    /// the pool is blocked, also drops those whose partition is revoked, and defers those that will not be sent soon.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
-        let silenceMilliseconds = min(OutageWatch.outageAfterMilliseconds, configuration.deferAfterMilliseconds / 2)
-        let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
+        let silentAfterMilliseconds = min(OutageWatch.outageAfterMilliseconds, configuration.deferAfterMilliseconds / 2)
+        let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silentAfterMilliseconds, now: now)
         for poolKey in pools.poolKeys {
             if isStoreSilent {
                 pools.restartMeasurement(poolKey, now: now)
@@ -274,12 +278,12 @@ extension Delivery {
             var hasDeferred = reviewReadyPushes(poolKey, now: now)
             if pools.isBlocked(poolKey), !isStoreSilent {
                 if reviewActivitiesAwaitingCredit(poolKey, now: now) { hasDeferred = true }
-                // A pool whose pushes were just deferred is too slow, although nothing waits for it now.
+                // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfIdle(poolKey) }
             }
-            // While a production pool is blocked, activities of unknown environment wait for a separate kind of
-            // credit. Usually a waiting activity begins when another activity returns its credit. If no activity has
-            // a credit of this kind, none is returned, so begin the waiting activities here.
+            // While a production pool is blocked, activities of unknown environment wait for credits of their own kind.
+            // Usually a waiting activity begins when another activity returns its credit. If no activity has such a
+            // credit, none is returned, so begin the waiting activities here.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -290,11 +294,11 @@ extension Delivery {
         var hasDeferred = false
         for _ in 0..<pools.readyPushCount(of: poolKey) {
             guard let record = pools.popReadyPush(of: poolKey) else { break }
-            let activity = activity(ofCurrent: record, in: .ready)
+            let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
-                replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
+                supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommand(of: activity, now: now)
             } else if isBlocked, records[record].deferral.wasOfferedToPool,
@@ -304,8 +308,8 @@ extension Delivery {
                 hasDeferred = true
             } else {
                 // Each push is offered to its pool once before it is deferred because of the pool. Otherwise every push
-                // would be deferred, and none would be sent that could show that the pool works again (simulation
-                // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
+                // would be deferred, and none would be sent that could show that the pool works again. While the lane
+                // reads ahead, no push is offered.
                 records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
@@ -329,8 +333,8 @@ extension Delivery {
                 continue
             }
             removeStaleCommands(activity, now: now)
-            // If the activity's environment is unknown, `PoolTable.poolKey` chooses the pool for its credit. If this is
-            // another pool than when the activity began to wait, the activity moves to that pool.
+            // While an activity's environment is not known, `PoolTable.poolKey` chooses the pool that gives the credit.
+            // If this is no longer the pool for which the activity waits, its next command asks the chosen pool.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {
@@ -355,8 +359,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Marks the draw of a start that is being deferred as refunded, because its next reading draws again. This also
-    /// applies to a start whose push was tried.
+    /// Marks the draw of a start as refunded. Called when the start is deferred, because the start draws again after it
+    /// has been read again. Unlike `refundUnsentDraw`, also refunds the draw of a start whose push was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let draw) = start.draw else { return false }

@@ -3,8 +3,8 @@ import LiveActivity
 /// What the deferred topic stores beside a command, so that its next reading continues where this reading
 /// stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
-    /// The source record: the one from which the command was first read. For a command that Redis held, the source
-    /// record is the one whose token released the command. The command's results name the source record.
+    /// The source record: the topic, partition and offset from which the command was first read. The command's results
+    /// name it. For a command that Redis held, this is the record whose token released the command.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
@@ -24,9 +24,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
     public var registeredAtMilliseconds: Int64
     /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record makes a new
-    /// claim, and also names this older claim to Redis. Redis lets one new claim replace the older one. If Redis
-    /// accepted only the older claim, a start that was admitted before its deferral would be lost (simulation
-    /// `deferrals`, seed 981). (R16)
+    /// claim, and also names this older claim to Redis. Redis lets one new claim replace the older one. Otherwise a
+    /// start that was admitted before its deferral would be lost. (R16)
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool
@@ -139,8 +138,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // The version of a carried alert is in `Deferral.alertVersion` instead. The deferred command is read by
-        // the rules for a producer's command, and such a command must not name another command's alert.
+        // The version of a carried alert is in `Deferral.alertVersion` instead: the deferred command is read like a
+        // producer's command, which must not name another command's alert.
         record.alertVersion = nil
         return record
     }

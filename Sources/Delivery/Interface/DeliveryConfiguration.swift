@@ -11,8 +11,8 @@ public struct DeliveryConfiguration: Sendable {
         /// Whether the app has a pool for APNs' sandbox.
         public var hasSandboxPool: Bool
         /// The app's default policy: an index into ``DeliveryConfiguration/policies``. It applies to registrations, to
-        /// commands that name no policy, and to held or deferred commands whose policy is not configured any more. A
-        /// deferred lifetime command without its policy is `invalid` instead.
+        /// commands that name no policy, and to held or deferred commands whose policy is not configured any more. But
+        /// a deferred lifetime command whose policy is not configured any more is `invalid`.
         public var policy: Int
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
@@ -47,24 +47,25 @@ public struct DeliveryConfiguration: Sendable {
     /// replace it.
     public var creditsPerPoolMax = 2_000
     /// How long a push waits after it failed for a reason that only delays it (R18). After the activity's n-th such
-    /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. After the first two
-    /// failures, a push with the result `retryNow` waits only `retryBaseMilliseconds`. From each wait, a random part of
-    /// up to a half is removed (jitter), so that retries do not come together (R21). The waits grow to minutes, because
-    /// Apple asks for this after a 500 or 503.
+    /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. So the waits grow
+    /// to minutes, as Apple asks after a 500 or 503. After the first two failures, a push with the result `retryNow`
+    /// waits only `retryBaseMilliseconds`.
+    ///
+    /// A random part of up to a half is removed from each wait (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMillisecondsMax: Int64 = 300_000
     /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half is
-    /// removed (jitter). If the wait after the activity's failures (`retryBaseMilliseconds`) is longer, the push waits
-    /// for that time instead.
+    /// removed (jitter). If the wait after the activity's failures (`retryBaseMilliseconds`) is longer, it counts
+    /// instead.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long the alert of an older command waits for a newer state to carry it. Redis already has the newer state,
     /// unsettled, usually because another worker admitted it. If this lane reads the newer state in time, that state
     /// carries the alert if it can. The newer state may be deferred, so ``setDeferredDelay(milliseconds:)`` makes this
     /// time longer than the delay of deferred commands.
     public var riderWaitMilliseconds: Int64 = 10_000
-    /// How long a command may be in the lane before it is deferred. For a command that was deferred before, and in a
-    /// lane that is more than half full, this time is at most one second. With the default, a short outage of APNs
-    /// defers no command. A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`.
+    /// How long a command may be in the lane before it is deferred. The time is at most one second if the command was
+    /// deferred before, or if the lane is more than half full. A command is not deferred if the lane expects to send it
+    /// within `deferredDelayMilliseconds`. With the default, a short outage of APNs defers no command.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. The
     /// defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that offsets are
@@ -138,9 +139,9 @@ public struct DeliveryConfiguration: Sendable {
     /// not shorten the alert's wait: commands that are deferred already are read again after the old delay.
     public mutating func setDeferredDelay(milliseconds: Int64) {
         deferredDelayMilliseconds = milliseconds
-        riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDelayMilliseconds)
+        riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDeferredDelayMilliseconds)
     }
-    private static let riderWaitAfterDelayMilliseconds: Int64 = 5_000
+    private static let riderWaitAfterDeferredDelayMilliseconds: Int64 = 5_000
 
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))

@@ -8,9 +8,9 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let kind: StoreSubjectKind
 }
 
-/// A change of a member's audiences. The core of audiences writes an entry for each audience that the member
-/// joins or leaves. The entries of one audience keep the order of the changes, because the last of several
-/// entries with the same time counts.
+/// A change of a member's audiences. The core of audiences writes an entry for each audience that the member joins or
+/// leaves. The entries of one audience keep the order of the changes: of several entries with the same time, the last
+/// one counts.
 ///
 /// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
 /// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/allowsFrequentUpdates``,

@@ -1,7 +1,7 @@
 /// How one attempt to send a push ended.
 public struct PushResult {
-    /// What APNs' response means for the push. Different reasons of APNs may have the same meaning. Repeats the
-    /// cases of `APNs.ResponseDisposition` that the core needs, because the core imports no shell.
+    /// What APNs' response means for the push. Different reasons of APNs may have the same meaning. The core needs
+    /// these cases of `APNs.ResponseDisposition`, and repeats them because it imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be
@@ -39,8 +39,7 @@ public struct PushResult {
     public var disposition: Disposition
     /// HTTP status; 0 without a response.
     public var status: UInt16
-    /// APNs' reason, of which the core keeps at most 64 bytes; empty if there is none. The record then gets Causeway's
-    /// own reason.
+    /// APNs' reason, of which the core keeps at most 64 bytes. If it is empty, the record gets Causeway's own reason.
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString

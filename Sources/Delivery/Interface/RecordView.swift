@@ -26,11 +26,10 @@ public struct RecordView {
     /// reading.
     public var isRetry: Bool { slot.push.attempts > 1 }
     public var version: Version { slot.version }
-    /// The `apns-expiration` that is sent to APNs, UNIX seconds. It has a meaning from the moment at which this lane
-    /// sends the push.
+    /// The `apns-expiration` that is sent to APNs, UNIX seconds; no meaning before this lane sends the push.
     public var sentExpirationSeconds: Int64 { slot.push.expirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
-    /// The connection of this lane's last attempt; 0: there was none. The next attempt avoids this connection.
+    /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
     public var avoidedConnection: UInt32 { slot.push.avoidedConnection }
     public var outcome: Outcome { slot.ending.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
@@ -105,9 +104,9 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // The default id (`DefaultCommandIdentifier`) has the topic's name, which may make it longer than an id may be.
-        // Then this record has no id, and its next reader makes a default id from the record that it reads: for a held
-        // command, from the registration that releases the command.
+        // The default id (`DefaultCommandIdentifier`) contains the topic's name, so it may be too long for an id. The
+        // record is then written without an id, and its reader makes a default id from the place of the record that it
+        // reads: for a held command, from that of the registration that releases the command.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority

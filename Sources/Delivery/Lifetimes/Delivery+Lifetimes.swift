@@ -5,8 +5,8 @@ import LiveActivity
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
-///   fact, or Redis has permanently refused it. If the record is read again, it reports the fact again, because Redis
-///   may have lost the fact.
+///   fact, or Redis has permanently refused it. A record that is read again reports the fact again, because Redis may
+///   have lost it.
 /// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
 ///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command ends
 ///   no later life.
@@ -27,9 +27,9 @@ extension Delivery {
             return
         }
         if slot.pointee.lifetime.isEnd || mustNotRepeatRestart(slot) {
-            // The life leaves the timetable only after this record's result is acknowledged. If the worker
-            // dies earlier, the record is read again and must still find the life.
-            if removesLife(slot) { records[record].ending.followUps.insert(.endLife) }
+            // The life leaves the timetable only after the result is acknowledged. If the worker dies earlier, the
+            // record is read again and must still find the life.
+            if mustRemoveLife(slot) { records[record].ending.followUps.insert(.endLife) }
             return
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policyIndex)
@@ -44,9 +44,8 @@ extension Delivery {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // An end that was not admitted is a duplicate of another record in the lane, and that record reports the end to
-        // the timetable. This record must not report it: without an admission, Redis has not said whether the end
-        // belongs to the newest life.
+        // Without an admission, Redis has not said whether an end belongs to the newest life. Such an end is a
+        // duplicate of another record in the lane, which reports the end to the timetable.
         case .duplicate: event != .end || slot.pointee.times.admittedAtMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start
@@ -58,13 +57,13 @@ extension Delivery {
 
     /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not, the keeper
     /// produces the command again while the timetable has the life.
-    private func removesLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    private func mustRemoveLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {
         case .accepted, .ended, .failed, .expired: true
-        // If APNs refused an earlier attempt of this end and the worker then died, the life stays, because the phone
-        // has not shown the end.
-        case .duplicate: !slot.pointee.lifetime.wasNotShown
+        // If APNs refused an earlier attempt and the worker then died, the phone still has the activity. So the life
+        // stays.
+        case .duplicate: !slot.pointee.lifetime.isUnshownDuplicate
         case .unregistered: wasEndedByEarlierAttempt(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
@@ -80,9 +79,9 @@ extension Delivery {
         }
     }
 
-    /// Whether the token died after the command that ends its activity was made. If so, the core assumes that an
-    /// earlier attempt of this command ended the activity, and that its response was lost. If the user had dismissed
-    /// the activity earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
+    /// Whether the token died after the command that ends its activity was made. Then the core assumes that an earlier
+    /// attempt of this command ended the activity, and that its response was lost. If the user had dismissed the
+    /// activity earlier, the 410 would name an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
             return false
@@ -90,9 +89,10 @@ extension Delivery {
         return milliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
-    /// Whether the timetable may have the command's activity, so that the outcome must be reported. For an update, the
-    /// command's policy or the app's default policy must limit the lifetime. So updates make no call if no policy
-    /// limits lifetimes.
+    /// Whether the timetable may have the command's activity, so that the outcome must be reported.
+    ///
+    /// For an update, the command's policy or the app's default policy must limit the lifetime. So updates make no call
+    /// if no policy limits lifetimes.
     ///
     /// Always true for a start or an end, because an earlier command may have named another policy, which limits the
     /// lifetime. If the command's own policy does not limit the lifetime, the report removes the activity from the
@@ -133,10 +133,12 @@ extension Delivery {
     }
 
     private func lifetimeEvent(ofLifetimeCommand slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
-        guard let beganAtMilliseconds = lifetimeIdentifier(of: slot)?.beganAtMilliseconds else { return .removed }
+        guard let beganAtMilliseconds = lifetimeCommandIdentifier(of: slot)?.beganAtMilliseconds else {
+            return .removed
+        }
         if slot.pointee.lifetime.isRestart {
-            // The timetable's entry for this start has the time at which the new life begins. All records of
-            // this start name that time, and Redis finds the entry by it.
+            // All records of this start name the time at which the new life begins. Redis finds the timetable's entry
+            // for this start by that time.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)
                 ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
@@ -149,15 +151,15 @@ extension Delivery {
             // An activity that was a member of audiences is not started again. The timetable keeps no states that came
             // through an audience, so the new life would show an older state.
             guard !slot.pointee.lifetime.hasLeftAudiences else { break }
-            // Redis supersedes a start that is not newer than the end, and the timestamp of a version is in seconds. So
-            // the restart is at least one second after the end.
+            // Redis supersedes a start that is not newer than the end, and versions count in seconds. So the restart is
+            // at least one second after the end.
             restartAtMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
         return .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
     }
 
-    private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeCommandIdentifier? {
+    private func lifetimeCommandIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeCommandIdentifier? {
         LifetimeCommandIdentifier(slot.pointee.bytes(slot.pointee.texts.commandIdentifier))
     }
 
@@ -168,18 +170,18 @@ extension Delivery {
     /// Returns the call that asks Redis about a command of a lifetime, before the command enters its
     /// activity's waiting list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
-        let identifier = lifetimeIdentifier(of: slot)
+        let identifier = lifetimeCommandIdentifier(of: slot)
         // The lease is the time for which the keeper does not make the command again, because this record is still
-        // worked on. If the command is deferred, it is usually read again within `deferAfterMilliseconds` plus
+        // worked on. A deferred command is usually read again within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let leaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
-            // If a restart names an older state than the timetable keeps, Redis refuses the restart, and the keeper
-            // makes another. But if the push of this restart was attempted, the activity may have begun, and another
-            // restart could begin a second activity. So the restart then names no state, and Redis does not refuse it.
+            // Redis refuses a restart that names an older state than the timetable keeps, and the keeper makes another
+            // restart. But if the push of this restart was attempted, the activity may have begun, and another restart
+            // could begin a second one. So this restart then names no state, and Redis does not refuse it.
             stateVersion: slot.pointee.push.attempts == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: leaseMilliseconds
         )
@@ -218,14 +220,13 @@ extension Delivery {
             )
     }
 
-    /// Settles a start that is read again, and does not send it. Tells Redis the start's version (R25). If the start's
-    /// policy limits the lifetime, also reports to the timetable that the activity was alive, because Redis may have
-    /// lost this.
+    /// Settles a start that is read again, and does not send it. Tells Redis the start's version (R25): the end of an
+    /// earlier life may be read again too, and must not end the newer life. If the start's policy limits the lifetime,
+    /// also reports to the timetable that the activity was alive, because Redis may have lost this.
     ///
-    /// The end of an earlier life may be read again too. Redis needs the start's version so that this end does not end
-    /// the newer life. Redis does not learn the version of two kinds of starts: of a start that is too old, because
-    /// Redis should call its updates `expired`; and of a restart after a lifetime, because any end that the producer
-    /// sent ends that life too (R13).
+    /// Redis does not learn the version of two kinds of starts:
+    /// - a start that is too old, because Redis should call its updates `expired`
+    /// - a restart after a lifetime, because any end that the producer sent ends that life too (R13)
     mutating func settleRereadStart(
         _ record: RecordIndex,
         _ command: Command,
@@ -238,10 +239,10 @@ extension Delivery {
             isEnd: false,
             nowSeconds: now.wallSeconds
         )
-        let isRecorded = !isTooOld && !command.isLifetimeCommand(in: value)
+        let mustRecordVersion = !isTooOld && !command.isLifetimeCommand(in: value)
         let isLifetimeLimited =
             policies.limitsLifetimes && policies.lifetimeMilliseconds(records[record].policyIndex) > 0
-        guard isRecorded || isLifetimeLimited else { return settleWithoutAction(record) }
+        guard mustRecordVersion || isLifetimeLimited else { return settleWithoutAction(record) }
         fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].token.mustBeRegistered = false
         if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
@@ -249,7 +250,7 @@ extension Delivery {
             records[record].lifetime.mustBeKeptInTimetable = true
         }
         records.enter(.finished, record)
-        if isRecorded { queueStoreCall(.recordStart, record) }
+        if mustRecordVersion { queueStoreCall(.recordStart, record) }
         if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }
 
@@ -270,16 +271,18 @@ extension Delivery {
         queueStoreCall(.checkLifetime, record)
     }
 
-    mutating func handleLifetimeCheck(_ record: RecordIndex, hasEnded: Bool, now: Moment) {
+    /// Queues a lifetime command after the call `checkLifetime`, or finishes or drops it.
+    /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended. Also
+    ///   false if Redis refused the call.
+    mutating func handleLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {
         let activity = findOrAddActivity(of: record)
-        if isPartitionRevokedOrRevoking(record) {
+        if isPartitionRevoked(record) {
             drop(record, now: now)
         } else {
             records.enter(.received, record)
-            if hasEnded || hasProducerStartOrEnd(activity) {
-                // The command ends here in two cases. Redis did not permit the command (for example, the life has
-                // ended) or refused the call. Or the producer's own start or end waits or is under way, and may change
-                // the life. If the timetable still has the life, the keeper makes another command.
+            if !isPermitted || hasProducerStartOrEnd(activity) {
+                // The producer's own start or end, which waits or is under way, may change the life. If the timetable
+                // still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
@@ -288,8 +291,8 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `findOrAddActivity` may have added the activity for this command only. If so, `beginNextCommand` removes the
-        // activity, or makes it pause if it has a wait.
+        // `findOrAddActivity` may have added the activity for this command only. Then `beginNextCommand` removes it, or
+        // makes it pause if it has a wait.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 
@@ -310,7 +313,7 @@ extension Delivery {
     }
 
     /// Merges a command with the last waiting one, `tail`. At least one of them is the end of a lifetime. This end has
-    /// no state, so it replaces no state, and it is always the last in the list.
+    /// no state, so it replaces none, and it is always the last in the list.
     /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
     /// - An update that is not newer than the end is put before the end, even if the lane reads the update later.
     /// - An update with a higher version than the end stays before the end if it was in the list first. If the lane
@@ -327,9 +330,9 @@ extension Delivery {
         -> Bool
     {
         guard records[tail].lifetime.isEnd else {
-            // The producer's own start or end supersedes this end of a lifetime. Usually `handleLifetimeCheck` does
-            // this. But such a command may come while this end is being deferred. If Kafka then does not accept the
-            // deferral, this end comes back here.
+            // A start or an end that the producer sent supersedes this end of a lifetime. `handleLifetimeCheck` has
+            // looked for such a command already. Look again: the command may have come while this end was being
+            // deferred, and Kafka did not accept the deferral.
             if hasProducerStartOrEnd(activity) {
                 finish(record, .superseded)
             } else {

@@ -1,8 +1,8 @@
 /// Allocates the bytes of the core's records and activity ids: blocks of a few sizes, cut from chunks of 1 MiB and used
 /// again. At a steady load it allocates no memory. (R3)
 ///
-/// The lists of free blocks are not stored in the blocks themselves. So taking or freeing a block does not
-/// read the block, which would often be a cache miss.
+/// The lists of free blocks are not stored in the blocks themselves. Otherwise taking or freeing a block would read the
+/// block, which would often be a cache miss.
 ///
 /// A block above the largest size is allocated separately. Only records far above every limit of the domain
 /// need one, and they go to the dead letters.

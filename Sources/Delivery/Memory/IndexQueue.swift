@@ -1,6 +1,6 @@
 /// A first-in first-out ring of trivial values. It doubles when it is full, and never shrinks. (R3)
 ///
-/// The ring traps on an element beyond `limit`. Its owner never adds so many elements, unless the core has a fault.
+/// The ring traps on an element beyond `limit`: its owner has a fault if it adds so many.
 package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int
@@ -20,8 +20,8 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// Inlined. Otherwise the compiler merges the copies for records and for activities into one function, and each
-    /// call has two more instructions.
+    /// Inlined. Otherwise the compiler uses one function for records and for activities, and each call has two more
+    /// instructions.
     @inline(__always)
     package mutating func append(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")

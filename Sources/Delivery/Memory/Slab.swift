@@ -11,7 +11,7 @@ import CProcessor
 /// round's CPU.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// In front of each element is a header of four bytes: `inUseHeader`, or the index of the next free element. Each
-    /// access checks the header, and traps if the element was freed. If header and element do not fit into a cache
+    /// access checks the header, and traps if the element was freed. If header and element do not fit into one cache
     /// line, the header begins on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
@@ -51,8 +51,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .null {
             index = firstFree
             firstFree = SlabIndex(rawValue: header(of: index))
-            // Prefetch the element that is allocated next. It may have been used long ago, and its cache line may have
-            // been evicted.
+            // Prefetch the element that is allocated next: its last use may be long ago, so that it is no longer in the
+            // cache.
             prefetch(firstFree)
         } else {
             if everUsedCount == capacity { grow() }

@@ -41,9 +41,8 @@ extension Delivery {
     ///     refused.
     ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
     ///     are ignored, because they have no record yet.
-    /// - Returns: how many settled offsets below `logEndOffset` the metadata names. Nil if the metadata was refused, or
-    ///   if the partition is not assigned. If the metadata was refused, every record from `committedOffset` on is
-    ///   processed.
+    /// - Returns: how many settled offsets below `logEndOffset` the metadata names. Nil if the metadata was refused or
+    ///   the partition is not assigned. After a refusal, every record from `committedOffset` on is processed.
     public mutating func restoreSettledOffsets(
         _ index: UInt32,
         at committedOffset: Int64,
@@ -69,9 +68,9 @@ extension Delivery {
     /// While it is unchanged, the caller need not read the metadata of `progress` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
-    /// Begins to revoke a partition. The lane begins no further record of the partition. It drops waiting
-    /// records without an outcome, because the next owner reads them again. Records that are under way
-    /// continue to their results, or until they need another attempt.
+    /// Begins to revoke a partition. The lane begins no further record of the partition. Waiting records are dropped
+    /// without an outcome, because the next owner reads them again. Records that are under way continue to their
+    /// results, or until they need another attempt.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -88,9 +87,9 @@ extension Delivery {
         removeLag(for: partition, now: now)
     }
 
-    /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not
-    /// dropped: Redis admitted it, and only the holder of its claim may send it. If the start's pool is blocked, the
-    /// start is deferred together with the claim.
+    /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not dropped:
+    /// Redis admitted it, and only the holder of its claim may send it. If the start's pool is blocked, the start is
+    /// deferred together with the claim.
     private mutating func dropUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -99,8 +98,7 @@ extension Delivery {
             activities[activity].waitingList.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // The carrier keeps the alert. The alert's bytes are in the body of this record, so copy them
-            // into the carrier's body first.
+            // The carrier keeps the alert, so first copy the alert's bytes from this record's body into the carrier's.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
@@ -139,7 +137,7 @@ extension Delivery {
     /// until they need another attempt. They no longer change the partition's settled offsets.
     ///
     /// Waiting records are dropped, even if the partition is lost without a revocation. If a waiting record stayed and
-    /// were read again, it would be merged with its own old copy and end as `duplicate` (simulation `plain`, seed 165).
+    /// were read again, it would be merged with its own old copy and end as `duplicate`.
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)
@@ -157,9 +155,9 @@ extension Delivery {
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// The metadata of the commit: which records from `committableOffset` on are settled. Not named are records that
-    /// the next owner must read again (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room
-    /// for all. Empty if no record is named.
+    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if none is named. Left
+    /// out are records that the next owner must read again (`RecordEnding.isLeftOutOfMetadata`), and the highest ones
+    /// if there is no room for all.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

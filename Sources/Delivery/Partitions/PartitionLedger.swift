@@ -1,10 +1,10 @@
 /// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
-/// The base is the committable offset: every offset below it is settled. From the base on, the ledger has one bit for
-/// each of `windowOffsets` offsets. Some offsets have no record, because of compaction or transaction markers. They
-/// count as settled as soon as the lane receives a later offset.
+/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each of
+/// `windowOffsets` offsets. Some offsets have no record, because of compaction or transaction markers. They count as
+/// settled as soon as the lane receives a later offset.
 ///
-/// Settled offsets above the base are written to the metadata of the commit, as far as there is room
+/// Settled offsets above the committable one are written to the metadata of the commit, as far as there is room
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`). When
 /// the next owner reads one of these records, `receive` returns `settledByEarlierOwner`.
 package struct PartitionLedger: ~Copyable {
@@ -15,9 +15,9 @@ package struct PartitionLedger: ~Copyable {
         case settledByEarlierOwner
     }
 
-    /// The number of bits in the ring of bits; a power of two, because bits of the offset are the index. While a
-    /// received record is unsettled, the lane takes no record that is this many offsets or more above the committable
-    /// offset (`hasRoom(for:)`).
+    /// The number of bits in the ring of bits. It is a power of two, so that the lowest bits of an offset are its index
+    /// in the ring. The lane takes no record that is this many offsets or more above an unsettled one
+    /// (`hasRoom(for:)`).
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls once the lane has received a record.
@@ -31,10 +31,10 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// One bit for each settled offset that the commit's metadata must not name (`isNamedInMetadata` of `settle` was
-    /// false), because another record now has what its record brought (``RecordEnding/isLeftOutOfMetadata``). Nil until
-    /// there is one. In a backlog whose commands bring tokens, these are nearly all settled offsets, because a newer
-    /// command takes over the token of each command that it replaces. Bits take the same memory for any number of them.
+    /// One bit for each settled offset that the commit's metadata must not name, because another record now has what
+    /// its record brought (``RecordEnding/isLeftOutOfMetadata``). Nil until there is one. In a backlog whose commands
+    /// bring tokens, these are nearly all settled offsets, because each command takes over the token of the command
+    /// that it replaces. Bits take the same memory for any number of them.
     private var leftOutBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
@@ -119,8 +119,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets above the committable one that the metadata may name, lowest first. Ranges for which no form
-    /// of `SettledOffsetsText` has room are left out.
+    /// The settled offsets above the committable one that the metadata may name, lowest first. Without the ranges that
+    /// are beyond the limits of both forms of `SettledOffsetsText`.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)

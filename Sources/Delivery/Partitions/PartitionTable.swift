@@ -4,9 +4,9 @@ public protocol AssignedPartition: ~Copyable {
     var assignmentEpoch: UInt32 { get }
 }
 
-/// The partitions of a lane's core. A record names its partition by the partition's index in this
-/// table. An index is used again after its release. Each assignment has an epoch of its own, so work that
-/// finishes after a release does not change the next assignment of the index.
+/// The partitions of a lane's core. A record names its partition by the partition's index in this table. An index is
+/// used again after its release. Each assignment has another epoch, so work that finishes after a release does not
+/// change the next assignment of the index.
 ///
 /// Partitions are returned as pointers, which are valid until the partition is released. If partitions were objects,
 /// Swift would count references at each access, and every record accesses its partition.

@@ -2,10 +2,10 @@
 /// been waiting. The receipt time counts, not the record's own time: a registration may be months old when it
 /// is read.
 ///
-/// Only some records have a sample, which is an offset with its receipt time. A sample counts for all records up
-/// to the next sample. When there is no room for a sample, the samples of settled records are dropped. If these are
-/// fewer than half of all samples, every second sample is dropped instead, and the interval between samples is doubled.
-/// So the error is at most 250 ms or a few hundredths of the age, whichever is more.
+/// Only some records have a sample, which is an offset with its receipt time. A sample counts for all records up to the
+/// next sample. When there is no room for a sample, the samples of settled records are dropped, if they are at least
+/// half of all. Otherwise every second sample is dropped, and the interval between samples is doubled. So the error is
+/// at most 250 ms or a few hundredths of the age, whichever is more.
 package struct ReceiptTimes: ~Copyable {
     static var samplesMax: Int { 128 }
     static var sampleIntervalMillisecondsMin: Int64 { 250 }
@@ -46,9 +46,8 @@ package struct ReceiptTimes: ~Copyable {
         nextSampleDueMilliseconds = milliseconds + sampleIntervalMilliseconds
     }
 
-    /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. The caller asks
-    /// only for a received record that is not settled. The time may be too early, at most by the time between two
-    /// samples.
+    /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. Only for a
+    /// received record that is not settled. The time may be too early, at most by the time between two samples.
     package func receiptMilliseconds(of offset: Int64) -> Int64? {
         var low = 0
         var high = sampleCount

@@ -3,8 +3,8 @@ struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]
-    /// One above the highest offset that was settled before. `contains` compares an offset with this one first, because
-    /// most records are not below it and need no search.
+    /// One above the highest offset that was settled before. Most records are not below it, so `contains` seldom
+    /// searches.
     private let lastRangeEndOffset: Int64
 
     /// Makes the value for a partition whose settled records are not read again.

@@ -1,6 +1,5 @@
-/// The settled offsets of a partition above its committable offset, encoded as text. The text is the metadata
-/// of an offset commit. By it, the partition's next owner knows which records it must not process again.
-/// (R10)
+/// The settled offsets of a partition above its committable offset, encoded as text. The text is the metadata of an
+/// offset commit. It tells the partition's next owner which records must not be processed again. (R10)
 ///
 /// | characters | meaning |
 /// | --- | --- |
@@ -8,19 +7,22 @@
 /// | 2 | the form: `r` for runs, `b` for bits |
 /// | 3– | the payload, six bits in each character, from `0` (0) to `o` (63), highest bits first |
 ///
-/// The payload begins with the committable offset as a varint, so that text which was copied to another
-/// offset is refused. In the form `r`, varints follow with the lengths of runs: an unsettled run (the first
-/// may have length 0), then a settled run, and so on. In the form `b`, one bit follows for each offset from
-/// the committable offset on, lowest offset first. `encode` uses the form that has room for more offsets.
+/// The payload begins with the committable offset as a varint, so that text which was copied to another offset is
+/// refused. Then follow:
+/// - In the form `r`: the lengths of runs as varints. An unsettled run (the first may have length 0), then a settled
+///   run, and so on.
+/// - In the form `b`: one bit for each offset from the committable offset on, lowest offset first.
+///
+/// `encode` uses the form that has room for more offsets.
 ///
 /// The text is empty if there is no settled offset to name.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. In this many bytes, the
-    /// form `b` says of about 24,000 offsets whether they are settled.
+    /// form `b` has a bit for each of about 24,000 offsets.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
     /// A text of the form `r` names at most `rangesMax` ranges of settled offsets. A text of the form `b` names only
-    /// offsets up to `bitsMax` above the committable one. An offset beyond both limits cannot be named.
+    /// offsets less than `bitsMax` above the committable one. An offset beyond both limits cannot be named.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
     /// The largest offset that is accepted in a text. No log reaches it, and sums of offsets do not overflow.

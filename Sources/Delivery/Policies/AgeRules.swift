@@ -1,10 +1,10 @@
 /// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that predicts
-/// the core's decisions. The age of a command counts from `aps.timestamp`, the age of a registration from its own
-/// time. All times are UNIX times. (R20)
+/// the core's decisions. A command's age counts from `aps.timestamp`, a registration's age from its own time. All times
+/// are UNIX times. (R20)
 package enum AgeRules {
     /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. This
-    /// time also limits an `apns-expiration` that comes from a stale date. An update that is admitted in time may still
-    /// arrive later, because of its retries.
+    /// time also limits an `apns-expiration` that comes from a stale date. Because of retries, an update that is
+    /// admitted in time may still arrive later.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
     /// The Lock Screen shows no activity for longer than this, whether the activity has ended or not (Apple,
     /// "ActivityKit").
@@ -34,7 +34,7 @@ package enum AgeRules {
     }
 
     /// When a push-to-start token counts as expired: 90 days after its registration. Redis forgets a device after the
-    /// same time without an event (`StoreLimits.deviceExpiryMilliseconds`).
+    /// same time without a change of its hash (`StoreLimits.deviceExpiryMilliseconds`).
     private static let pushToStartAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts

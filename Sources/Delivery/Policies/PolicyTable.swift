@@ -24,8 +24,7 @@ package struct PolicyTable: Sendable {
     /// except for lifetime commands.
     package let limitsLifetimes: Bool
     /// Whether any policy starts activities again after their lifetime. If so, an end ends an activity even if the
-    /// activity's newest start is newer than the end, because Causeway may have made that start
-    /// (`StateAdmission.endsNewerLife`, R13).
+    /// activity's newest start is newer: Causeway may have made that start (`StateAdmission.endsNewerLife`, R13).
     package let restartsActivities: Bool
 
     package init(_ policies: [Policy]) {

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Names the pool from which a command takes a credit: production or sandbox of its app. The kind is
-/// `unknownEnvironment` until an admission names the environment, or a command brings a token.
+/// Names the pool from which a command takes a credit: production or sandbox of its app. The environment is unknown
+/// until an admission names it, or a command brings a token.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
@@ -22,14 +22,14 @@ extension PoolKey.Kind {
 /// Knows for each pool how many credits are taken, which activities wait for a credit, which pushes wait for a stream,
 /// and whether the pool is blocked. The pools are fixed at start. One core owns the table. (R22)
 ///
-/// No pool takes another pool's credits. If an activity's environment is not known, the activity uses the
-/// production pool's credits, or the sandbox pool's if the app has no other pool. While the production pool of an app
-/// with both pools is blocked, such activities use credits of a third kind, so that a sandbox activity among them does
-/// not wait for the production pool.
+/// No pool takes another pool's credits. An activity of unknown environment uses the production pool's credits, or the
+/// sandbox pool's if the app has no other pool.
+///
+/// There is an exception: while the production pool of an app with both pools is blocked, such activities use credits
+/// of a third kind. So a sandbox activity among them does not wait for the production pool.
 final class PoolTable {
-    /// While a pool is blocked and this many of its credits are taken, no further credit is free. The responses to the
-    /// pushes with these credits show when the pool works again. All other commands wait without an admission, so they
-    /// draw on no budget.
+    /// A blocked pool gives a credit only while fewer than this many are in use. The responses to the pushes with these
+    /// credits show when the pool works again. All other commands wait without an admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
 
     private struct PoolState: ~Copyable {
@@ -41,7 +41,7 @@ final class PoolTable {
         var throughput = PoolThroughput()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
         let isConfigured: Bool
-        /// The pool that is assumed for an activity while its environment is not known (`poolKey(of:_:)`).
+        /// The pool that is assumed while an activity's environment is not known (`poolKey(of:_:)`).
         let assumedKind: PoolKey.Kind
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, isConfigured: Bool, assumedKind: PoolKey.Kind) {
@@ -51,9 +51,9 @@ final class PoolTable {
         }
     }
 
-    /// The keys of all pools: each app has a key of each `PoolKey.Kind`, even if it has no such pool
-    /// (`PoolState.isConfigured`). So the index of a pool follows from its key (`PoolKey.tableIndex`), and nothing is
-    /// searched.
+    /// The keys of all pools. Each app has a key of each `PoolKey.Kind`, even if it has no such pool
+    /// (`PoolState.isConfigured`). So the index of a pool follows from its key (`PoolKey.tableIndex`), without a
+    /// search.
     let poolKeys: [PoolKey]
     /// Not an array, because an array cannot store values that are not copyable.
     private let poolStates: UnsafeMutablePointer<PoolState>
@@ -101,10 +101,12 @@ final class PoolTable {
 
     func hasPool(_ pool: PoolIdentifier) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
 
-    /// Returns the key of the pool from which an activity takes its credit. For an unknown environment this is the
-    /// production pool, or the sandbox pool if the app has no other. While the production pool is blocked and the app
-    /// has both pools, the key has the kind `unknownEnvironment`. This kind has credits of its own, so the activity does
-    /// not wait for the blocked pool: Redis may name a token of the other environment.
+    /// Returns the key of the pool from which an activity takes its credit. For an unknown environment, this is usually
+    /// the production pool, or the sandbox pool if the app has no other.
+    ///
+    /// While the production pool is blocked and the app has both pools, the key has the kind `unknownEnvironment`,
+    /// which has credits of its own. So the activity does not wait for the blocked pool: Redis may name a token of the
+    /// other environment.
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
@@ -190,14 +192,14 @@ final class PoolTable {
 
     /// Notes a response that is about the push itself or its token. Such a response shows that APNs works.
     /// - Parameter isProgress: whether the response counts in the pool's rate of responses. False if APNs refused a
-    ///   token and the token may still be right: its push then waits and is sent again.
+    ///   token that may still be right: its push waits and is sent again.
     func noteDecisiveResponse(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let index = poolKey.tableIndex
         outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
         guard isProgress else { return }
         poolStates[index].throughput.countResponse()
         guard poolStates[index].throughput.isBlocked else { return }
-        let waitingPushes = waitingPushCount(of: poolKey)
+        let waitingPushes = queuedCount(of: poolKey)
         poolStates[index].throughput
             .unblockIfFastEnough(waitingPushes: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
@@ -218,10 +220,10 @@ final class PoolTable {
     func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
     func evaluateThroughput(_ poolKey: PoolKey, measuredMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
-        // The key `unknownEnvironment` has only credits, with which activities ask Redis for their environment. Their
-        // pushes are then sent by the pool of that environment. So this key has no rate of responses to measure.
+        // With the credits of `unknownEnvironment`, activities only ask Redis for their environment. The pool of that
+        // environment then sends their pushes. So this key has no rate of responses to measure.
         guard poolKey.kind != .unknownEnvironment else { return }
-        let waitingPushes = waitingPushCount(of: poolKey)
+        let waitingPushes = queuedCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
         poolStates[poolKey.tableIndex].throughput
             .evaluateThroughput(
@@ -234,22 +236,22 @@ final class PoolTable {
     }
 
     /// Unblocks a pool for which nothing waits any longer, if responses came lately
-    /// (`PoolThroughput.unblockIfAnyResponse`). Called by `reviewPoolQueues`, which may have finished the pool's last
-    /// waiting pushes. If nothing waits for any pool, `reviewPoolQueues` checks no pool, so this pool would stay
-    /// blocked.
+    /// (`PoolThroughput.unblockIfAnyResponse`). `reviewPoolQueues` calls this, because it may have finished the last
+    /// pushes that waited for any pool. While nothing waits, it checks no pool, so this pool would stay blocked.
     func unblockIfIdle(_ poolKey: PoolKey) {
-        guard isBlocked(poolKey), waitingPushCount(of: poolKey) == 0 else { return }
+        guard isBlocked(poolKey), queuedCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Measures the pool's rate of responses from now on, because Redis is unavailable. The commands with this pool's
-    /// credits wait for Redis, so the rate of responses says nothing about the pool.
+    /// Begins to measure the pool's rate of responses again, because Redis is unavailable. The commands with this
+    /// pool's credits wait for Redis, so the rate until now says nothing about the pool.
     func restartMeasurement(_ poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].throughput.restartMeasurement(now: now)
     }
 
-    private func waitingPushCount(of poolKey: PoolKey) -> Int {
+    /// The number of ready pushes, and of activities that wait for a credit.
+    private func queuedCount(of poolKey: PoolKey) -> Int {
         poolStates[poolKey.tableIndex].readyPushes.count + poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 }

@@ -1,10 +1,11 @@
 /// Decides from a pool's recent rate of responses whether the pushes that wait for it can be sent soon.
 ///
 /// Does no I/O; time is an argument. One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins
-/// while pushes wait, because a pool without work gets no responses although it is not slow. A pool is blocked if it
-/// would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block ends when responses come
-/// fast enough again. It also ends when no push waits any longer and responses came during this measurement or the
-/// previous one.
+/// while pushes wait, because a pool without work gets no responses although it is not slow.
+///
+/// A pool is blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block
+/// ends when responses come fast enough again. It also ends when no push waits any longer and responses came during
+/// this measurement or the previous one.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the present measurement of the rate began; `.max`: the rate is not being measured.
@@ -52,8 +53,8 @@ struct PoolThroughput: BitwiseCopyable {
     }
 
     /// Unblocks the pool and ends the measurement, if responses came during this measurement or the previous one.
-    /// Called when no push waits. The previous measurement counts too, because `evaluateThroughput` may have begun this
-    /// one just before the last push left. Then no response could come during this one.
+    /// Called when no push waits. The previous measurement counts too: `evaluateThroughput` may have begun this one
+    /// just before the last push left, so that no response could come during it.
     mutating func unblockIfAnyResponse() {
         guard responseCount > 0 || formerResponseCount > 0 else { return }
         isBlocked = false

@@ -13,11 +13,11 @@ extension Delivery {
     public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> RecordIndex? {
         guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReadyPush(of: PoolKey(pool)) {
-            let activity = activity(ofCurrent: record, in: .ready)
+            let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
-                replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
+                supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if records[record].push.attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
             } else {
@@ -40,8 +40,8 @@ extension Delivery {
         return nil
     }
 
-    /// Whether the activity's newer state replaces this push at once. The push waits for a stream. A start is always
-    /// replaced. Any other push is replaced in two cases:
+    /// Whether the activity's newer state replaces this push at once, while the push waits for a stream. A start is
+    /// always replaced. Any other push is replaced in two cases:
     /// - The activity's next command may begin, so the newer state may be sent at once.
     /// - The push was admitted before the lane read ahead after an outage of APNs. Its state may then be much older
     ///   than the newer one. (R21)
@@ -57,7 +57,7 @@ extension Delivery {
     /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the earliest
     /// begin as it was before `takeNextPush`, so that a newer state can still replace the push.
     public mutating func pushNotSent(_ record: RecordIndex) {
-        let activity = activity(ofCurrent: record, in: .inFlight)
+        let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
         activities[activity].restoreEarliestBegin(lastOfferedPush.previousEarliestBeginMilliseconds)
@@ -74,11 +74,11 @@ extension Delivery {
     /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
     /// delay it. (R18)
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .inFlight)
+        let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecisive {
-            // A refused token does not count in the pool's rate of responses if the configuration may be wrong instead
-            // of the token. The push then waits and is sent again.
+            // If the configuration may be wrong instead of the refused token, the push waits and is sent again. Such a
+            // response does not count in the pool's rate of responses.
             let isProgress = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let delayMilliseconds = configuration.deferredDelayMilliseconds
             pools.noteDecisiveResponse(
@@ -97,7 +97,7 @@ extension Delivery {
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
         // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then `tokenSuspect`
-        // retires no token and `topicSuspect` fails no command: the last case of this switch retries the push.
+        // retires no token, `topicSuspect` fails no command, and the last case of this switch retries the push.
         case .tokenSuspect where result.isTokenRefusalTrusted:
             handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted:
@@ -105,11 +105,11 @@ extension Delivery {
         case .rejected, .channelGone:
             finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
-            // APNs may have accepted the start although its response was lost. A second push could begin a
-            // second activity, so the start ends as `unknown`.
+            // APNs may have accepted the start although its response was lost. A second push could begin a second
+            // activity.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .throttled where !isStart:
-            // First Redis must know that APNs limits this token. Then the command is admitted again, so that it waits
+            // First Redis must know that APNs limits this token. Then the command is admitted again, and so it waits
             // for the longer spacing.
             activities.enter(.recordingThrottle, activity)
             countThrottledResponse()
@@ -122,9 +122,9 @@ extension Delivery {
     /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`, or has refused
     /// it. After a refusal, the activity's spacing does not become longer.
     mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
-        // This retry needs no permission here, because `takeNextPush` checks the pool's retry budget before it sends
-        // the push again.
-        retry(record, of: activity(ofCurrent: record, in: .recordingThrottle), .throttled, isPermitted: true, now: now)
+        // No permission is needed here: `takeNextPush` checks the pool's retry budget before it sends the push again.
+        let activity = activityOfCurrentCommand(record, in: .recordingThrottle)
+        retry(record, of: activity, .throttled, isPermitted: true, now: now)
     }
 }
 

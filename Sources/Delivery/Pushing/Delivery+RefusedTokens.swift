@@ -2,11 +2,11 @@ import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 extension Delivery {
-    /// Retires a token that APNs refused. If APNs names a time from which the token is dead, and the token was
-    /// registered then or later, APNs may not know the registration yet. Then the push is retried later instead.
+    /// Retires a token that APNs refused. But if the token was registered at or after the time from which APNs calls it
+    /// dead, APNs may not know the registration yet. Then the push is retried later instead.
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
-    /// it once. The end of a lifetime is not held either: its activity has usually ended, and if it has not,
+    /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
     /// `LifetimeKeeper` makes the end again. (R17, R35)
     mutating func handleRefusedToken(
         _ record: RecordIndex,
@@ -20,9 +20,9 @@ extension Delivery {
         activities[activity].resetServiceFaultCount()
         produce(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // If an earlier attempt of this end ended the activity and its response was lost, settle the end as
-            // `accepted`. The next owner may read the end again after a crash. Redis then replies that the phone has
-            // shown the end, so the life leaves the timetable. With `notShown`, the life would stay there.
+            // An earlier attempt of this end, whose response was lost, may have ended the activity. Then settle the end
+            // as `accepted`: if the next owner reads the end again after a crash, Redis replies that the phone has
+            // shown it, and the life leaves the timetable. With `notShown`, the life would stay there.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -33,10 +33,10 @@ extension Delivery {
 
     /// Holds the command for the activity's next token. Called only when Redis has replied to the call `retireToken`,
     /// or refused it, and Kafka has acknowledged the invalidation. Both steps read the dead token from the record's
-    /// slot. From now on, the slot may get another token: if Redis replies `retry` to the call `hold`, the command is
+    /// slot. Only now may the slot get another token: if Redis replies `retry` to the call `hold`, the command is
     /// admitted again, with a token that has registered meanwhile.
     mutating func holdForNextToken(_ record: RecordIndex) {
-        let activity = activity(ofCurrent: record, in: .retiringToken)
+        let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none
         records[record].token.mustBeRegistered = false
         hold(record, of: activity)

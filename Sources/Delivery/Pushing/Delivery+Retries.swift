@@ -5,7 +5,7 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
 /// minutes.
 extension Delivery {
-    /// A push with the result `retryNow` is retried after a short back-off if the pool permits the retry, and if its
+    /// A push with the result `retryNow` is retried after a short back-off, if the pool permits the retry and the
     /// activity had at most this many faults in a row. The command is then not deferred, even if it is overdue: APNs
     /// did not process the push, or asks only for another connection or provider token.
     private static var immediateRetryFaultsMax: UInt8 { 2 }
@@ -23,7 +23,7 @@ extension Delivery {
     ) {
         activities[activity].countServiceFault()
         if isCurrentCommandSuperseded(of: activity) {
-            return replaceCurrentCommand(of: activity, settlement: .notShown, now: now)
+            return supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
@@ -37,9 +37,9 @@ extension Delivery {
         activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
     }
 
-    /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause or for the
-    /// pause after its activity's faults, whichever is longer. Then it asks the budget again. This wait does not
-    /// count as an attempt.
+    /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause, or for the
+    /// pause after its activity's faults if that is longer. Then it asks the budget again. This wait does not count as
+    /// an attempt.
     mutating func awaitRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
@@ -48,8 +48,8 @@ extension Delivery {
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
-    /// commands of the pool can begin. If a newer state arrives, it replaces the command. It does not wait for this
-    /// retry, but only for `earliestBeginMilliseconds`.
+    /// commands of the pool can begin. A newer state that arrives replaces the command. The newer state does not
+    /// wait for this retry, but only for `earliestBeginMilliseconds`.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
@@ -63,18 +63,18 @@ extension Delivery {
     }
 
     private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
-        // Many faults would shift all bits out of the number, and the pause would be 0.
+        // Without the limit of 24, many faults would shift all bits out of the number, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
         return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, pauseMilliseconds))
     }
 
     /// Retries the current command after its wait.
-    /// - After a short back-off (`backingOff`), a push keeps its timestamp and is sent without asking Redis, because
-    ///   APNs did not process it, so it did not reach a phone.
-    /// - After a longer wait (`awaitingService`), a push is admitted again, because another worker may have admitted a
-    ///   newer state or an end (simulation `plain`, seed 622).
-    /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved,
-    ///   and the next owner may have reported the start as `unknown`.
+    /// - After a short back-off (`backingOff`), a push keeps its timestamp and is sent without asking Redis: APNs did
+    ///   not process it, so it did not reach a phone.
+    /// - After a longer wait (`awaitingService`), a push is admitted again: another worker may have admitted a newer
+    ///   state or an end.
+    /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved, and the
+    ///   next owner may have reported the start as `unknown`.
     mutating func retryCurrentCommand(_ activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
@@ -98,7 +98,7 @@ extension Delivery {
 
     /// Replaces the current command, which waits for a retry, by a command that arrived. The new command does not wait
     /// for the retry, but only for `earliestBeginMilliseconds`.
-    mutating func replaceRetry(of activity: ActivityIndex, now: Moment) {
+    mutating func replaceCommandAwaitingRetry(of activity: ActivityIndex, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit
         let earliestBeginMilliseconds = activities[activity].earliestBeginMilliseconds
@@ -110,11 +110,12 @@ extension Delivery {
         if hadCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner. This is never done with a
-    /// start: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although the
-    /// start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
+    /// Whether a push that needs another attempt is left to its partition's next owner.
+    ///
+    /// Never true for a start: Redis admitted it for this lane's claim, so the next owner would report `unknown`
+    /// although the start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
     /// (`isDeferredToNextOwner`).
     func isLeftToNextOwner(_ record: RecordIndex) -> Bool {
-        !records[record].isStart && isPartitionRevokedOrRevoking(record)
+        !records[record].isStart && isPartitionRevoked(record)
     }
 }

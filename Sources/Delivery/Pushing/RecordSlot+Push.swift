@@ -21,9 +21,11 @@ extension RecordSlot {
         push.expirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns when a push expires, UNIX seconds: at the command's own expiration. If there is none, an update with a
-    /// stale date later than `seconds` expires at that date, but at most ``AgeRules/updateAgeSecondsMax`` after
-    /// `seconds`. Any other push expires when its policy's time for the event has passed since `seconds`.
+    /// Returns when a push expires, UNIX seconds; the first of these rules that applies:
+    /// - A push with an expiration of its own expires then.
+    /// - An update with a stale date later than `seconds` expires at that date, but at most
+    ///   ``AgeRules/updateAgeSecondsMax`` after `seconds`.
+    /// - Any other push expires when its policy's time for the event has passed since `seconds`.
     /// - Parameter seconds: the UNIX time of the command's receipt, or of the sending.
     private func expirationSeconds(by policy: PolicyTable.Values, from seconds: Int64) -> Int64 {
         switch event {
@@ -62,8 +64,8 @@ extension RecordSlot {
     }
 
     /// Notes that Redis must retire the token, because APNs calls it dead or does not know it. (R17)
-    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead. Then the token
-    ///   is not retired, because it is possible that APNs does not know the registration yet.
+    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead. Then it is not
+    ///   retired, because APNs may not know the registration yet.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         guard result.invalidAtMilliseconds >= 0 else {
             push.tokenRetirementRule = .unconditional(handledAtMilliseconds: now.wallMilliseconds)

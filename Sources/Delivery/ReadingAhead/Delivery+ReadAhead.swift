@@ -11,7 +11,7 @@ extension Delivery {
         guard let partition = partitions[index], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
-        apply(
+        carryOut(
             readAhead.noteLag(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now),
             now: now
         )
@@ -38,7 +38,7 @@ extension Delivery {
         return true
     }
 
-    /// Whether the lane is done with reading ahead. If not, sets the time of the next check.
+    /// Whether the lane has read far enough ahead. If not, sets the time of the next check.
     private mutating func isReadAheadDone(since milliseconds: Int64, now: Moment) -> Bool {
         if readAhead.isReadAheadDone(since: milliseconds, fullness, now: now) { return true }
         readAheadCheckDueMilliseconds = now.monotonicMilliseconds + Self.readAheadRecheckMilliseconds
@@ -50,12 +50,12 @@ extension Delivery {
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
-        apply(readAhead.removeLag(&partition.pointee.lag, now: now), now: now)
+        carryOut(readAhead.removeLag(&partition.pointee.lag, now: now), now: now)
     }
 
     mutating func advanceReadAhead(now: Moment) {
         guard readAhead.phase != .off else { return }
-        apply(readAhead.advance(fullness, now: now), now: now)
+        carryOut(readAhead.advance(fullness, now: now), now: now)
     }
 
     private var fullness: ReadAhead.Fullness {
@@ -73,7 +73,7 @@ extension Delivery {
             }
     }
 
-    private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {
+    private mutating func carryOut(_ decision: ReadAhead.Decision, now: Moment) {
         guard decision == .beginActivities else { return }
         while let activity = activities.popActivityAwaitingReadAhead() { beginNextCommand(of: activity, now: now) }
     }

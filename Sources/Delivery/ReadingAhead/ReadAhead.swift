@@ -1,6 +1,5 @@
 /// Decides when a lane reads ahead. A lane that is far behind begins no command and keeps only the newest state of each
-/// activity. So a backlog of many commands needs only one push for each activity, as far as the lane has room for the
-/// commands. (R21)
+/// activity, as far as it has room. So a backlog of many commands needs only one push for each activity. (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
 /// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
@@ -25,14 +24,14 @@ struct ReadAhead {
     struct Lag: BitwiseCopyable {
         /// Records of the partition that the lane has not received.
         fileprivate var recordsBehind: Int64 = 0
-        /// The part of `recordsBehind` that is known: all of them, or 0 if `recordsBehind` is a guess. A guess makes
-        /// the lane read ahead, but does not set `isBacklogKnown`.
+        /// The same number as `recordsBehind`, or 0 if `recordsBehind` is a guess. A guess makes the lane read ahead,
+        /// but does not set `isBacklogKnown`.
         fileprivate var recordsKnownBehind: Int64 = 0
     }
 
     /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of offsets:
-    /// the fullest of them counts. `Phase.reading` ends above three quarters, and `Phase.emptying` at half. With a
-    /// single bound, nearly each record would change the phase.
+    /// the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With a single
+    /// bound, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -55,11 +54,11 @@ struct ReadAhead {
 
     private(set) var phase = Phase.off
     /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last `off`. The
-    /// guessed lag of a new partition does not set this. Otherwise superseded commands might get no results although
-    /// there is no backlog (`SupersededCounting`).
+    /// guessed lag of a new partition does not count: in the mode `countedWhenBehind`, superseded commands may lack
+    /// results only in a real backlog.
     private(set) var isBacklogKnown = false
-    private var lagRecordsMax: Int64 = 0
-    private var readingMillisecondsMax: Int64 = 0
+    private var readAheadLagRecords: Int64 = 0
+    private var readAheadMillisecondsMax: Int64 = 0
     private var readingSinceMilliseconds: Int64 = 0
     /// The sum of `Lag.recordsBehind` over the lane's partitions of the commands topic.
     private var recordsBehind: Int64 = 0
@@ -72,15 +71,15 @@ struct ReadAhead {
     init(_ configuration: DeliveryConfiguration) { apply(configuration) }
 
     mutating func apply(_ configuration: DeliveryConfiguration) {
-        lagRecordsMax = configuration.readAheadLagRecords
-        readingMillisecondsMax = configuration.readAheadMillisecondsMax
+        readAheadLagRecords = configuration.readAheadLagRecords
+        readAheadMillisecondsMax = configuration.readAheadMillisecondsMax
     }
 
     /// The monotonic time at which reading ahead ends if the lag does not change; nil when the lane does not read
     /// ahead.
     var dueMilliseconds: Int64? { phase == .reading ? min(smallLagDueMilliseconds, readingLimitDueMilliseconds) : nil }
 
-    private var readingLimitDueMilliseconds: Int64 { readingSinceMilliseconds + readingMillisecondsMax }
+    private var readingLimitDueMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
 
     private var smallLagDueMilliseconds: Int64 {
         smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
@@ -92,22 +91,22 @@ struct ReadAhead {
     mutating func noteLag(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
         let records = min(max(0, records), Self.partitionLagRecordsMax)
         setLag(&lag, records: records, knownRecords: isAssumed ? 0 : records)
-        if recordsKnownBehind > lagRecordsMax { isBacklogKnown = true }
+        if recordsKnownBehind > readAheadLagRecords { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
-            if recordsBehind > lagRecordsMax { beginReading(now: now) }
+            if recordsBehind > readAheadLagRecords { beginReading(now: now) }
         case .reading:
             guard recordsBehind > 0 else { return endReading() }
         case .emptying:
-            if recordsBehind <= lagRecordsMax { return endReading() }
+            if recordsBehind <= readAheadLagRecords { return endReading() }
         }
         return .unchanged
     }
 
-    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. If it ended
-    /// here, waiting states would be sent although their partitions have newer ones. After a loss of data, Redis may
-    /// not know the newer states, and would admit the older ones.
+    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. Otherwise
+    /// waiting states would be sent although their partitions have newer ones. After a loss of data, Redis may not know
+    /// the newer states, and would admit the older ones.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, records: 0, knownRecords: 0)
         noteWhetherLagIsSmall(now: now)
@@ -126,20 +125,22 @@ struct ReadAhead {
                 return .beginActivities
             }
         case .emptying:
-            if recordsBehind <= lagRecordsMax { return endReading() }
+            if recordsBehind <= readAheadLagRecords { return endReading() }
             if fullness == .upToHalf { beginReading(now: now) }
         }
         return .unchanged
     }
 
-    /// Whether a lane that reads ahead after an outage has read far enough. There are four reasons: the lane has caught
-    /// up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more than three
-    /// quarters full; or it has read ahead for `readAheadMillisecondsMax`.
+    /// Whether a lane that reads ahead after an outage has read far enough:
+    /// - The lane has caught up.
+    /// - The lane was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`.
+    /// - The lane is more than three quarters full.
+    /// - The lane has read ahead for `readAheadMillisecondsMax`.
     /// - Parameter milliseconds: when this reading ahead began, a monotonic time.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds
-        return nowMilliseconds - milliseconds >= readingMillisecondsMax
+        return nowMilliseconds - milliseconds >= readAheadMillisecondsMax
             || nowMilliseconds - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
     }
 
@@ -150,7 +151,7 @@ struct ReadAhead {
     }
 
     private mutating func noteWhetherLagIsSmall(now: Moment) {
-        if recordsBehind >= lagRecordsMax / 2 {
+        if recordsBehind >= readAheadLagRecords / 2 {
             smallLagSinceMilliseconds = .max
         } else if smallLagSinceMilliseconds == .max {
             smallLagSinceMilliseconds = now.monotonicMilliseconds
@@ -163,8 +164,8 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`. After `reading`, the result lets the waiting activities begin. After
-    /// `emptying`, none waits, and the result has no effect.
+    /// Ends the phase `reading` or `emptying`. The result lets the waiting activities begin. After `emptying`, none
+    /// waits.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -46,8 +46,7 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
-        // Clear the token. If a registration released this command, the slot still has the token of the
-        // registration.
+        // If a registration released this command, the slot still has the token of the registration.
         slot.pointee.token.block = .none
         slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -58,8 +57,8 @@ extension Delivery {
         }
     }
 
-    /// Writes the default id of a command without one: topic, partition and offset. Called when the id is
-    /// first needed, because most commands are replaced earlier.
+    /// Writes the default id of a command without one: topic, partition and offset. Called only when the id is needed,
+    /// because most commands are replaced earlier.
     mutating func writeDefaultIdentifierIfMissing(of record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.texts.commandIdentifier.count == 0 else { return }

@@ -87,21 +87,21 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
             identifier = command.identifier
-            // The worker that first read a deferred command has accepted the timestamp. That worker's clock may be
-            // ahead of this worker's clock. So the time of the first receipt counts, if that time is later than now.
+            // The worker that first read a deferred command has accepted the timestamp, by a clock that may be ahead of
+            // this worker's clock. So the time of the first receipt counts, if it is later than now.
             let firstReceivedAtSeconds = (deferral?.receivedAtMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
-            guard let appIndex = appIndex(named: command.app, in: value) else {
+            guard let appIndex = findAppIndex(named: command.app, in: value) else {
                 let detail = "app: is not configured"
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
             records[index].appIndex = appIndex
-            // The worker that first read a deferred command knew its policy. So if this policy is missing now, the
-            // app's default policy replaces it. A lifetime command has no replacement and is `invalid`, because it only
-            // carries out its own policy.
-            let isAccepted = deferral != nil && !command.isLifetimeCommand(in: value)
-            let replacementPolicy = isAccepted ? defaultPolicyIndex(of: appIndex) : nil
-            guard let policyIndex = policyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
+            // The worker that first read a deferred command knew its policy. If the policy is missing now, the app's
+            // default policy replaces it. A lifetime command only carries out its own policy, so without that policy it
+            // is `invalid`.
+            let mayReplacePolicy = deferral != nil && !command.isLifetimeCommand(in: value)
+            let replacementPolicy = mayReplacePolicy ? defaultPolicyIndex(of: appIndex) : nil
+            guard let policyIndex = findPolicyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
                 let detail = "policy: is not configured"
                 return reject(record, index, command, code: "unknownPolicy", detail: detail)
             }
@@ -125,8 +125,8 @@ extension Delivery {
 
     /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
     ///
-    /// Four kinds of commands take another way: a start that is read again, a command that Causeway made because a
-    /// lifetime is over, a command rejected because no phone could decode it, and one to an audience or channel.
+    /// Four kinds of commands take another way: a start that is read again, a lifetime command, a command that is
+    /// rejected because no phone could decode it, and a command to an audience or channel.
     @inline(__always)
     mutating func dispatch(
         _ command: Command,
@@ -141,8 +141,7 @@ extension Delivery {
             return settleRereadStart(index, command, from: value, now: now)
         }
         if command.isLifetimeCommand(in: value) {
-            // The contract is not checked here: Causeway made this command at the end of a lifetime, from commands that
-            // were checked.
+            // The contract is not checked here: Causeway made this command from commands that were checked.
             return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.hasAnyContract, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
@@ -166,7 +165,7 @@ extension Delivery {
         do throws(Fault) {
             let registration = try Registration.decode(value)
             if records[index].isReread, registration.isTooOld(now: now) { return settleWithoutAction(index) }
-            guard let appIndex = appIndex(named: registration.app, in: value) else {
+            guard let appIndex = findAppIndex(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
             records[index].appIndex = appIndex
@@ -181,8 +180,8 @@ extension Delivery {
         }
     }
 
-    /// Handles a tombstone. Its key is the id of an activity or a device, and no app is named. So an activity
-    /// and a device with this id are unregistered in every configured app.
+    /// Handles a tombstone. Its key is the id of an activity or a device, and it names no app. So both an activity and
+    /// a device with this id are unregistered, in every configured app.
     private mutating func receiveTombstone(index: RecordIndex, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytesMax).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
@@ -203,9 +202,9 @@ extension Delivery {
         }
     }
 
-    func appIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // Compare the bytes as they are in JSON. A bundle id needs no escapes there, so an id with escapes counts
-        // as unknown.
+    func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
+        // Compares the bytes as they are in JSON. A bundle id needs no escapes, so an id with escapes counts as
+        // unknown.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.apps.count {
             let matches = configuration.apps[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }
@@ -215,7 +214,7 @@ extension Delivery {
     }
 
     /// Returns the policy that a command names, or its app's default policy; nil if no policy has the name.
-    func policyIndex(of command: Command, of appIndex: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
+    func findPolicyIndex(of command: Command, of appIndex: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
         guard !command.policy.isAbsent else { return defaultPolicyIndex(of: appIndex) }
         return policies.index(of: command.policy.range.bytes(in: record))
     }

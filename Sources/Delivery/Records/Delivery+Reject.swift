@@ -1,12 +1,10 @@
 import LiveActivity
 
 /// Handles invalid records. Each gets a result `invalid` and goes to the dead letters, unless it is read again because
-/// Redis lost data. The dead letter has the record unchanged, or without its value if Kafka refuses the size. The lane
-/// continues.
+/// Redis lost data. The dead letter has the record unchanged, or without its value if Kafka refuses the size.
 extension Delivery {
     /// Rejects a record because of a fault.
-    /// - Parameter identifier: the command's own id for the result, if it could be read. Otherwise the result
-    ///   has the default id.
+    /// - Parameter identifier: the command's own id, if it could be read. Otherwise the result has the default id.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,
@@ -17,9 +15,8 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
-    /// Rejects a command whose app is known. The command may be a start that Causeway made after an activity's
-    /// lifetime. Then the activity's life also leaves the timetable, so that `LifetimeKeeper` does not make the same
-    /// invalid start again. (R35)
+    /// Rejects a command whose app is known. If the command is a start that Causeway made after a lifetime, the life
+    /// also leaves the timetable, so that `LifetimeKeeper` does not make the same invalid start again. (R35)
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,
@@ -48,8 +45,7 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - address: the command's activity and device. Needed only if a store call about them follows the result.
-    ///   - text: the text from which the command was decoded: the record's value, or this value without the dropped
-    ///     fields; nil: the record's value.
+    ///   - text: the bytes from which the command was decoded, which may lack dropped fields; nil: the record's value.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,

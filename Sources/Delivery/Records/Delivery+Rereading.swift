@@ -2,11 +2,12 @@ import LiveActivity
 
 /// Handles records that were settled and are read again, because Redis lost what they wrote.
 ///
-/// Such a record writes its token, its version or its held state to Redis again. A state is sent again if Redis cannot
-/// know that the phone displays the state. This push has no alert, because an alert rings only once. A start is not
-/// sent: nothing says any more whether it was sent before, and a second push could begin a second activity. The start
-/// only tells Redis its version (`recordStart`), so that an end of the earlier life, if it is read again too, does not
-/// end the new life.
+/// Such a record writes its token, its version or its held state to Redis again:
+/// - A state is sent again if Redis cannot know that the phone displays it. This push has no alert, because an alert
+///   rings only once.
+/// - A start is not sent: nothing says any more whether it was sent before, and a second push could begin a second
+///   activity. The start only tells Redis its version (`recordStart`). Otherwise an end of the earlier life, if it is
+///   read again too, would end the new life.
 extension Delivery {
     /// Settles a record that is read again, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {
@@ -22,9 +23,8 @@ extension Delivery {
 }
 
 extension Outcome {
-    /// Whether a record that is read again needs no second result if it has this outcome. The record was neither sent
-    /// nor held this time, so its first result stays valid. If the result counts superseded commands, it is written in
-    /// any case.
+    /// Whether a record that is read again needs no second result if it has this outcome. It was neither sent nor held
+    /// this time, so its first result stays valid. A result that counts superseded commands is written in any case.
     var needsNoResultIfReread: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

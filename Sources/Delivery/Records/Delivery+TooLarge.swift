@@ -3,9 +3,9 @@ import LiveActivity
 /// Drops the fields that the policy names (`oversize`) from commands whose body is too large for APNs. The fields are
 /// dropped one after the other, until the body fits or none of them is left.
 ///
-/// The fields are dropped when the record is read. The digest, the held state, the deferred record and the fan-out
-/// records are all made from the command without them. So if the record is read again with the same policy, its body
-/// has the same bytes. A body never loses fields to make room for a carried alert. (R33)
+/// The fields are dropped when the record is read. So the digest, the held state, the deferred record and the fan-out
+/// records are all made without them. If the record is read again with the same policy, its body has the same bytes. A
+/// body never loses fields to make room for a carried alert. (R33)
 extension Delivery {
     /// Drops fields from a command and passes the command to `dispatch`, or rejects it. The slot already has the
     /// command's app and policy. Not for the hot path: this copies the record and decodes it again.
@@ -37,8 +37,7 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
-                // The decoder remembers the `aps` dictionary of the record as it was read. Forget it, because the body
-                // is made from the smaller record.
+                // `lastAps` has the dictionary as it was read, but the body is made from the smaller record.
                 lastAps.forget()
                 contracts.templates.forgetMatchedState()
                 names.withUnsafeBytes { droppedFields in

@@ -3,7 +3,7 @@ import LiveActivity
 /// Writes the texts of one record one after another into one block.
 struct RecordBlockWriter {
     /// How many bytes a record's block reserves for a reason of APNs, of Redis or of Causeway. The core learns the
-    /// reason later, when the block's size is fixed. A longer reason is cut.
+    /// reason when the block's size is already fixed. A longer reason is cut.
     static let reasonBytesMax = 64
 
     let block: Arena.Block

@@ -5,32 +5,32 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 
 /// One Kafka record in the lane. The slab in `Records` stores the slot, and the slot's index names the record.
 ///
-/// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a
-/// record in the producer. `ending` counts the calls, the produced records and the changes of audiences that must be
-/// confirmed before the record is settled.
+/// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a record
+/// in the producer. The record is settled only when everything that `ending` counts is confirmed: calls, produced
+/// records, and changes of audiences.
 ///
 /// `kind` and `stage` say what the record is and how far it has come. The comment of each part says for which records,
 /// and from when on, the part has a meaning. In all other records it has its first value.
 ///
 /// The type is public only because `RecordIndex` names it. Its members are not.
 public struct RecordSlot: BitwiseCopyable {
-    // Merging, settling and freeing read mainly the fields from here to the block in `texts`, and most commands need no
-    // more. So these fields are together in the first three cache lines, which `Slab.prefetch` reads: each further line
-    // would cost a cache miss. Among these fields, an absent index, expiration or priority is a number and no optional.
+    // Merging, settling and freeing read mainly the fields from here to the block in `texts`. So these fields are
+    // together in the first three cache lines, which `Slab.prefetch` reads: each further line would cost a cache miss.
+    // Among them, an absent index, expiration or priority is a number and no optional.
     var kind: RecordKind
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     /// The event of a command. In any other record, the value has no meaning.
     var event: Event = .update
-    /// Whether the record had been settled before and is read again because Redis lost data. Then its alert must not
-    /// ring again, and it must not start an activity again. (R25)
+    /// Whether the record was settled before and is read again because Redis lost data. If so, its alert must not ring
+    /// again, and it must not start an activity again. (R25)
     var isReread = false
-    /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first it
-    /// is the command's own priority or the default. It may change when the command takes over or loses an alert.
+    /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first the
+    /// command's own priority or the default. It may change when the command takes over or loses an alert.
     var priority: UInt8 = 0
     /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command. If
-    /// the producer names no priority, it is 5 for an update: pushes of priority 5 do not use the activity's budget, so
-    /// that the budget stays for alerts and ends.
+    /// the producer names no priority, an update has 5: pushes of priority 5 leave the activity's budget to alerts and
+    /// ends.
     var priorityWithoutAlert: UInt8 = 0
     /// The policy of a command, as its position in the configuration. In any other record, the value has no meaning.
     var policyIndex: UInt8 = 0
@@ -51,14 +51,14 @@ public struct RecordSlot: BitwiseCopyable {
     /// policy's `startSeconds` limit the expiration, so it is never -1.
     var ownExpirationSeconds: Int64 = -1
     var token = RecordToken()
-    /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed when the
-    /// command has its outcome, unless a later step needs it (`RecordToken`).
+    /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed
+    /// together with its token (`RecordToken`).
     var body = SharedBody.none
     var layout = Body.Layout.none
     var texts = RecordTexts()
 
-    // Most results need the parts from here to `push`. The order of the parts after `push` keeps the slot small,
-    // because few bytes of padding are between them.
+    // Most results need the parts from here to `push`. The order of the later parts keeps the slot small: few bytes of
+    // padding are between them.
     let source: RecordSource
     var times: RecordTimes
     var push = RecordPush()
@@ -68,12 +68,10 @@ public struct RecordSlot: BitwiseCopyable {
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStart()
     var registration = RecordRegistration()
-    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none, as in `Command`. An update without an expiration
-    /// expires at its stale date if that date is in the future. -1 is never in the future, so `expirationSeconds` does
-    /// not test for it.
+    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. An update without an expiration expires at its
+    /// stale date if that date is in the future. `expirationSeconds` needs no test for -1, because it is a past date.
     var staleDateSeconds: Int64 = -1
-    /// The digest of a command's body; nil until the body is complete, because a carried alert may still be written
-    /// into it.
+    /// The digest of a command's body; nil while a carried alert may still be written into the body.
     var digest: UInt64?
 
     @inline(__always) var rider: RecordIndex { riderLink.rider }
@@ -119,15 +117,14 @@ extension RecordSlot {
     var isLifetimeCommand: Bool { lifetime.isEnd || lifetime.isRestart }
     var isEndFromProducer: Bool { event == .end && !lifetime.isEnd }
 
-    /// The audiences that the member is in after a registration; nil: the record does not change them. A held command
-    /// that a registration released is excluded by its `kind`: its source is the registrations topic too, and it may
-    /// register a token, but it names no audiences.
+    /// The audiences that the member is in after a registration; nil: the record does not change them. Nil also for a
+    /// registration's record that has got a held command: its `kind` is then `command`.
     var namedAudiences: UnsafeRawBufferPointer? {
         kind == .registration && source.topic == .registrations && !registration.needsNoMembershipChange
             ? bytes(registration.audiences) : nil
     }
 }
 
-/// What a record is. Each record is `invalid` until its content is copied into the slot. Some are never copied and stay
-/// `invalid`: a rejected record, and a record that is read again and needs no action.
+/// What a record is. Each record is `invalid` until its content is copied into the slot. Two kinds of records are never
+/// copied and stay `invalid`: a rejected one, and one that is read again and needs no action.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }

@@ -1,6 +1,5 @@
-/// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It
-/// traps, in release builds too, on a change that is not listed here: for example a second outcome, or a
-/// record that is freed too early.
+/// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It traps, in
+/// release builds too, on a change that is not listed here, such as a second outcome.
 ///
 /// A command:
 ///
@@ -11,16 +10,17 @@
 ///                     ▲             ▼              │
 ///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
 ///
-/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command that was
-/// held for the token continues in the registration's record, which is `received` again. A command that ends or
-/// restarts a life (`isLifetimeCommand`) is `registering` until Redis has replied about the life. Then it is `received`
-/// again.
+/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. If a command was
+/// held for the token, the record continues as this command and is `received` again.
+///
+/// A command that ends or restarts a life (`isLifetimeCommand`) is `registering` until Redis has replied about the
+/// life. Then it is `received` again.
 ///
 /// A record that is read again and needs no action is `finished` at once.
 ///
-/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled`
-/// without an outcome. If the deferred topic does not accept the command and its pool sends again, the command
-/// returns as if it had just been received.
+/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an
+/// outcome. If the deferred topic does not accept it and its pool sends again, it returns as if it had just been
+/// received.
 ///
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
 /// audiences has ended it.
@@ -28,52 +28,59 @@
 /// A record without an outcome whose partition is revoked is `dropped`, unless a step of it is under way. If a start's
 /// draw must be refunded first, the start is `refunding` until then.
 ///
-/// In the comments of the cases, *Next* names the next stages. The stages after a deferral or a revocation, which are
-/// described above, are not repeated in all of them.
+/// In the comments of the cases, *Next* names the next stages. They do not repeat the stages after a deferral or a
+/// revocation.
 enum RecordStage: UInt8 {
-    /// Being decoded; only within one call. Next: `waiting`, `riding` or `finished` for a command, depending
-    /// on what already waits; `handedOver` for a command to an audience; `registering` or `unregistering` for
-    /// a record of the registrations topic; `registering` for a command that ends or restarts a life; `finished` for an
-    /// invalid record, and for a record that is read again and needs no action.
+    /// Being decoded; only within one call. Next:
+    /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.
+    /// - `registering` for a lifetime command.
+    /// - `handedOver` for a command to an audience.
+    /// - `registering` or `unregistering` for a record of the registrations topic.
+    /// - `finished` for an invalid record, and for a record that is read again and needs no action.
     case received
-    /// In its activity's waiting list. Next: `current` when its turn comes. When another command replaces it: `riding`
-    /// if that command carries its alert, otherwise `finished`. Also `finished` when it expires, or as a duplicate: if
-    /// two records bring the same command, only one of them stays in the list.
+    /// In its activity's waiting list. Next:
+    /// - `current` when its turn comes.
+    /// - `riding` when another command replaces it and carries its alert.
+    /// - `finished` when another command replaces it without the alert, when it expires, and as a duplicate: of two
+    ///   records with the same command, only one stays in the list.
     case waiting
-    /// Its activity's current command; `ActivityPhase` says what it waits for. Next: `waiting` when it must
-    /// wait for its turn again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when
-    /// it has an alert and Redis has a newer command that is not settled; `finished` when its outcome is known.
+    /// Its activity's current command; `ActivityPhase` says what it waits for. Next:
+    /// - `waiting` when it must wait for its turn again.
+    /// - `riding` when a newer command replaces it and carries its alert.
+    /// - `awaitingCarrier` when it has an alert and Redis has a newer command that is not settled.
+    /// - `finished` when its outcome is known.
     case current
-    /// A newer command carries its alert (`RiderLink.carrier`). Next: `riding` when a still newer command
-    /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` when the carrier is
-    /// finished or deferred, when a newer alert replaces this alert, or when the alert must not ring any more.
+    /// A newer command carries its alert (`RiderLink.carrier`). Next:
+    /// - `riding` when a still newer command replaces the carrier.
+    /// - `waiting` when the carrier expires or is dropped.
+    /// - `finished` when the carrier is finished or deferred, when a newer alert replaces this alert, or when the alert
+    ///   must not ring any more.
     case riding
-    /// Redis has a newer command that is not settled, and this command's alert waits until this lane reads the newer
-    /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, when
-    /// the wait is over, or when another command with a newer alert begins to wait: only one command of an activity
-    /// waits for a carrier.
+    /// This command's alert waits until this lane reads the newer command that Redis has. Next:
+    /// - `riding` when that command carries the alert.
+    /// - `finished` when that command cannot carry the alert, when the wait is over, or when another command with a
+    ///   newer alert begins to wait: only one command of an activity waits for a carrier.
     case awaitingCarrier
-    /// The calls that register its token are not finished, or the audiences that it changes are not notified. Next:
-    /// `settled` when no command was held. If the token released a held command, the record continues as this command:
-    /// next is `received`. A command that ends or restarts a life is in this stage too, until Redis replies about the
-    /// life. Then it is `received` again.
+    /// The calls that register the record's token are not finished, or the audiences that the registration changes are
+    /// not notified. Next: `settled`; `received` if the token released a held command.
+    ///
+    /// Also a lifetime command until Redis has replied about the life. Next: `received`.
     case registering
     /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
-    /// Its outcome is known, or it needs none. Acknowledgements are still outstanding, for example of its settlement in
-    /// Redis or its result. Next, after the last acknowledgement: `settlingHeldStart` or `registering` if `followUps`
-    /// say so, otherwise `settled`.
+    /// Its outcome is known, or it needs none. Acknowledgements are outstanding, for example of its result or of its
+    /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `registering` if `followUps` say so,
+    /// otherwise `settled`.
     case finished
     /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next:
     /// `registering` if `followUps` say so, otherwise `settled`.
     case settlingHeldStart
-    /// Its partition is revoked and the next owner reads it again. The slot is not free yet, because a store call
-    /// names it: the refund of the start's draw on its device's budget. Next: `dropped` when that call is acknowledged.
+    /// Its partition is revoked, and the next owner reads the record again. The slot is not free yet, because the store
+    /// call that refunds a start's draw names the slot. Next: `dropped` when that call is acknowledged.
     case refunding
     /// The record is being produced to the deferred topic. If it is a start with a draw, the draw is also being
     /// refunded. Next: `settled` when all of this is acknowledged. If Kafka did not accept the record and the command
-    /// can be sent after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in
-    /// `received`.
+    /// can be sent after all: `waiting`, `riding` or `finished`, as after `received`.
     case deferring
     /// The core of audiences decides about it. Next: `finished` when that core returns it with an outcome, or has
     /// fanned it out; `dropped` when its partition is revoked while it still waits, in this core or in the core of
@@ -81,7 +88,7 @@ enum RecordStage: UInt8 {
     case handedOver
     /// Its offset is settled, unless the partition's assignment has ended. The slot is freed.
     case settled
-    /// Its partition is revoked and the next owner reads it again. The slot is freed.
+    /// Its partition is revoked, and the next owner reads the record again. The slot is freed.
     case dropped
 
     // Each of these properties tests one bit and is inlined: a record enters four or five stages, and each

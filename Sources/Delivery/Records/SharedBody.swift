@@ -1,9 +1,8 @@
 import LiveActivity
 
-/// The bytes of a request's body, or of a record that is written to the dead letters unchanged. Several
-/// records may share the bytes: if one state of a match is sent to every activity that follows the match, all
-/// these bodies are equal. If the lane reads these commands one after another, the bytes are in memory once, however
-/// many of the commands wait.
+/// The bytes of a request's body, or of a record that goes to the dead letters. Several records may share the bytes.
+/// For example, one state of a match is sent to every activity that follows the match. If the lane reads these commands
+/// one after another, the bytes are in memory only once.
 ///
 /// What must hold: bytes are changed only while they have one reference (`Records.makeBodyUnique`), and each reference
 /// is released once.

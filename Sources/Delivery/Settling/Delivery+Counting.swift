@@ -4,22 +4,21 @@ import LiveActivity
 /// such a command counts it. If the newer command is later counted too, its count passes to the command that replaces
 /// it. The result of the last command reports the count.
 ///
-/// The older command's offset may be settled at once, because its record is not needed any more. The newer command has
-/// been received and is not settled, so the commit of its own partition cannot pass it. If this process dies, the next
-/// owner reads the newer command again, and that command replaces the older one again. The newer command ends in one of
-/// three ways:
+/// The older command's offset may be settled at once, because its record is not needed any more. The newer command is
+/// received and not settled, so the commit of its own partition cannot pass it. If this process dies, the next owner
+/// reads the newer command again, and that command replaces the older one again. The newer command ends in one of three
+/// ways:
 /// - It is settled with an outcome, or deferred. Then the older version can no longer be sent.
 /// - It is dropped with its partition. Then the next owner reads it.
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
-/// A superseded command with an alert is counted only if the command that replaces it has an alert of its own, or has a
-/// rider with one. Otherwise the superseded command gets a result, even if the activity's current command has a newer
-/// alert (simulation `pace`, seeds 12038 and 73417).
+/// A superseded command with an alert is counted only if its alert is replaced: the command that replaces it has an
+/// alert of its own, or has a rider with one. Otherwise the superseded command gets a result, even if the activity's
+/// current command has a newer alert.
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
-    /// Ends a replaced command that does not become a rider of the newer one. The older command gets a result, or the
-    /// newer one counts it.
+    /// Ends a replaced command that does not become a rider. The command gets a result, or the newer one counts it.
     /// - Returns: false if the older command's slot is freed.
     mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
@@ -36,7 +35,7 @@ extension Delivery {
 
     private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> Bool {
         precondition(records[record].ending.settlement == nil)
-        records.finish(record, .superseded)
+        records.enterFinished(record, outcome: .superseded)
         countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].texts.trace.count == 0 else {

@@ -13,14 +13,13 @@ import LiveActivity
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommand(of:now:)`` |
 /// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
 ///
-/// ``endCurrentCommand(_:now:)`` does not end the command, only its turn: the activity begins its next command.
-/// ``acknowledge(_:)`` settles the offset after the last acknowledgement; nothing else settles the offset of a record
-/// that has a result.
+/// ``endCurrentCommand(_:now:)`` does not end the command, only its turn: the activity begins its next command. Only
+/// ``acknowledge(_:)`` settles the offset of a record that has a result, after the last acknowledgement.
 extension Delivery {
-    /// Gives a command, or an invalid record, its outcome. Called once for each. If a registration releases several
-    /// held commands one after another, its record gets several outcomes.
+    /// Gives a command, or an invalid record, its outcome. Called once for each command. So if a registration releases
+    /// several held commands one after another, its record gets several outcomes.
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
-        records.finish(record, outcome)
+        records.enterFinished(record, outcome: outcome)
         countOutcome(outcome)
         writeDefaultIdentifierIfMissing(of: record)
         // The pointer stays valid, because no record is added while it is used.
@@ -65,8 +64,8 @@ extension Delivery {
         outgoingRecords.append(OutgoingRecord(kind: kind, record: record))
     }
 
-    /// Produces a command to the deferred topic. Deferrals have a queue of their own, so that results are
-    /// written even if the deferred topic accepts nothing.
+    /// Produces a command to the deferred topic. Deferrals have another queue than results, so that results are written
+    /// even if the deferred topic accepts nothing.
     mutating func produceDeferral(_ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
         deferrals.append(OutgoingRecord(kind: .deferral, record: record))
@@ -87,8 +86,8 @@ extension Delivery {
     /// Prefetches the slot of the record whose delivery report the shell passes to `outgoingRecordEnded` soon.
     public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
 
-    /// Handles the delivery report of an outgoing record: notes that it is acknowledged, queues it again, or gives
-    /// it up. A command that could not be deferred may return to its activity instead.
+    /// Handles the delivery report of an outgoing record: acknowledges it, queues it again, or gives it up. A command
+    /// that could not be deferred may return to its activity instead.
     public mutating func outgoingRecordEnded(_ outgoingRecord: OutgoingRecord, _ report: ProduceReport, now: Moment) {
         switch report {
         case .acknowledged:
@@ -100,9 +99,8 @@ extension Delivery {
         case .failed:
             outgoingRecords.retry(outgoingRecord, now: now)
         case .tooLarge:
-            // A dead letter is larger than its record, so it may exceed the topic's limit although the record did not.
-            // It is written again without the value. A dead letter that has no value any more, and any other record, is
-            // given up.
+            // A dead letter is larger than its record, so it may be too large although the record was not. It is
+            // written again without the value. Anything else that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
             let canShrink = outgoingRecord.kind == .deadLetter && slot.pointee.deadLetter.value != .leftOutAsTooLarge
             slot.pointee.deadLetter.value = .leftOutAsTooLarge

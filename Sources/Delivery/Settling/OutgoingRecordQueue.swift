@@ -28,8 +28,8 @@ package struct OutgoingRecordQueue<Item: BitwiseCopyable>: ~Copyable {
         outgoingRecords.append(outgoingRecord)
     }
 
-    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise a pause that
-    /// is over would stay in `dueMilliseconds` and wake the lane in every turn, until the producer has room for the
+    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise
+    /// `dueMilliseconds` would stay in the past and wake the lane in every turn, until the producer has room for the
     /// next record.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
@@ -37,7 +37,7 @@ package struct OutgoingRecordQueue<Item: BitwiseCopyable>: ~Copyable {
     }
 
     /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record in the queue.
-    /// After its end, the pause keeps its time here until ``endPauseIfDue(now:)`` is called.
+    /// A pause that is over stays here until ``endPauseIfDue(now:)`` is called.
     package var dueMilliseconds: Int64? {
         outgoingRecords.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// Decides whether a superseded command gets a result of its own, or is only counted by the command that replaces it.
-/// In a backlog nearly all commands are superseded: for 2,000,000 commands, 20,000 results are enough if the others are
-/// counted (Measurements.md).
+/// In a backlog nearly all commands are superseded. If they are only counted, 2,000,000 commands need 20,000 results
+/// (Measurements.md).
 struct SupersededCounting {
     let mode: SupersededResultMode
 
@@ -17,8 +17,8 @@ struct SupersededCounting {
     }
 }
 
-/// Counts the commands that a command replaced and that get no result. If such a replaced command had counted others,
-/// they are counted here too.
+/// The number of commands that get no result because a command has replaced them, directly or through another replaced
+/// command.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commands: UInt32 = 0
 

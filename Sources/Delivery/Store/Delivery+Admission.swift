@@ -7,30 +7,30 @@ extension Delivery {
     private static var unexpectedReplyReason: StaticString { "unexpected reply of the admit script" }
 
     mutating func handleStartTokenReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .takingStartToken)
+        let activity = activityOfCurrentCommand(record, in: .takingStartToken)
         switch reply.verdict {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].start.draw = .drawn(reply.drawIdentifier)
-            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
         default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
     /// Whether an older start, which opens the activity for this command, waits or is expected from the deferred topic.
-    /// It may have come while Redis decided.
+    /// The start may have come while Redis decided.
     private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
-        while let candidate = waiting, isOlder(candidate, than: record) {
+        while let candidate = waiting, comesBefore(candidate, record) {
             if records[candidate].isStart { return true }
             waiting = list.successor(of: candidate, in: records)
         }
@@ -52,9 +52,9 @@ extension Delivery {
     }
 
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .admitting)
-        // A result must not show an admission that is later than APNs' response. So if APNs has responded to an earlier
-        // push of this command, the time of the earlier admission stays.
+        let activity = activityOfCurrentCommand(record, in: .admitting)
+        // A result must not show an admission that is later than APNs' response. So after a response to an earlier
+        // push, the time of the earlier admission stays.
         if records[record].times.responseAtMilliseconds == nil {
             records[record].times.admittedAtMilliseconds = now.wallMilliseconds
         }
@@ -69,11 +69,11 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             endCurrentCommand(activity, now: now)
         case .noToken where records[record].lifetime.isEnd:
-            // The end of a lifetime is not held: the token of a later life would release this end, and the end would
-            // end that later life.
+            // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and it
+            // would end that life.
             finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
-            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
         case .alertHeld where records[record].alert.heldStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
@@ -82,9 +82,9 @@ extension Delivery {
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            if isCurrentCommandSuperseded(of: activity) { return replaceCurrentCommand(of: activity, now: now) }
-            // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
-            // this older command releases the newer one.
+            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            // Redis may hold the newer command. Then no lane reads that command again, and only a registered token
+            // releases it. So register the token that this older command brought.
             if records[record].token.mustBeRegistered {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
@@ -101,13 +101,12 @@ extension Delivery {
         case .activityOver: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
         case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .duplicate:
-            records[record].lifetime.wasNotShown = reply.wasNotShown
+            records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
             // If the push of this start was attempted, Redis had admitted the start before. Since then the activity has
             // ended, or a token of the activity has registered. Such a token shows that an attempt has begun the
-            // activity, so no other attempt is needed. Settle the start, so that other records of the start end as
-            // `duplicate`.
+            // activity. So no other attempt is needed. Settle the start, so that its other records end as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -123,7 +122,11 @@ extension Delivery {
 
     /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
     /// activity's next command.
-    mutating func replaceCurrentCommand(of activity: ActivityIndex, settlement: Settlement? = nil, now: Moment) {
+    mutating func supersedeAndEndCurrentCommand(
+        of activity: ActivityIndex,
+        settlement: Settlement? = nil,
+        now: Moment
+    ) {
         supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
         endCurrentCommand(activity, now: now)
     }
@@ -168,8 +171,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // Redis' reply named the token, and with it the right pool, which has no credit left. The command goes back
-            // to the waiting list, and is admitted again when this pool has a credit.
+            // The token in Redis' reply belongs to another pool than was assumed, and that pool has no credit left. The
+            // command is admitted again when that pool has a credit.
             putBackCurrentCommand(of: activity, now: now)
             return endCurrentCommand(activity, now: now)
         }
@@ -182,7 +185,7 @@ extension Delivery {
         slot.pointee.push.timestamp = reply.timestamp
         slot.pointee.deferral.wasOfferedToPool = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
-        // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
+        // A start that backed off keeps its `apns-id`, because Redis allowed only one start for all its attempts (R16).
         if !isStart || slot.pointee.push.attempts == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
         activities.enter(.ready, activity)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
@@ -190,12 +193,12 @@ extension Delivery {
 
     /// Asks Redis to hold the current command until a token registers.
     ///
-    /// A known gap: if the reply is lost, the command is in two records, this one and the registration that releases
-    /// the command. Both may be sent, with the same timestamp. Redis admits the second one too, because the first one's
-    /// worker may have died before it sent anything (simulation `longLives`, seed 2122).
+    /// A known gap: if the reply is lost, both this record and the registration that releases the command may send it,
+    /// with the same timestamp. Redis admits it twice, because the worker of the first admission may have died before
+    /// it sent anything.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
-        // Write the timestamp of the command's own version into the body again. An earlier admission may have raised
-        // the timestamp.
+        // An earlier admission may have raised the timestamp in the body. Redis must hold the timestamp of the
+        // command's own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         writeDefaultIdentifierIfMissing(of: record)
         activities.enter(.holding, activity)
@@ -203,13 +206,12 @@ extension Delivery {
     }
 
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .holding)
+        let activity = activityOfCurrentCommand(record, in: .holding)
         switch reply.verdict {
         case .held: finishCurrentCommand(record, .held, now: now)
         case .superseded: finishCurrentCommand(record, .superseded, now: now)
         case .full: finishCurrentCommand(record, .failed, reason: "heldStartsFull", now: now)
-        // Another record of the same command was settled between this admission and the hold (simulation `plain`,
-        // seed 5163).
+        // Another record of the same command was settled between the admission and the hold.
         case .duplicate: finishCurrentCommand(record, .duplicate, now: now)
         case .retry:
             // Between the admission and the hold, Redis registered a token. So the command can be sent after all.

@@ -2,18 +2,17 @@ import LiveActivity
 
 /// Registers tokens, and continues the commands that were held for a token.
 ///
-/// A command may also bring a token. Its admission registers this token whatever the outcome is. But Redis returns a
-/// command that it holds for the token only in the reply to a registration. So after outcomes that may leave such a
-/// command in Redis, the record registers the token once more before it settles (`planTokenRegistration`).
+/// A command may also bring a token, which its admission registers whatever the outcome is. But only the reply to a
+/// registration returns a command that Redis holds for the token. So after outcomes that may leave such a command in
+/// Redis, the record registers the token once more before it settles (`planTokenRegistration`).
 ///
-/// Redis may hold several starts for a device's token, one for each activity. Each registration returns the
-/// oldest of them. When Redis no longer holds that start, the same record registers the token again, until no
-/// start is left. So the starts draw on the device's budget one after another.
+/// Redis may hold several starts for a device's token, one for each activity. Each registration returns the oldest of
+/// them. When Redis no longer holds that start, the same record registers the token again, until no start is left. So
+/// the starts draw on the device's budget one after another.
 ///
-/// A stale registration registers no token. But if it is for a device, Redis still returns the next held start. The
-/// start is sent with the newer token that Redis knows, because the record that registered this newer token may be
-/// settled already. Without this, a start that waited for its device's budget was lost when the registration's
-/// partition moved (simulation `pace`, seed 390).
+/// A stale registration registers no token. But if it is for a device, Redis still returns the next held start, which
+/// is sent with the newer token that Redis knows. Otherwise this start could be lost: it waits for its device's budget,
+/// the partition of its registration moves, and the record that registered the newer token is already settled.
 extension Delivery {
     /// The maximum number of results of one record, so that every record settles in the end. Redis holds at most 8
     /// starts for one token at a time. So the limit is reached only if new starts are held, or the same start is
@@ -26,8 +25,8 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
         switch outcome {
-        // A start's token belongs to its device. Redis may hold starts of other activities for this token, and returns
-        // them only when the token is registered again.
+        // Redis may hold starts of other activities for the device's token, and returns them only when the token is
+        // registered again.
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.ending.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.ending.followUps.insert(.registerToken)
@@ -58,21 +57,21 @@ extension Delivery {
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
             return settleWithoutResult(record)
         }
-        // Drop the record if its partition is revoked. The partition's next owner registers the token again and gets
-        // the held command. The next owner may be this lane, which would then have the command twice (simulation
-        // `plain`, seed 5889).
-        if isPartitionRevokedOrRevoking(record) { return drop(record, now: now) }
+        // If the partition is revoked, its next owner registers the token again and gets the held command. The next
+        // owner may be this lane, which would then have the command twice.
+        if isPartitionRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
-            // The registration may have been settled before, but the held command has no outcome yet. So it
-            // is processed like a record that is read for the first time.
+            // The registration may have been settled before, but the held command has no outcome yet. So it is
+            // processed like a record that is read for the first time.
             records[record].isReread = false
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
             records[record].policyIndex =
-                policyIndex(of: command, of: slot.appIndex, in: heldCommand) ?? defaultPolicyIndex(of: slot.appIndex)
+                findPolicyIndex(of: command, of: slot.appIndex, in: heldCommand)
+                ?? defaultPolicyIndex(of: slot.appIndex)
             fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.texts.trace))
             records.setBody(of: record, to: command, from: heldCommand)
             if command.alertVersion.timestamp > 0 { records[record].alert.sourceVersion = command.alertVersion }
@@ -84,31 +83,29 @@ extension Delivery {
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // From now on, the slot contains the held command and no registration. Clear the fields that only a
-            // registration has. When the command has ended, `registerToken` may make the slot a registration again, and
-            // then sets them.
+            // The slot now contains the held command and no registration. When the command has ended, `registerToken`
+            // may make the slot a registration again, and then sets these fields.
             records[record].registration.audiences = BlockRange()
-            records[record].registration.followsHeldStart = false
-            // The token is registered in Redis, and the reply to the admission names it. So the command
-            // brings no token.
+            records[record].registration.wasHeldStart = false
+            // The command brings no token: the token is registered in Redis, and the reply to the admission names it.
             records[record].token.mustBeRegistered = false
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
-            // The held command is not valid. Causeway writes only valid commands, so another program wrote
-            // it. The registration itself is valid.
+            // The held command is not valid. Causeway writes only valid commands, so another program wrote it. The
+            // registration itself is valid.
             settleWithoutResult(record)
         }
     }
 
-    /// Continues the activity's current command, which has an alert, after Redis has registered its token or has
-    /// refused the call. Redis has a newer command of the activity, and that one is not settled.
+    /// Continues the activity's current command after Redis has registered its token or has refused the call. The
+    /// command has an alert, and Redis has a newer command of the activity that is not settled.
     ///
     /// If Redis holds the newer command, the current command ends as `superseded`, and its record registers the token
-    /// again. The reply then brings the newer command, and `copyAlert` copies the older alert into the newer body.
-    /// Otherwise the current command waits until this lane reads the newer command (`awaitCarrier`).
+    /// again. The reply then brings the newer command, and `copyAlert` copies the older alert into its body. Otherwise
+    /// the current command waits until this lane reads the newer command (`awaitCarrier`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .registeringToken)
+        let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
             finish(record, .superseded)
             return endCurrentCommand(activity, now: now)
@@ -118,9 +115,8 @@ extension Delivery {
     }
 
     /// Copies the alert of the older command, which brought the token, into the held command's body, so that the alert
-    /// is not lost (R14). Does nothing if the older command has no alert or has expired. Does nothing either if the
-    /// held command cannot take the alert: it is a start, has an alert, is not newer, or would become too large for
-    /// APNs.
+    /// is not lost (R14). Does nothing if the older command has no alert or has expired. The held command cannot take
+    /// the alert if it is a start, has an alert, is not newer, or would become too large for APNs.
     private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
@@ -134,9 +130,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Makes the new slot of a record whose command has ended and that must register a token. In the new slot, the
-    /// record is a registration. It registers the token that the command brought or, for a held command, the token that
-    /// released it.
+    /// Makes the slot by which a record, after its command has ended, continues as a registration. The record registers
+    /// the token that the command brought or, for a held command, the token that released the command.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -159,7 +154,7 @@ extension RecordSlot {
                 receivedAtMilliseconds: slot.times.receivedAtMilliseconds,
                 recordTimestampMilliseconds: slot.times.recordTimestampMilliseconds
             ),
-            registration: RecordRegistration(needsNoMembershipChange: true, followsHeldStart: slot.start.isHeld)
+            registration: RecordRegistration(needsNoMembershipChange: true, wasHeldStart: slot.start.isHeld)
         )
         token.mustBeRegistered = false
     }

@@ -2,8 +2,9 @@ import LiveActivity
 
 /// Queues store calls and handles their replies. Calls leave from the front of the queue. A call that failed for a
 /// temporary reason joins the end of the queue again, at once or after a pause, so a later call may overtake it. There
-/// are two exceptions. A refund that failed is not repeated, because Redis may have carried it out (R15). A command
-/// that asks for a token or an admission may return its credit and wait instead (`mayWaitForRedisServer`).
+/// are two exceptions:
+/// - A refund that failed is not repeated, because Redis may have carried it out (R15).
+/// - A command that asks for a token or an admission may return its credit and wait instead (`mayWaitForRedisServer`).
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -11,8 +12,8 @@ extension Delivery {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// Called when the shell cannot make the next call, because the call exceeds Redis' limits. The call is not made
-    /// again, because it would exceed the limits again.
+    /// Called when the shell cannot make the next call, because the call exceeds Redis' limits. It would exceed them
+    /// again, so it is not repeated.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
@@ -25,9 +26,9 @@ extension Delivery {
     /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
     /// the end of the queue.
     ///
-    /// If the call asks for a token or an admission, its command usually returns its credit and waits instead
-    /// (`mayWaitForRedisServer`). If it kept the credit, the commands of the unavailable server would soon have all
-    /// credits of their pool.
+    /// A command that asks for a token or an admission usually returns its credit and waits instead
+    /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
+    /// pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) {
@@ -58,9 +59,11 @@ extension Delivery {
         endCurrentCommand(activity, now: now)
     }
 
-    /// Whether the command of a call can return its credit and wait. False for a start that asks for its admission,
-    /// because an earlier call may have admitted the start for this lane's claim. If the start waited and its partition
-    /// were revoked, this lane would drop the start unsent, and the next owner would report it as `unknown`.
+    /// Whether the command of a call can return its credit and wait.
+    ///
+    /// False for a start that asks for its admission: an earlier call may have admitted the start for this lane's
+    /// claim. If the start waited and its partition were revoked, this lane would drop it unsent, and the next owner
+    /// would report it as `unknown`.
     private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .takeStartToken: true
@@ -89,7 +92,7 @@ extension Delivery {
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
-        let ticket = ticket(tag)
+        let ticket = decodeTicket(tag)
         switch failure {
         case .noReply: repeatCall(ticket)
         case .serverRefusesMostCalls:
@@ -105,9 +108,8 @@ extension Delivery {
         }
     }
 
-    /// Checks whether a newer waiting command replaces the command of the next call, if that call asks for a token or
-    /// an admission. If so, removes the call and replaces the command. So after an outage Redis is asked only about the
-    /// newest commands.
+    /// If the next call asks for a token or an admission, and a newer waiting command can replace the call's command:
+    /// removes the call and replaces the command. So after an outage, Redis is asked only about the newest commands.
     /// - Returns: false if the call must be made.
     mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
@@ -118,11 +120,11 @@ extension Delivery {
         recordsAwaitingStore -= 1
         acknowledge(record)
         let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
-        replaceCurrentCommand(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
+        supersedeAndEndCurrentCommand(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
         return true
     }
 
-    private func ticket(_ tag: UInt64) -> StoreTicket {
+    private func decodeTicket(_ tag: UInt64) -> StoreTicket {
         guard let ticket = StoreTicket(tag: tag) else { preconditionFailure("the tag of a call that was not made") }
         return ticket
     }
@@ -131,8 +133,8 @@ extension Delivery {
         if !endCallIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
-    /// Ends a refund instead of repeating it. The failed call may have refunded the draw. A second refund would allow
-    /// the device one start too many, and this is worse than one too few. (R15)
+    /// Ends a refund instead of repeating it. The failed call may have refunded the draw, and a second refund would
+    /// allow the device one start too many. This is worse than one start too few. (R15)
     /// - Returns: false for any other call.
     private mutating func endCallIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
@@ -140,10 +142,11 @@ extension Delivery {
         return true
     }
 
-    /// Handles a call that would be refused again. If the call asked for a token, an admission or a hold, the command
-    /// fails with `reason`. If the call was `checkLifetime`, the command ends as `superseded`. Any other record
-    /// continues, but Redis lacks what the call should have written: for example, an outcome, a token or a longer
-    /// spacing.
+    /// Handles a call that would be refused again:
+    /// - If the call asked for a token, an admission or a hold, the command fails with `reason`.
+    /// - If the call was `checkLifetime`, the command ends as `superseded`.
+    /// - Any other record continues, but Redis lacks what the call should have written: for example, an outcome, a
+    ///   token or a longer spacing.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
@@ -159,7 +162,7 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
-        case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
+        case .checkLifetime: handleLifetimeCheck(record, isPermitted: false, now: now)
         case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
         }
     }
@@ -167,7 +170,7 @@ extension Delivery {
     /// Handles a reply. Acknowledges the call before the record continues, because continuing may free the record's
     /// slot.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
-        let ticket = ticket(tag)
+        let ticket = decodeTicket(tag)
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
@@ -185,7 +188,7 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
-        case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
+        case .checkLifetime: handleLifetimeCheck(record, isPermitted: reply.verdict == .retry, now: now)
         case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
         }
     }

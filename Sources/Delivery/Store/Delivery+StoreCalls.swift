@@ -6,8 +6,7 @@ extension Delivery {
     private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
 
     /// Passes the next call to `body`. A returned call would be copied, which costs 800 instructions for each command
-    /// that is sent (Measurements.md). The call stays first until `storeCallTaken`, or until another of the methods
-    /// `storeCall…` removes it.
+    /// that is sent (Measurements.md). The call stays first until one of the methods `storeCall…` removes it.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only while `body` runs.
     /// - Returns: the result of `body`; nil if no call can be made now.
@@ -49,8 +48,7 @@ extension Delivery {
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .registerToken: return slot.pointee.texts.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceDepartures:
-            // In a tombstone's slot, the device's id is in `texts.subject`, because a tombstone's key may be the id
-            // of an activity or of a device.
+            // A tombstone's key may be the id of an activity or of a device. The slot has it in `texts.subject`.
             return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.texts.subject))
         }
     }
@@ -82,7 +80,7 @@ extension Delivery {
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
             let carriesAlert = slot.pointee.mayReplaceHeldAlert
             return .hold(version: slot.pointee.version, command: command, carriesAlert: carriesAlert)
-        case .registerToken: return registration(of: slot)
+        case .registerToken: return registerOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
             return .unregister(atMilliseconds: slot.pointee.token.registeredAtMilliseconds)
         case .settle:
@@ -112,7 +110,7 @@ extension Delivery {
         case .confirmActivityDepartures, .confirmDeviceDepartures:
             return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .reportLifetimeEvent:
-            return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: keptCommand(of: slot))
+            return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: commandKeptForRestart(of: slot))
         case .checkLifetime: return lifetimeCheck(of: slot)
         }
     }
@@ -143,10 +141,9 @@ extension Delivery {
         )
     }
 
-    /// Returns the operation that registers the record's token. The record is a registration, or a command
-    /// that brought the token.
+    /// Returns the operation that registers the token of a registration, or the token that a command brought.
     @inline(__always)
-    private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
+    private func registerOperation(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.tokenRegistration
         let isFromCommand = slot.pointee.source.topic == .commands
         guard slot.pointee.texts.device.count > 0 else {
@@ -165,16 +162,18 @@ extension Delivery {
         return .registerDevice(
             attributesType: slot.pointee.bytes(slot.pointee.texts.attributesType),
             registration,
-            slot.pointee.registration.followsHeldStart
-                ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
+            slot.pointee.registration.wasHeldStart
+                ? .nextHeldStart(after: slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
             isFromCommand: isFromCommand
         )
     }
 
-    /// Returns the command that the timetable of lifetimes must store; nil: none.
-    private mutating func keptCommand(of slot: UnsafePointer<RecordSlot>) -> KeptCommand<UnsafeRawBufferPointer>? {
+    /// Returns the command that the timetable must keep, because a restart of the activity needs it; nil: none.
+    private mutating func commandKeptForRestart(
+        of slot: UnsafePointer<RecordSlot>
+    ) -> CommandKeptForRestart<UnsafeRawBufferPointer>? {
         guard slot.pointee.lifetime.mustBeKeptInTimetable else { return nil }
-        return KeptCommand(
+        return CommandKeptForRestart(
             isStart: slot.pointee.isStart,
             version: slot.pointee.version,
             record: writeHeldCommand(of: slot)
@@ -192,8 +191,9 @@ extension Delivery {
 
 // These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether Redis may admit the command although it holds a command with an alert: the command has an alert of
-    /// its own, or the lane has already examined the held alert. Otherwise Redis first returns the held alert.
+    /// Whether Redis may admit the command although it holds an older one with an alert. True if the command has an
+    /// alert of its own, or if the lane has already examined the held alert. Otherwise Redis first returns the held
+    /// alert.
     @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || alert.heldStatus != .notReported }
 
     @inline(__always)

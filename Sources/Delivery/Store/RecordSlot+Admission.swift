@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Stores in a record what Redis replied.
 extension RecordSlot {
-    /// Whether the command is a start that must ask Redis for its device's token. A start that has drawn on its
-    /// device's budget keeps the draw and the token that came with the draw, so it need not ask again.
+    /// Whether the command is a start that must ask Redis for its device's token. After a draw on its device's budget,
+    /// a start need not ask again: it keeps the draw and the token that came with it.
     @inline(__always)
     var needsStartToken: Bool {
         if case .drawn = start.draw { return false }
@@ -19,9 +19,10 @@ extension RecordSlot {
     }
 
     /// Marks the draw of a start as refunded if the start was not sent: for example, it was not admitted, expired, or
-    /// was replaced while it waited for a stream. The phone then did not count a start. A start that was passed to a
-    /// stream keeps its draw, whatever its outcome is. Only if such a start is deferred, `refundDrawForDeferral`
-    /// refunds the draw.
+    /// was replaced while it waited for a stream. The phone then did not count a start.
+    ///
+    /// A start that was passed to a stream keeps its draw, whatever its outcome is. But if such a start is deferred,
+    /// `refundDrawForDeferral` refunds the draw.
     /// - Returns: false if there is nothing to refund.
     mutating func refundUnsentDraw() -> Bool {
         guard case .drawn(let draw) = start.draw, push.attempts == 0 else { return false }
@@ -31,10 +32,10 @@ extension RecordSlot {
 
     /// Stores the priority that the activity's budget allows for this push, and what is left of the budget.
     mutating func setAllowance(from reply: StoreReply<UnsafeRawBufferPointer>) {
-        let isKnown = reply.priority == 5 || reply.priority == 10
+        let isPriorityValid = reply.priority == 5 || reply.priority == 10
         push.allowance = PushAllowance(
             budgetLeft: reply.budgetLeft < 0 ? nil : Int32(clamping: reply.budgetLeft),
-            priority: isKnown ? reply.priority : priority,
+            priority: isPriorityValid ? reply.priority : priority,
             isDemoted: reply.isDemoted
         )
     }

@@ -4,14 +4,14 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// How long a call that is set aside waits before it is made again. If other calls were set aside before it, it
-    /// waits only until the first of them is made again.
+    /// How long a call that is set aside waits before it is made again. Calls that are set aside during this wait are
+    /// made again at its end too.
     static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that wait while the queue's other calls are made (`setAside`). When the first of them has waited long
-    /// enough, all of them are made again. So one end of the wait is enough: `setAsideUntilMilliseconds`.
+    /// Calls that wait while the queue's other calls are made (`setAside`). All of them are made again when the first
+    /// has waited long enough, at `setAsideUntilMilliseconds`.
     private var setAsideTickets: IndexQueue<Ticket>
     private var setAsideUntilMilliseconds: Int64 = .max
 
@@ -30,9 +30,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return earliestMilliseconds == .max ? nil : earliestMilliseconds
     }
 
-    /// Ends the pauses that are over. The core calls this whenever time passes. Otherwise a pause that is over would
-    /// stay in `dueMilliseconds` and wake the lane in every turn, because the shell asks for no call while no server is
-    /// ready. Inlined, because ``next(now:)`` calls it for each call of the store.
+    /// Ends the pauses that are over. The core calls this whenever time passes: while no server is ready, the shell
+    /// does not call ``next(now:)``, and a `dueMilliseconds` in the past would wake the lane in every turn. Inlined,
+    /// because ``next(now:)`` calls it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
@@ -48,8 +48,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return blockedUntilMilliseconds == .min ? tickets.first : nil
     }
 
-    /// Sets a call aside: postpones it by `setAsidePauseMilliseconds` or less, while the queue's other calls are made.
-    /// (R23)
+    /// Postpones a call by `setAsidePauseMilliseconds` or less, while the queue's other calls are made. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if setAsideTickets.isEmpty {
             setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.setAsidePauseMilliseconds

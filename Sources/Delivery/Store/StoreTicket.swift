@@ -12,8 +12,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case hold
         /// Redis registers a token: the token of a registration, or a token that a command brought.
         case registerToken
-        /// A tombstone of the registrations topic. Its key may be an activity or a device, so there is a call
-        /// for each, in each app.
+        /// A tombstone unregisters an activity or a device. Its key may be the id of either, so there is a call for
+        /// each, in each app.
         case unregisterActivity
         case unregisterDevice
         /// Redis records in the activity's value how a command ended.
@@ -43,8 +43,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. These
         /// calls are not counted:
         /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
-        /// - Calls that record a start that is read again or an outcome, refund a draw or confirm departures. No
-        ///   command waits for their replies.
+        /// - Calls for whose replies no command waits: they record a start that is read again or an outcome, refund a
+        ///   draw, or confirm departures.
         /// - `reportLifetimeEvent`, because most records make this call after they have their outcome.
         var isAwaited: Bool {
             switch self {

@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The
-/// age of an alert is the age of the command that brought it, not of the state that carries it.
+/// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The age of an
+/// alert is the age of the command that brought it, not of the state that carries it.
 ///
-/// An alert is checked when the turn of its command or carrier comes, before the admission, because digest, priority
-/// and budget depend on the alert. It is checked again when the push is sent, because the push may have waited for
-/// a stream or for a retry.
+/// An alert is first checked when the turn of its command or carrier comes. This is before the admission, because
+/// digest, priority and budget depend on the alert. It is checked again when the push is sent, because the push may
+/// have waited for a stream or for a retry.
 ///
-/// The rider of a waiting carrier is not checked, because most carriers are replaced before their turn. In a
-/// backlog, a rider that is replaced is only counted, but a rider whose alert is too old would need a result.
+/// The rider of a waiting carrier is not checked before the carrier's turn. A rider whose alert is found to be too old
+/// needs a result. In a backlog most carriers are replaced before their turn, and their riders are then only counted.
 extension Delivery {
     mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -18,8 +18,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // If the body has an alert of its own, it is older than the rider's alert: a state carries a rider only if
-            // the rider's alert is newer. So the alert in the body is too old as well.
+            // A state carries a rider only if the rider's alert is newer than the alert in the state's body. So an
+            // alert in the body is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

@@ -2,16 +2,16 @@ import LiveActivity
 
 /// Queues commands until their activity's turn, and replaces older commands by newer ones.
 ///
-/// An activity's waiting list has only commands that do not replace each other, in the order of their versions. An
-/// update replaces older updates. An end replaces all older commands. A start replaces only older starts. The end of a
-/// lifetime, which is always last, and a start after a lifetime have rules of their own (`mergeInvolvingLifetimeEnd`,
-/// `replaceRestarts`).
+/// The commands in an activity's waiting list do not replace each other, and have the order of their versions. An
+/// update replaces older updates. An end replaces all older commands. A start replaces only older starts. Lifetime
+/// commands have rules of their own: `mergeInvolvingLifetimeEnd` for the end of a lifetime, which is always last, and
+/// `replaceRestarts` for a start after a lifetime.
 ///
-/// A waiting end that the producer sent does not finish newer commands: only Redis knows whether a start has begun a
-/// new life since that end. (R13) So merging only saves calls. Redis decides the order at the admission.
+/// An end that the producer sent finishes no newer commands: only Redis knows whether a start has begun a new life
+/// since that end. (R13) So merging only saves calls, and Redis decides the order at the admission.
 extension Delivery {
-    /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
-    /// and finished at once, or become the rider of a waiting command.
+    /// Adds a command to its activity's waiting list, where it may replace waiting commands. Instead, a waiting command
+    /// may replace the new one at once. The new one is then finished, or becomes a rider.
     /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
     mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
@@ -34,8 +34,8 @@ extension Delivery {
         return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.texts.subject))
     }
 
-    /// Finds the activity of a command that is decoded but not yet written to its slot. Prefetches the slots
-    /// that merging the command will read.
+    /// Finds or adds the activity of a command whose slot is not filled yet. Prefetches the slots that merging the
+    /// command will read.
     /// - Returns: nil if the activity's id has escapes and must be unescaped first.
     mutating func findOrAddActivity(of command: Command, of appIndex: UInt16, in value: UnsafeRawBufferPointer)
         -> ActivityIndex?
@@ -43,16 +43,16 @@ extension Delivery {
         guard !command.activity.isEscaped else { return nil }
         let activity = activities.findOrAdd(appIndex, command.activity.range.bytes(in: value))
         let slot = activities.address(of: activity)
-        records.prefetch(slot.pointee.waitingList.last)
+        records.prefetch(slot.pointee.waitingList.tailOrNull)
         records.prefetch(slot.pointee.lastRider)
         return activity
     }
 
-    /// Merges a command into the activity's waiting list: adds the command there, replaces waiting commands by it, or
-    /// replaces it by a waiting command.
+    /// Merges a command into the activity's waiting list: adds it, replaces waiting commands by it, or replaces it by a
+    /// waiting command.
     /// - Returns: false if a waiting command superseded `record` and the slot of `record` is freed.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> Bool {
-        let tail = activities[activity].waitingList.last
+        let tail = activities[activity].waitingList.tailOrNull
         guard tail != .null else {
             activities[activity].waitingList.append(record, in: &records)
             return true
@@ -76,10 +76,11 @@ extension Delivery {
         return true
     }
 
-    /// Merges two records of the same command. If only one of them has an alert, that record stays: a record from the
-    /// deferred topic may carry an older command's alert. Of two records of a start, the one that was deferred more
-    /// often stays, because only its claim is known to Redis. The lane may have both because the deferred topic can
-    /// contain several records of a start. Otherwise the waiting record stays.
+    /// Merges two records of the same command. Usually the waiting record stays. There are two exceptions:
+    /// - A start: the record that was deferred more often stays, because Redis knows only its claim. The deferred topic
+    ///   can contain several records of a start.
+    /// - An update or end: if only the new record has an alert, it stays. A deferred record may carry an older
+    ///   command's alert.
     private mutating func mergeSameVersion(_ record: RecordIndex, with waiting: RecordIndex, of activity: ActivityIndex)
     {
         let replacesWaiting =
@@ -97,20 +98,20 @@ extension Delivery {
     ///
     /// - An update is superseded by `next`.
     /// - A start is put before an update, because without the start there is nothing to update. A start comes late, for
-    ///   example, because Redis held it (simulation `plain`, seed 367). Another start or an end supersedes the start.
-    /// - An end is put before an update or a start. Only Redis knows whether the end belongs to the life of `next`, or
+    ///   example, because Redis held it. Another start or an end supersedes the start.
+    /// - An end is put before an update or a start: only Redis knows whether the end belongs to the life of `next`, or
     ///   to an earlier one. (R13) Another end supersedes the end.
     ///
     /// - Returns: false if `next` superseded `record` and the slot of `record` is freed.
     private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
-        guard let next = firstWaiting(notOlderThan: record, of: activity) else {
+        guard let next = firstWaiting(notBefore: record, of: activity) else {
             insertReplacingOlder(record, before: nil, of: activity, now: now)
             return true
         }
         if records.areSameVersion(next, record), records[next].event == records[record].event {
-            // Both records bring the same command: for example, Redis held a start, and two registrations released it.
+            // Two records bring the same command. For example, Redis held a start, and two registrations released it.
             mergeSameVersion(record, with: next, of: activity)
             return true
         }
@@ -144,25 +145,26 @@ extension Delivery {
     }
 
     /// Returns the first waiting command that does not come before `record` in the list; nil: all come before it, or
-    /// none waits. A command comes before `record` if its version is lower. A start or an update of the same version
-    /// also comes before `record`, if `record` is an end. The end of a lifetime comes before no command.
-    private func firstWaiting(notOlderThan record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
+    /// none waits. The end of a lifetime comes before no command.
+    private func firstWaiting(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
-        while let candidate = waiting, !records[candidate].lifetime.isEnd, isOlder(candidate, than: record) {
+        while let candidate = waiting, !records[candidate].lifetime.isEnd, comesBefore(candidate, record) {
             waiting = list.successor(of: candidate, in: records)
         }
         return waiting
     }
 
-    func isOlder(_ waiting: RecordIndex, than record: RecordIndex) -> Bool {
+    /// Whether the waiting command comes before `record` in the list: its version is lower. Of two commands with the
+    /// same version, an end comes last.
+    func comesBefore(_ waiting: RecordIndex, _ record: RecordIndex) -> Bool {
         records.isNewer(record, than: waiting)
             || records[record].event == .end && records[waiting].event != .end
                 && records.areSameVersion(record, waiting)
     }
 
     /// Adds a command to the waiting list, before `next`, which `firstWaiting` returned; nil: at the end of the list.
-    /// First the command replaces older ones (`replaceOlder`).
+    /// The command first replaces older ones (`replaceOlder`).
     mutating func insertReplacingOlder(
         _ record: RecordIndex,
         before next: RecordIndex?,
@@ -177,10 +179,9 @@ extension Delivery {
         }
     }
 
-    /// Replaces waiting commands before `next` by a newer command. If `next` is nil, this means all waiting commands.
-    /// An end begins with the oldest of them, because it replaces all older commands. Any other command begins with the
-    /// newest of them, and stops at one that it does not replace (`isSuperseded`): for example, an update stops at a
-    /// start.
+    /// Replaces waiting commands before `next` by a newer command; if `next` is nil, any waiting commands. An end
+    /// replaces all older commands, beginning with the oldest. Any other command begins with the newest of them, and
+    /// stops at one that it does not replace (`isSuperseded`). For example, an update stops at a start.
     private mutating func replaceOlder(
         than record: RecordIndex,
         before next: RecordIndex?,
@@ -204,11 +205,11 @@ extension Delivery {
         return list.tail
     }
 
-    /// Called when the carrier of `rider` was dropped or has expired. Queues the rider again, so that it waits for its
-    /// own turn. But if the next waiting command supersedes the rider, that command replaces it.
+    /// Queues a rider again whose carrier was dropped or has expired, so that the rider waits for its own turn. But if
+    /// the next waiting command supersedes the rider, that command replaces it.
     mutating func requeue(rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
-        let next = firstWaiting(notOlderThan: rider, of: activity)
+        let next = firstWaiting(notBefore: rider, of: activity)
         if let next, records.isSuperseded(rider, by: next) {
             supersede(rider, by: next, now: now)
         } else {
@@ -216,7 +217,7 @@ extension Delivery {
         }
     }
 
-    /// Finishes a record because another record of the same command waits. If the command is a held start, the
+    /// Finishes a record because another record of the same command waits. If the command is a held start, only the
     /// other record settles it in Redis.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf waiting: RecordIndex) {
         countCoalescedCommand(of: record)
@@ -227,15 +228,16 @@ extension Delivery {
     }
 
     /// Called when `record` ends because another record in the lane has the same command. If `record` is a registration
-    /// that released this command from Redis, the commit's metadata must not name it. After a crash, the next owner
-    /// then reads this registration again. It needs this if the other record is a registration too: Redis could call
-    /// that one stale and return no held command for it (simulation `longLives`, seed 108).
+    /// that released this command from Redis, the commit's metadata must not name it, so that the next owner reads it
+    /// again after a crash. The other record alone may not be enough: if it is a registration too, Redis could call it
+    /// stale, and not return the held command.
     private mutating func leaveRegistrationOutOfMetadata(_ record: RecordIndex) {
         if records[record].source.topic == .registrations { records[record].ending.isLeftOutOfMetadata = true }
     }
 
     /// Returns the waiting command that replaces the activity's current command; nil if there is none. Older ends may
-    /// wait before it. Commands behind a newer start belong to a later life and do not replace the current command.
+    /// wait before it. Commands behind a newer start belong to a later life, so they do not replace the current
+    /// command.
     func commandReplacingCurrent(of activity: ActivityIndex) -> RecordIndex? {
         let slot = activities.address(of: activity)
         let current = slot.pointee.currentCommand
@@ -254,7 +256,7 @@ extension Delivery {
     /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
     /// `endCurrentCommand`.
     ///
-    /// The command waits before newer ones. It replaces older commands that were read while it was under way
+    /// The command waits before newer ones. It replaces older commands that were read meanwhile
     /// (`insertReplacingOlder`). The end of a lifetime waits behind all others.
     mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let current = activities[activity].currentCommand
@@ -263,22 +265,21 @@ extension Delivery {
             return supersedeCurrentCommand(of: activity, now: now)
         }
         guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
-        insertReplacingOlder(current, before: firstWaiting(notOlderThan: current, of: activity), of: activity, now: now)
+        insertReplacingOlder(current, before: firstWaiting(notBefore: current, of: activity), of: activity, now: now)
         if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }
 
     /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
-    /// batch. If its current command waits for a retry, the new command may replace this one now.
+    /// batch. If its current command waits for a retry, the new command may replace it now.
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // The activity may be paused for a rider that waits for its carrier. This command may be that
-            // carrier, so do not wait for the timer.
+            // Do not wait for the timer: the activity may be paused for a carrier, and this command may be it.
             guard !activities[activity].isBeginDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
             guard isCurrentCommandSuperseded(of: activity) else { return }
-            replaceRetry(of: activity, now: now)
+            replaceCommandAwaitingRetry(of: activity, now: now)
         case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registeringToken,
             .holding,
             .ready,

@@ -10,8 +10,8 @@ struct RiderLink: BitwiseCopyable {
 }
 
 extension Records {
-    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider itself and
-    /// is in no waiting list.
+    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider itself, and is in no
+    /// waiting list.
     mutating func setRider(of carrier: RecordIndex, to rider: RecordIndex) {
         precondition(self[carrier].riderLink.rider == .null && self[rider].riderLink.rider == .null)
         enter(.riding, rider)
@@ -20,8 +20,8 @@ extension Records {
         self[rider].riderLink.carrier = carrier
     }
 
-    /// Removes and returns a record's rider. The rider keeps its stage, so the caller must change the stage
-    /// in the same call.
+    /// Removes and returns a record's rider. The rider keeps the stage `riding`, so the caller must change it in the
+    /// same call.
     mutating func removeRider(of carrier: RecordIndex) -> RecordIndex? {
         let rider = self[carrier].riderLink.rider
         guard rider != .null else { return nil }
@@ -30,24 +30,24 @@ extension Records {
         return rider
     }
 
-    /// Returns the record that brought a state's alert to this lane: the state's rider, or else the state's
-    /// own record.
+    /// Returns the record that brought a state's alert to this lane: the state's rider, or else its own record.
     @inline(__always)
     func alertSource(of record: RecordIndex) -> RecordIndex {
         let rider = address(of: record).pointee.rider
         return rider == .null ? record : rider
     }
 
-    /// Returns the version of the command whose alert the state has or carries; nil: there is no alert, or the record
-    /// is a start, whose alert no other command carries.
+    /// Returns the version of the command whose alert `record` has or carries. Nil if `record` has no alert or is a
+    /// start, because no other command carries a start's alert.
     @inline(__always)
     func alertVersion(of record: RecordIndex) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command, for example when its turn comes: adds the alert that it carries, and a digest.
+    /// Completes the body of a command, for example when its turn comes: writes the carried alert into it, and sets the
+    /// digest.
     mutating func completeBody(of record: RecordIndex) {
-        guard self[record].digest == nil else { return }
+        guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider
         if rider != .null, let version = alertVersion(of: rider) {
             write(self[rider].alertBytes, of: version, intoBodyOf: record)
@@ -60,26 +60,30 @@ extension Records {
 extension RecordSlot {
     mutating func setDigest() { digest = Body.digest(body.bytes, layout) }
 
-    /// Whether the body is small enough for APNs if an alert of this many bytes replaces its own.
+    /// Whether the body has its digest, and the alert that the command carries, if any (`Records.completeBody`).
+    @inline(__always) var isBodyComplete: Bool { digest != nil }
+
+    /// Whether the body fits into a push if an alert of this many bytes replaces its own.
     @inline(__always)
     func hasRoom(forAlertBytes count: Int) -> Bool {
         Body.byteCount(body.bytes, layout, carryingAlertBytes: count) <= Limits.bodyBytesMax
     }
 
-    /// Whether the command carries an alert of another command that is not in this lane any more, or never was: for
-    /// example, Redis held that command.
+    /// Whether the command carries the alert of a command that is not in this lane. For example, Redis held that
+    /// command.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && alert.sourceVersion != nil }
 }
 
-/// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when
-/// this lane reads a newer command of the activity, which carries the alert if it can. It also ends at
-/// `untilMilliseconds`, or when another command with a newer alert begins to wait, because only one command of an
-/// activity waits. If nothing carries the alert, it is lost, and the waiting command ends as `superseded`. If the
-/// command's partition is revoked, the command is dropped.
+/// A command whose alert waits for a carrier: Redis has a newer command that is not settled. When this lane reads a
+/// newer command of the activity, that command carries the alert if it can.
+///
+/// The alert is lost, and the waiting command ends as `superseded`, if no command carries the alert until
+/// `untilMilliseconds`. The same happens when another command with a newer alert begins to wait, because only one
+/// command of an activity waits. If the waiting command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.null`: none.
     private(set) var record = RecordIndex.null
-    /// The end of the wait, a monotonic time. It has a meaning only while a command waits.
+    /// Until when the command waits, a monotonic time; no meaning if `record` is `.null`.
     private(set) var untilMilliseconds: Int64 = 0
 
     init() {}

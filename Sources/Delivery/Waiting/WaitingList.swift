@@ -9,36 +9,38 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; both are `.null` if none waits. In most cases, `merge` compares a new
-    // command only with the last one.
-    private(set) var first = RecordIndex.null
-    private(set) var last = RecordIndex.null
+    // The first and the last waiting record; `.null` if none waits. `merge` usually compares a new command only with
+    // the last one.
+    private(set) var headOrNull = RecordIndex.null
+    private(set) var tailOrNull = RecordIndex.null
 
-    var isEmpty: Bool { first == .null }
-    var head: RecordIndex? { isEmpty ? nil : first }
-    var tail: RecordIndex? { isEmpty ? nil : last }
+    var isEmpty: Bool { headOrNull == .null }
+    var head: RecordIndex? { isEmpty ? nil : headOrNull }
+    var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
 
-    // `append`, `prepend`, `insert` and `replaceLast` set the added record's stage to `waiting`. Removing a record does
-    // not change its stage: the caller must enter the next stage, or put the record back, before it returns.
+    // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. Removing a
+    // record does not change its stage. So the caller of a removal must enter the next stage, or put the record back,
+    // before it returns.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)
         putBackLast(record, in: &records)
     }
 
-    /// Adds a record at the end. Its stage must already be `waiting`, for example because it was just removed.
+    /// Adds a record at the end. Its stage must be `waiting` already, for example because it was just removed from a
+    /// list.
     mutating func putBackLast(_ record: RecordIndex, in records: inout Records) {
         precondition(records[record].stage == .waiting, "only a waiting record is in a list")
         records[record].waitingLink.next = .null
-        if isEmpty { first = record } else { records[last].waitingLink.next = record }
-        last = record
+        if isEmpty { headOrNull = record } else { records[tailOrNull].waitingLink.next = record }
+        tailOrNull = record
     }
 
     mutating func prepend(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)
-        records[record].waitingLink.next = first
-        if isEmpty { last = record }
-        first = record
+        records[record].waitingLink.next = headOrNull
+        if isEmpty { tailOrNull = record }
+        headOrNull = record
     }
 
     /// Adds a record before `next`, which must be in the list.
@@ -51,15 +53,15 @@ struct WaitingList: BitwiseCopyable {
 
     mutating func popFirst(in records: inout Records) -> RecordIndex? {
         guard !isEmpty else { return nil }
-        let record = first
+        let record = headOrNull
         remove(record, in: &records)
         return record
     }
 
     /// Returns the record before a record of the list; nil if that record is the first.
     func predecessor(of record: RecordIndex, in records: borrowing Records) -> RecordIndex? {
-        guard first != record else { return nil }
-        var previous = first
+        guard headOrNull != record else { return nil }
+        var previous = headOrNull
         while records[previous].waitingLink.next != record { previous = records[previous].waitingLink.next }
         return previous
     }
@@ -71,15 +73,15 @@ struct WaitingList: BitwiseCopyable {
     }
 
     mutating func replaceLast(by record: RecordIndex, in records: inout Records) {
-        if first == last { self = WaitingList() } else { remove(last, in: &records) }
+        if headOrNull == tailOrNull { self = WaitingList() } else { remove(tailOrNull, in: &records) }
         append(record, in: &records)
     }
 
     mutating func remove(_ record: RecordIndex, in records: inout Records) {
         let next = records[record].waitingLink.next
         let previous = predecessor(of: record, in: records)
-        if let previous { records[previous].waitingLink.next = next } else { first = next }
-        if last == record { last = previous ?? .null }
+        if let previous { records[previous].waitingLink.next = next } else { headOrNull = next }
+        if tailOrNull == record { tailOrNull = previous ?? .null }
         records[record].waitingLink.next = .null
     }
 }

@@ -14,8 +14,8 @@ package struct HTTPClient: Sendable {
     package var timeoutMilliseconds: Int
     /// The maximum length of a response's body. The body is collected in memory, and the server may be faulty.
     package var responseBodyBytesMax = 16 << 20
-    /// Whether the caller needs only the status. If true, the request ends at the end of the response's head, and the
-    /// returned body is empty. So a faulty body causes no error, for example when traces are exported.
+    /// Whether the caller needs only the status. If true, the request ends with the response's head, and the returned
+    /// body is empty. So a faulty body causes no error, for example when traces are exported.
     package var readsOnlyStatus = false
     /// The caller signals this wakeup to end a request in progress, for example when the worker stops. The client
     /// leaves the wakeup signalled, so all later requests also end at once.
@@ -31,8 +31,8 @@ package struct HTTPClient: Sendable {
     /// - Parameters:
     ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
     ///   - fields: further header fields, each as a line that ends with CR LF.
-    /// - Throws: if what it waits for does not arrive within the time limit, the response is not HTTP or is too large,
-    ///   or `interruption` is signalled. A response with an error status is returned like any other.
+    /// - Throws: if the response does not arrive within the time limit, is not HTTP or is too large, or if
+    ///   `interruption` is signalled. A response with an error status is returned like any other.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",

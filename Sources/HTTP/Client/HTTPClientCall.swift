@@ -44,7 +44,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             do throws(SystemError) {
                 try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
             } catch {
-                return end(.connectFailed, error.description)
+                return fail(.connectFailed, error.description)
             }
         }
         // The request may end before the look-up's thread responds, so the closure holds the call weakly.
@@ -59,13 +59,13 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         case .success(let addresses):
             addressAttempts = AddressAttempts(addresses, deadlineMilliseconds: deadlineMilliseconds)
             connectToNextAddress(after: (.resolveFailed, "no address"))
-        case .failure(let error): end(.resolveFailed, error.description)
+        case .failure(let error): fail(.resolveFailed, error.description)
         }
     }
 
     private func connectToNextAddress(after failure: (cause: HTTPClientError.Cause, text: String)) {
         guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
-            return end(failure.cause, failure.text)
+            return fail(failure.cause, failure.text)
         }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
@@ -77,7 +77,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    private func end(_ cause: HTTPClientError.Cause, _ text: String) {
+    private func fail(_ cause: HTTPClientError.Cause, _ text: String) {
         end(.failure(HTTPClientError(cause: cause, description: text)))
     }
 
@@ -92,9 +92,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     // MARK: - Events
 
-    func timerFired(tag: UInt64) { end(.timedOut, "no response within the time limit") }
+    func timerFired(tag: UInt64) { fail(.timedOut, "no response within the time limit") }
 
-    func descriptorReady(_ events: Interest) { end(.interrupted, "nobody waits for the response any longer") }
+    func descriptorReady(_ events: Interest) { fail(.interrupted, "nobody waits for the response any longer") }
 
     func streamConnected(_ stream: Stream) {
         head.withUnsafeBytes { stream.write($0) }
@@ -116,9 +116,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             }
         } catch {
             if error == .bodyTooLarge {
-                end(.responseTooLarge, "the response is larger than \(client.responseBodyBytesMax >> 20) MiB")
+                fail(.responseTooLarge, "the response is larger than \(client.responseBodyBytesMax >> 20) MiB")
             } else {
-                end(.responseMalformed, "the response is not HTTP")
+                fail(.responseMalformed, "the response is not HTTP")
             }
         }
     }
@@ -132,8 +132,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         case .connectTimeout: connectToNextAddress(after: (.timedOut, reason))
         case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
         case nil where bodyReader?.endsWithConnection == true: endWithResponse()
-        case nil: end(.connectionLost, "the connection ended before the end of the response")
-        default: end(.connectionLost, reason)
+        case nil: fail(.connectionLost, "the connection ended before the end of the response")
+        default: fail(.connectionLost, reason)
         }
     }
 

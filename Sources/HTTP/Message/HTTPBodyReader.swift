@@ -10,9 +10,9 @@ struct HTTPBodyReader {
         case untilEnd
     }
 
-    /// The maximum number of bytes in each line of the chunked coding, with its line end: the line with a chunk's size,
-    /// the line end after a chunk, and each line of the trailer section (RFC 9112, section 7.1). `bytesMax` does not
-    /// count these lines, so they need limits of their own.
+    /// The maximum number of bytes in each line of the chunked coding, with its line end (RFC 9112, section 7.1). Such
+    /// lines are a chunk's size, the line end after a chunk, and each line of the trailer section. `bytesMax` does not
+    /// count them, so they need limits of their own.
     private static let lineBytesMax = 1_024
     private static let trailerLinesMax = 64
 

@@ -23,7 +23,7 @@ package final class HTTPResponseStream: Sendable {
         var isAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
-        /// - Returns: whether the caller must post `streamReady` to the inbox.
+        /// - Returns: whether the caller must post `streamHasOutput` to the inbox.
         mutating func announce() -> Bool {
             guard !isAnnounced, !hasEnded else { return false }
             isAnnounced = true
@@ -44,9 +44,11 @@ package final class HTTPResponseStream: Sendable {
         state = Mutex(State(waitingBytes: head.body))
     }
 
-    /// Whether the server takes no more bytes from the stream. There are five reasons: it has taken the last bytes of a
-    /// finished stream, the request's method is `HEAD`, the request was refused before the stream began, the server
-    /// stops, or the connection has ended.
+    /// Whether the server takes no more bytes from the stream, for one of these reasons:
+    /// - The server has taken the last bytes of a finished stream.
+    /// - The request's method is `HEAD`.
+    /// - The request was refused before the stream began.
+    /// - The server stops, or the connection has ended.
     package var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
     /// Appends bytes to the body. The stream takes either all of them or none. If the connection ends early, bytes
@@ -61,7 +63,7 @@ package final class HTTPResponseStream: Sendable {
             state.waitingBytes += bytes
             return (.taken, state.announce())
         }
-        if mustPost { inbox.post(.streamReady(connectionNumber: connectionNumber)) }
+        if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
         return appended
     }
 
@@ -71,7 +73,7 @@ package final class HTTPResponseStream: Sendable {
             state.isFinished = true
             return state.announce()
         }
-        if mustPost { inbox.post(.streamReady(connectionNumber: connectionNumber)) }
+        if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
 
     /// Sets an action that the server's thread calls once, when the stream has ended. Calls the action at

@@ -43,9 +43,10 @@ final class HTTPServerConnection: StreamHandler {
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
-    /// `writtenBytes`: all bytes written to the stream so far. `takenBytesAtLastCheck`: the bytes that had left
-    /// the stream's buffer at the last `enforceDeadline`. If more have left at the next one, the client still reads.
+    /// How many bytes were written to the stream so far.
     private var writtenBytes = 0
+    /// How many of `writtenBytes` had left the stream's buffer at the last `enforceDeadline`. If more have left at the
+    /// next one, the client still reads.
     private var takenBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
@@ -151,8 +152,7 @@ final class HTTPServerConnection: StreamHandler {
 
     private func handleRequest(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
-        // From here the exchange owns the count: it subtracts the body's bytes from the inbox's `bodyBytes`
-        // when it is released.
+        // From now on, the exchange subtracts the body's bytes from the inbox's `bodyBytes`, when it is released.
         bodyBytesCountedInInbox = 0
         state = .awaitingResponse
         setDeadline(limits.responseTimeoutMilliseconds)
@@ -253,16 +253,16 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// In two cases, first sets a later deadline: since the last call, the client has taken bytes of the response that
-    /// is being sent; or no bytes of an open `HTTPResponseStream` wait for the client.
+    /// A client that still takes bytes of its response, or has taken all that was appended to an `HTTPResponseStream`,
+    /// first gets a later deadline.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes
         switch state {
         case .sending, .streaming, .ending:
-            if takenBytes > takenBytesAtLastCheck || pendingBytes == 0 && state == .streaming {
-                setDeadline(limits.idleTimeoutMilliseconds)
-            }
+            let isClientReading = takenBytes > takenBytesAtLastCheck
+            let isStreamEmpty = state == .streaming && pendingBytes == 0
+            if isClientReading || isStreamEmpty { setDeadline(limits.idleTimeoutMilliseconds) }
         case .readingHead, .readingBody, .awaitingResponse: break
         }
         takenBytesAtLastCheck = takenBytes

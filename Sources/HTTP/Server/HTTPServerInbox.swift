@@ -12,7 +12,7 @@ final class HTTPServerInbox: Sendable {
         case streamBegan(HTTPResponseStream, connectionNumber: UInt64)
         /// A stream has new bytes or has finished. The stream posts the next such message only after the
         /// server's thread has taken the bytes.
-        case streamReady(connectionNumber: UInt64)
+        case streamHasOutput(connectionNumber: UInt64)
     }
 
     private struct State {
@@ -40,8 +40,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. Drops the message if the server has ended. If the dropped message begins
-    /// a stream, ends the stream: the server may end between `reserveStream` and this call.
+    /// Gives a message to the server's thread, or drops it if the server has ended. A stream that a dropped message
+    /// would begin is ended: the server may end between `reserveStream` and this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }

@@ -2,9 +2,8 @@
 /// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
     /// The maximum number of connections. At this limit, the server closes the connection that is nearest to its
-    /// deadline, so that a crowd of idle clients cannot keep out a probe. It spares connections whose request waits for
-    /// the handler, or whose `HTTPResponseStream` is open. If there are no others, the server closes the new
-    /// connection.
+    /// deadline, so that many idle clients cannot keep out a probe. It spares connections whose request waits for the
+    /// handler, or whose `HTTPResponseStream` is open. If there are no others, it closes the new connection.
     package var connectionsMax = 64
     /// The maximum number of bytes in the request line and the header fields together.
     package var headBytesMax = HTTPHead.bytesMax
@@ -30,15 +29,15 @@ package struct HTTPServerLimits: Sendable {
     /// The longest time from the end of a request to the handler's response. After this time, the client gets status
     /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
-    /// The longest time from a response to the first byte of the connection's next request, and until a client takes
-    /// more bytes of a waiting response.
+    /// The longest time from a response to the first byte of the connection's next request. Also the longest time until
+    /// a client takes more bytes of a waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep
     /// the server's only thread busy. A client that has sent more gets status 400; no common client sends so many.
     static let pipelinedRequestsMax = 16
     /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
-    /// connection, because it must keep these bytes in memory.
+    /// connection. The limit bounds the memory for these bytes.
     static let pipelinedBytesMax = 16_384
     /// After a request to stop, responses may still be sent for this time. A slow client must not delay the stop for
     /// longer.

@@ -92,7 +92,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
             case .response(let response, let number): connections[number]?.sendPostedResponse(response)
             case .streamBegan(let stream, let number):
                 if let connection = connections[number] { connection.beginStreaming(stream) } else { stream.end() }
-            case .streamReady(let number): connections[number]?.sendStreamedBytes()
+            case .streamHasOutput(let number): connections[number]?.sendStreamedBytes()
             }
         }
     }

@@ -189,7 +189,8 @@ public struct AudienceCommandReference {
         writer.member("audience", audience)
     }
 
-    /// Writes the end of a result: its source and its times. Leaves out times of -1, which are not known.
+    /// Writes the end of a result: the place of the command's record, and the times. Leaves out times of -1, which are
+    /// not known.
     fileprivate func writeEnd(
         _ times: ResponseTimes,
         recordTimestampMilliseconds: Int64 = -1,
@@ -209,8 +210,8 @@ public struct AudienceCommandReference {
 }
 
 extension OutcomeCounts {
-    /// The outcome of a command that follows from its counts: `superseded` if at least one member has this outcome,
-    /// else `expired` if at least one has that, else `started` if at least one has that, else `delivered`.
+    /// The outcome of a command with these counts: the first of `superseded`, `expired` and `started` that at least one
+    /// member has. If no member has any of them: `delivered`.
     public var outcome: RoundOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }

@@ -28,7 +28,7 @@ public struct MemberPage {
 
     public enum Flag {
         /// The page has, or once had, an entry of a device. So Redis keeps the page after its last entry at least as
-        /// long as the value of a device, which lives longer than the value of an activity.
+        /// long as the value of a device. A page that has only had activities is kept for less time.
         public static let holdsDevices: UInt8 = 1
         /// The page takes no more entries until the script `arrange`, which shortens or splits pages, has run for it.
         public static let isFull: UInt8 = 2
@@ -78,8 +78,7 @@ public struct MemberPage {
     ///
     /// - Parameter scratch: has room for ``membersMax``.
     /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if an entry is
-    ///   outside the page's bounds (it is left out), or if some bytes are not an entry. Reading stops at the first
-    ///   bytes that are not an entry.
+    ///   outside the page's bounds (it is left out), or if some bytes are not an entry (reading stops there).
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
@@ -138,8 +137,8 @@ public struct MemberPage {
         }
     }
 
-    /// Keeps one entry of each member: the one with the latest time or, of several with this time, the last. Removes
-    /// the members whose kept entry says that they left.
+    /// Keeps one entry of each member: the one with the latest time; if several have this time, the last of them. Then
+    /// removes the members whose kept entry says that they left.
     ///
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references that remain. They are at the beginning of `references`.

@@ -92,9 +92,9 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/textBytes``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
-    /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is among them.
-    /// So most keys are compared in one step. The mask has 1 in all bits of these bytes; it is 0 if JSON must escape
-    /// part of the name.
+    /// The first bytes of the field's name as JSON writes it, so that most keys are compared in one step. At most eight
+    /// bytes, with the closing quote if it is among them. The mask has all bits of these bytes set; it is 0 if JSON
+    /// must escape a part of the name.
     var nameBeginning: UInt64 = 0
     var nameBeginningMask: UInt64 = 0
     /// The required fields of an object: one bit for each child.

@@ -2,14 +2,14 @@ import Glibc
 
 /// Reads numbers by the rules of `JSONDecoder`.
 extension ContractChecker {
-    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads, because a number with so many digits always
-    /// fits into `Int64`. `readLongInteger` reads longer numbers.
+    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself: so many digits always fit into `Int64`.
+    /// `readIntegerInAnyForm` reads longer numbers.
     private static let shortIntegerDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits cannot change whether a
-    /// number fits. An exponent behind them could, but such a number is not to be expected.
+    /// number fits. An exponent after them could, but no app writes such a number.
     private static let convertedCharactersMax = 1_100
 
     @inline(__always)
@@ -39,9 +39,9 @@ extension ContractChecker {
             value = value &* 10 &+ Int64(text.byte(position) &- UInt8(ascii: "0"))
             position &+= 1
         }
-        let next = text.peek(position)
-        if next == UInt8(ascii: ".") || next | 0x20 == UInt8(ascii: "e") || next &- UInt8(ascii: "0") < 10 {
-            return try readLongInteger(kind, start, node)
+        let nextByte = text.peek(position)
+        if nextByte == UInt8(ascii: ".") || nextByte | 0x20 == UInt8(ascii: "e") || nextByte &- UInt8(ascii: "0") < 10 {
+            return try readIntegerInAnyForm(kind, start, node)
         }
         if isNegative { value = 0 &- value }
         guard fits(value, kind) else { throw mismatch(.outOfRange, node, start) }
@@ -62,10 +62,10 @@ extension ContractChecker {
         }
     }
 
-    /// Reads a number of more than ``shortIntegerDigitsMax`` digits, or with a fraction or an exponent. Throws if the
-    /// number is not whole: `1.5` is not whole, `1.0` and `1e2` are.
+    /// Reads a whole number of any length, also with a fraction or an exponent. Throws if the number is not whole:
+    /// `1.5` is not whole, `1.0` and `1e2` are.
     @inline(never)
-    private func readLongInteger(
+    private func readIntegerInAnyForm(
         _ kind: ShapeKind,
         _ start: Int,
         _ node: Int
@@ -79,7 +79,7 @@ extension ContractChecker {
             }
             return (value, next)
         }
-        guard kind == .int64 || kind == .uint64, let wholeMagnitude = wholeMagnitude(start, next) else {
+        guard kind == .int64 || kind == .uint64, let wholeMagnitude = readWholeMagnitude(start, next) else {
             throw mismatch(.outOfRange, node, start)
         }
         let isNegative = text.byte(start) == UInt8(ascii: "-")
@@ -91,13 +91,13 @@ extension ContractChecker {
         return (isNegative ? 0 &- value : value, next)
     }
 
-    /// Returns the magnitude of a large number; nil if the number is not whole or exceeds 64 bits.
-    private func wholeMagnitude(_ start: Int, _ end: Int) -> UInt64? {
+    /// Reads the magnitude of a large number; nil if the number is not whole or exceeds 64 bits.
+    private func readWholeMagnitude(_ start: Int, _ end: Int) -> UInt64? {
         var value: UInt64 = 0
         var fractionDigits = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // The number of zeros that were read and are not yet in `value`. They are appended only when a digit other than
+        // The number of zeros that were read and are not in `value` yet. They are appended only when a digit other than
         // 0 follows, or at the end. So the zeros at the end of a fraction cause no overflow.
         var zeroCount = 0
         for position in start..<end {
@@ -151,15 +151,15 @@ extension ContractChecker {
         }
         let isShort =
             text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.shortNumberCharactersMax
-        return isShort ? position : try checkLongNumber(kind, start, node)
+        return isShort ? position : try checkNumberInAnyForm(kind, start, node)
     }
 
     @inline(never)
-    private func checkLongNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func checkNumberInAnyForm(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let next = try skipValue(start, node)
         let number = double(start, next)
-        // A `Decimal` has a smaller range than a `Double`. The smaller range is not checked, because no number
-        // that an app uses comes near its bounds.
+        // A `Decimal` has a smaller range than a `Double`. This range is not checked: no app has numbers near its
+        // bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
         guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw mismatch(.outOfRange, node, start) }

@@ -6,8 +6,9 @@ import Glibc
 /// `init(from:)`. Unknown keys are ignored. If a key occurs twice, the first one is read. An optional field
 /// may be missing or null. A whole number may be written `2.0` or `2e3`.
 ///
-/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``, except in
-/// ``checkUnvalidatedValue(_:_:)``. The recursion follows the shape, whose depth is at most ``Limits/shapeDepthMax``.
+/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``. Only
+/// ``checkUnvalidatedValue(_:_:)`` reads bytes that may be invalid. The recursion follows the shape, whose depth is at
+/// most ``Limits/shapeDepthMax``.
 struct ContractChecker {
     let contract: UnmanagedContract
     let text: JSONText
@@ -95,12 +96,12 @@ struct ContractChecker {
     }
 
     @inline(__always)
-    private func readKey(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, value: Int) {
+    private func readKey(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, valuePosition: Int) {
         let key = try readString(position, node)
-        guard let value = try? text.skipColon(key.nextPosition, .contentState) else {
+        guard let valuePosition = try? text.skipColon(key.nextPosition, .contentState) else {
             throw mismatch(.wrongType, node, position)
         }
-        return (key, value)
+        return (key, valuePosition)
     }
 
     private func checkObject(
@@ -111,40 +112,41 @@ struct ContractChecker {
         let (first, count) = (Int(shape.pointee.firstChild), Int(shape.pointee.childCount))
         var seenFields = FieldSet()
         var end = start &+ 1
-        var knownEnd = start
+        var lastKnownFieldEnd = start
         var expectedField = 0
-        var member = try firstMemberPosition(start, UInt8(ascii: "{"), node)
-        while let position = member {
+        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "{"), node)
+        while let position = nextPosition {
             var field = expectedField
-            let value: Int
+            let valuePosition: Int
             if expectedField < count, hasName(contract.nodes + (first &+ expectedField), position),
                 let next = try? text.skipColon(
                     position &+ Int(contract.nodes[first &+ expectedField].nameByteCount) &+ 2,
                     .contentState
                 )
             {
-                value = next
+                valuePosition = next
             } else {
                 let key = try readKey(position, node)
-                value = key.value
+                valuePosition = key.valuePosition
                 field = self.fieldIndex(first, count, key.0, expectedField)
             }
             if field >= 0, seenFields.insert(field) {
-                end = try checkFieldValue(first &+ field, value)
-                knownEnd = end
+                end = try checkFieldValue(first &+ field, valuePosition)
+                lastKnownFieldEnd = end
                 expectedField = field &+ 1
             } else {
-                end = try skipValue(value, node)
+                end = try skipValue(valuePosition, node)
             }
-            member = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
+            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
         }
         if let missing = shape.pointee.requiredFields.first(notIn: seenFields) {
-            throw ContractMismatch(problem: .missing, node: first &+ missing, offset: start, fittingEnd: knownEnd)
+            let missingNode = first &+ missing
+            throw ContractMismatch(problem: .missing, node: missingNode, offset: start, fittingEnd: lastKnownFieldEnd)
         }
         return self.containerEnd(end)
     }
 
-    /// Reads a field's value, and records its place in ``template``. For an object that is not null, records only the
+    /// Checks a field's value, and records its place in ``template``. Of an object that is not null, records only the
     /// places of its fields.
     @inline(__always)
     func checkFieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
@@ -162,9 +164,9 @@ struct ContractChecker {
         return end
     }
 
-    /// Reads a field's value in bytes that have not been validated.
-    /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, is too long for a
-    ///   body, or may be nested too deeply: the decoder must then read the whole state.
+    /// Checks a field's value in bytes that have not been validated.
+    /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit its shape, is too long
+    ///   for a body, or may be nested too deeply. The decoder must then read the whole state.
     func checkUnvalidatedValue(_ node: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + node
         let first = text.peek(position)
@@ -191,8 +193,8 @@ struct ContractChecker {
         return end
     }
 
-    /// A quick test whether the key at `position` is this field's name. False also if the key is written with an escape
-    /// or is near the end of the record; ``fieldIndex(_:_:_:_:)`` then finds its field.
+    /// A quick test whether the key at `position` is this field's name. Always false for a key that has an escape or is
+    /// near the end of the record: ``fieldIndex(_:_:_:_:)`` finds the field of such a key.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -205,9 +207,9 @@ struct ContractChecker {
             && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), count) == 0
     }
 
-    /// A quick check of the most frequent values. Returns the end of a short string without escapes, or of a short
-    /// whole number. Returns nil for all other values, and where too few bytes of the record follow to read eight at
-    /// once. The caller then uses ``checkValue(_:_:)``.
+    /// A quick check of the most frequent values: short strings without escapes, and short whole numbers. Returns the
+    /// position after the value; nil if the caller must use ``checkValue(_:_:)``. Also nil near the end of the record,
+    /// where eight bytes cannot be read at once.
     @inline(__always)
     private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {
@@ -220,15 +222,15 @@ struct ContractChecker {
             guard text.count &- position > 16 else { return nil }
             var end = position
             while end &- position < 10, text.byte(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
-            let next = text.byte(end)
-            let isEnd = next == UInt8(ascii: ",") || next == UInt8(ascii: "}") || next <= 0x20
-            return isEnd && end > position ? end : nil
+            let nextByte = text.byte(end)
+            let isValueEnd = nextByte == UInt8(ascii: ",") || nextByte == UInt8(ascii: "}") || nextByte <= 0x20
+            return isValueEnd && end > position ? end : nil
         default: return nil
         }
     }
 
-    /// Returns the index of the field with this key; -1 if there is none. The search begins after the
-    /// previous field, because producers mostly write fields in the same order.
+    /// Returns the index of the field with this key; -1 if there is none. The search begins with the field `expected`,
+    /// the one after the last field that was found, because producers mostly write fields in the same order.
     @inline(never)
     private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
@@ -236,7 +238,7 @@ struct ContractChecker {
         for _ in 0..<count {
             if field >= count { field = 0 }
             let name = contract.name(of: first &+ field)
-            if key.isEscaped ? isSame(name, asEscaped: bytes) : isSame(name, bytes) { return field }
+            if key.isEscaped ? haveEqualBytes(name, unescaping: bytes) : haveEqualBytes(name, bytes) { return field }
             field &+= 1
         }
         return -1
@@ -244,26 +246,26 @@ struct ContractChecker {
 
     private func checkArray(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
-        var element = try firstMemberPosition(start, UInt8(ascii: "["), node)
-        while let position = element {
+        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "["), node)
+        while let position = nextPosition {
             end = try checkValue(elementNode, position)
-            element = try nextMemberPosition(end, closing: UInt8(ascii: "]"), node)
+            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "]"), node)
         }
         return self.containerEnd(end)
     }
 
     private func checkDictionary(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
-        var member = try firstMemberPosition(start, UInt8(ascii: "{"), node)
-        while let position = member {
-            let (key, value) = try readKey(position, node)
+        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "{"), node)
+        while let position = nextPosition {
+            let (key, valuePosition) = try readKey(position, node)
             do throws(ContractMismatch) {
-                end = try self.checkValue(elementNode, value)
+                end = try self.checkValue(elementNode, valuePosition)
             } catch {
                 guard hasMember(key, in: start, before: position) else { throw error }
-                end = try skipValue(value, node)
+                end = try skipValue(valuePosition, node)
             }
-            member = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
+            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
         }
         return self.containerEnd(end)
     }
@@ -306,7 +308,7 @@ struct ContractChecker {
         let bytes = text.bytes(string.range)
         for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {
             let rawValue = contract.text(contract.cases[number].offset, contract.cases[number].count)
-            if string.isEscaped ? isSame(rawValue, asEscaped: bytes) : isSame(rawValue, bytes) {
+            if string.isEscaped ? haveEqualBytes(rawValue, unescaping: bytes) : haveEqualBytes(rawValue, bytes) {
                 return string.nextPosition
             }
         }
@@ -318,8 +320,8 @@ struct ContractChecker {
         let bytes = text.bytes(string.range)
         let isValid =
             switch kind {
-            // Foundation percent-encodes what a URL may not contain, so nearly every text is a URL. An empty
-            // text never is.
+            // Foundation percent-encodes what a URL may not contain. So every text counts as a URL, except an empty
+            // one.
             case .url: !string.isEmpty
             case .uuid: FormattedText.isUUID(UnescapedBytes(bytes))
             default: FormattedText.isBase64(UnescapedBytes(bytes))

@@ -32,8 +32,8 @@ extension UnmanagedContract {
     ///     aps.content-state.home.score: "2" must be int (at byte 118)
     ///
     /// A value is shown if it is short and cannot be a token.
-    /// - Parameter showsValue: false shows only the kind of the value, because a log should not have personal
-    ///   data. This does not apply to the name of an unknown type.
+    /// - Parameter showsValue: if false, the message has only the kind of the value, because a log should not have
+    ///   personal data. But the name of an unknown type is always shown.
     public func message(
         _ mismatch: ContractMismatch,
         _ command: Command,
@@ -121,10 +121,10 @@ extension UnmanagedContract {
 
     /// Returns the keys and indexes from Apple's dictionary down to the value at `offset`.
     private func path(to offset: Int, of command: Command, in text: JSONText) -> String {
-        let isState = command.contentState.isAbsent ? false : offset >= Int(command.contentState.offset)
-        let isInState = isState && offset < command.contentState.end
+        let state = command.contentState
+        let isInState = !state.isAbsent && offset >= Int(state.offset) && offset < state.end
         var path = isInState ? "aps.content-state" : "aps.attributes"
-        var position = Int((isInState ? command.contentState : command.attributes).offset)
+        var position = Int((isInState ? state : command.attributes).offset)
         while position != offset, let (name, inside) = findChild(from: position, towards: offset, in: text) {
             path += name
             position = inside

@@ -9,8 +9,8 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. If a state has more
-    /// values, another state has its template only if the further values have the same bytes.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. Further values of a
+    /// state have no place: another state has this template only if their bytes are equal.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
@@ -53,9 +53,9 @@ struct StateTemplate: BitwiseCopyable {
     /// Compares a new state with the stored state. The new state has this template if its bytes are the same, except
     /// that each of ``values`` may be any value that fits the field's declaration (`node`).
     ///
-    /// A new state that has the template is valid JSON and fits the contract, as the stored state does. All bytes
-    /// before the first different value are equal, so this value belongs to the same field in both states. The value in
-    /// the new state is checked: it is valid JSON and fits the field. The same is true for each further value.
+    /// A new state with this template is valid JSON and fits the contract, because the stored state does. All bytes
+    /// before the first different value are equal. So this value belongs to the same field in both states, and the
+    /// value of the new state is checked against this field. The same is true for each further value.
     /// - Parameter start: the position of the new state, whose bytes have not been validated.
     /// - Returns: the position after the new state; nil if no state is stored, or if it is not certain that the new
     ///   state has this template.
@@ -114,17 +114,17 @@ struct StateTemplate: BitwiseCopyable {
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
-    /// How many templates are remembered. A state that matches none is compared with all of them and then read
-    /// completely, so more templates would make such states slower (Measurements.md). A power of two, because
-    /// `lastIndex` is limited by a bit mask.
+    /// How many templates are remembered. More templates would make a state slower that matches none: it is compared
+    /// with each of them, and then read completely (Measurements.md). A power of two, because a bit mask limits
+    /// `lastIndex`.
     static let templatesMax = 4
 
     /// Nil if no template is ever remembered: no app has a contract, or the decoding needs none (``disabled``).
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that matched or was stored last.
     private var lastIndex = 0
-    /// The state of the last record, if it matched a remembered template while it was decoded, and the number of the
-    /// template's app. Absent if it matched none.
+    /// The state of the last record, if it matched a remembered template while the record was decoded; otherwise
+    /// absent. `matchedAppIndex` is the template's app.
     private var matchedState = ByteRange.absent
     private var matchedAppIndex: UInt16 = 0
 
@@ -181,8 +181,9 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the command's state has a template of this app. Called if ``hasMatched(_:ofApp:)`` is false because
-    /// decoding found another app's template first. False if decoding found no template, and for a start.
+    /// Whether the command's state has a template of this app. Searches all templates, because decoding may have found
+    /// another app's template first, so that ``hasMatched(_:ofApp:)`` is false. Returns false if decoding found no
+    /// template, and for a start, whose attributes must be checked too.
     public func hasTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,

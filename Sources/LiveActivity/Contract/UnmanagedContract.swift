@@ -91,19 +91,20 @@ public struct UnmanagedContract: BitwiseCopyable {
     private func isNamed(_ type: ContractType, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {
         let declaredName = text(type.nameOffset, type.nameByteCount)
         let givenName = name.range.bytes(in: record)
-        return name.isEscaped ? isSame(declaredName, asEscaped: givenName) : isSame(declaredName, givenName)
+        return name.isEscaped
+            ? haveEqualBytes(declaredName, unescaping: givenName) : haveEqualBytes(declaredName, givenName)
     }
 }
 
 @inline(__always)
-func isSame(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+func haveEqualBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }
     guard let first = left.baseAddress, let second = right.baseAddress else { return left.isEmpty }
     return memcmp(first, second, left.count) == 0
 }
 
-/// Whether a JSON string with escapes represents these bytes.
-func isSame(_ plain: UnsafeRawBufferPointer, asEscaped escaped: UnsafeRawBufferPointer) -> Bool {
+/// Whether these bytes are what a JSON string with escapes represents.
+func haveEqualBytes(_ plain: UnsafeRawBufferPointer, unescaping escaped: UnsafeRawBufferPointer) -> Bool {
     var bytes = UnescapedBytes(escaped)
     for byte in plain where bytes.next() != byte { return false }
     return bytes.next() == nil

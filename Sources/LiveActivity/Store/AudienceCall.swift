@@ -1,6 +1,6 @@
 /// A call to the store about one audience of an app, or about one channel that a producer manages.
 ///
-/// The core of audiences makes these values; the store and its model consume them. `Bytes` is the same as in
+/// The core of audiences makes these values; the store and its model use them. `Bytes` is the same as in
 /// ``StoreCall``. Every operation is atomic, and can be repeated if its reply was lost.
 public struct AudienceCall<Bytes> {
     /// The caller's number for the call. The reply has the same number.
@@ -21,17 +21,18 @@ public struct AudienceCall<Bytes> {
         // Operations on the hash that Redis keeps for the audience.
 
         /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`, `superseded`,
-        /// `duplicate`, `unchanged` or `ended`. Until ``settle`` is called for the newest admitted version, a
-        /// repetition for this version gets the same grant. Only the number of broadcasts may differ, because the
-        /// audience may have got or lost a channel.
+        /// `duplicate`, `unchanged` or `ended`.
+        ///
+        /// Until the newest admitted version is settled, a repeated call for it gets the same grant. Only the number of
+        /// broadcasts may differ, because the audience may have got or lost a channel.
         case admit(AudienceAdmission<Bytes>)
         /// Records that the version's fan-out records are in Kafka. A later admission of the version is a `duplicate`,
         /// so a command that Kafka repeats is not fanned out twice. Reply: `settled`.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
-        /// timestamp and body; or `unknown` if no state was admitted, the newest has expired or is older than 12 hours,
-        /// or a start is the newest.
-        case newest
+        /// timestamp and body. Or `unknown` if there is no such state: none was admitted, the newest has expired or is
+        /// older than 12 hours, or a start is the newest.
+        case newestState
 
         // Operations on a range of the audience, or on a broadcast.
 
@@ -42,10 +43,9 @@ public struct AudienceCall<Bytes> {
         /// Stores the range's progress. Reply: `settled`, `claimedByAnother` if the range has another claim, or `lost`
         /// if the range has none. All replies have the newest admitted version.
         ///
-        /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So a lane
-        /// that gets `claimedByAnother` claims the range again if it still has the range's partition of the fan-out
-        /// topic.
-        /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
+        /// A lane that gets `claimedByAnother` claims the range again if it still has the range's partition of the
+        /// fan-out topic. A failover that lost the last writes may have brought back the previous owner's claim.
+        /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
         /// of the version are now finished, the reply has the totals.
@@ -85,15 +85,15 @@ public struct AudienceAdmission<Bytes> {
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. Not used if a command that was admitted in
-    /// the last hour is still under way. The new command then gets the same number of ranges as that command, because
-    /// other ranges would overlap with its ranges.
+    /// The number of ranges into which the caller would divide the audience. Not used while a command that was admitted
+    /// in the last hour is under way: the new command gets the same number of ranges as that command, because other
+    /// ranges would overlap with its ranges.
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
     /// would come late. Redis does not store the body of a start.
     public var body: Bytes
-    /// Until when the body is valid, UNIX seconds. This is the command's expiration, or follows from its stale date or
-    /// its policy.
+    /// Until when the body is valid, UNIX seconds: the command's expiration. Without an expiration, this time follows
+    /// from the command's stale date or its policy.
     public var expirationSeconds: Int64
 
     public init(
@@ -138,8 +138,8 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own. If it is not above the audience's last timestamp,
-    /// one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
+    /// The `aps.timestamp` to send, UNIX seconds. Usually the command's own. If that is not above the audience's last
+    /// timestamp: one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
     public var timestamp: Int64
     /// The priorities, 5 or 10. `frequentUpdatesPriority` is for members whose users allow frequent updates, `priority`
     /// for all other members.
@@ -175,7 +175,7 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case delivered
     /// The member did not get this version, because a newer version replaced it.
     case superseded
-    /// APNs refused this push, or the push or start cannot be made, and another attempt would not help.
+    /// APNs refused this push, or the push or the start cannot be made. Another attempt would not help.
     case failed
     /// The member has left the audience: its token is dead, or it left while its push waited.
     case unregistered

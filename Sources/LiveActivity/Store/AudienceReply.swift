@@ -1,7 +1,7 @@
 /// The store's decision about an audience.
 public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     /// In reply to an admission: fan the command out as ``AudienceReply/grant`` says. In reply to
-    /// ``AudienceCall/Operation/newest``: send this state to the member that joins.
+    /// ``AudienceCall/Operation/newestState``: send this state to the member that joins.
     case send
     /// Make the call again after ``AudienceReply/waitMilliseconds``.
     case wait
@@ -17,8 +17,9 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case unknown
     /// A checkpoint was recorded, or a settlement was processed.
     case settled
-    /// The checkpoint was not recorded, because the range has another claim: another worker's or, after a failover that
-    /// lost the newest claim, an earlier one. The caller claims the range again if it still has the range's partition.
+    /// The checkpoint was not recorded, because the range has another claim. Usually another worker has claimed the
+    /// range. After a failover that lost the newest claim, Redis has an earlier claim. The caller claims the range
+    /// again if it still has the range's partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
     case lost
@@ -42,10 +43,10 @@ public struct AudienceReply<Bytes> {
     public var channels = AudienceChannels()
     /// The newest admitted version; nil if no version was admitted or a start is the newest. Set in `progress`,
     /// `claimedByAnother` and `lost`, in the `settled` that replies to a checkpoint, and in the `send` that replies to
-    /// `newest`.
+    /// `newestState`.
     public var newestVersion: Version?
     /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
-    /// `newest`. The caller chooses the priority.
+    /// `newestState`. The caller chooses the priority.
     public var timestamp: Int64 = 0
     public var expirationSeconds: Int64 = 0
     public var isEnd = false
@@ -57,7 +58,7 @@ public struct AudienceReply<Bytes> {
     public var times = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcasts = OutcomeCounts()
-    /// With a `send` that replies to `newest`: the body. With `progress`: the checkpoint's text. With `pages`: the
+    /// With a `send` that replies to `newestState`: the body. With `progress`: the checkpoint's text. With `pages`: the
     /// lower bounds. With `page`: the page.
     public var bytes: Bytes?
 

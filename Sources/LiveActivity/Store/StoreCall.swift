@@ -1,8 +1,9 @@
 /// A call to the activity store about one activity or one device.
 ///
-/// The core makes these values, and the store and its model use them without translation. A call from the core
-/// has borrowed bytes: `Bytes` is `UnsafeRawBufferPointer`, valid only until the function that gets the call
-/// returns. A call that must be kept has bytes of its own: `Bytes` is `[UInt8]`.
+/// The core makes these values. The store and its model use them without translation.
+///
+/// A call from the core has borrowed bytes: `Bytes` is `UnsafeRawBufferPointer`. They are valid only until the
+/// function that gets the call returns. A call that is kept longer has bytes of its own: `Bytes` is `[UInt8]`.
 ///
 /// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a
 /// repetition has a cost, the operation's comment says so.
@@ -28,22 +29,28 @@ public struct StoreCall<Bytes> {
         /// `duplicate`, `superseded`, `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or a verdict about
         /// an alert.
         case admit(StateAdmission<Bytes>)
-        /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
-        /// settle a start that is `unknown`.
+        /// Decides about a record that brings a start. Several records may bring the same start, and Redis lets only
+        /// one of them send it (R16). Reply:
+        /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again.
+        /// - `unknown`: another record got `send`, and is not settled. The caller settles its start as `unknown`.
+        /// - `duplicate`: this version is settled.
+        /// - `superseded`: a newer version exists. Or the activity lives, or has ended, without this start.
         ///
-        /// Several records may bring the same start. The claim identifies the caller's record among them. A call with
-        /// the same claim gets the same `send` again, so it can be repeated if its reply was lost. But if the activity
-        /// has ended or lives already, the reply is `superseded`. A claim must not be used again once its push may have
-        /// been sent.
-        ///
-        /// A record that is read again after its deferral has a new claim and names its previous claim. If the
-        /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
-        /// records that name the same previous claim, only the first gets `send`. (R16)
+        /// - Parameters:
+        ///   - claim: identifies the caller's record among the records of the start. The caller must not use a claim
+        ///     again once its push may have been sent.
+        ///   - previousClaim: the claim that the record had before it was deferred; nil: it was not deferred, or Redis
+        ///     has admitted it since. If the start still has the previous claim, `claim` replaces it, and the reply is
+        ///     `send`. Other records that name the same previous claim then get no `send`.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
-        /// Records a start that is read again, because Redis lost its data. Reply: `settled`. Older updates and
-        /// ends then belong to an earlier life, and the start has opened the activity for newer ones. The token stays,
-        /// because it may be the new life's. If Redis holds an older command, the call changes nothing. If the same
-        /// start has another record, which is not settled yet, that record may still be admitted. (R25)
+        /// Records the version of a start that is read again, because Redis lost data (R25). The start is not sent
+        /// again. Reply: `settled`.
+        ///
+        /// - Older updates and ends then belong to an earlier life. Newer ones belong to the life of this start.
+        /// - The activity's token stays, because it may belong to this life.
+        /// - Another record of the same start, which is not settled yet, may still get `send`.
+        /// - The call changes nothing if the start would become the newest version while Redis holds a command. The
+        ///   held command would be lost, although perhaps no worker ever sent the start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
@@ -51,15 +58,15 @@ public struct StoreCall<Bytes> {
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
         ///
-        /// `allowsFrequentUpdates`: whether the user allows frequent updates; nil keeps the present setting.
-        /// `shownVersion` is the version that the app displays already: the reply has the held command only if it is
-        /// newer.
-        ///
-        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on. If the activity leaves
-        /// audiences, the reply names them (``StoreReply/departures``), and has no held command. If `audiences` is nil,
-        /// the activity stays in its present audiences. It is nil if the token came with a command, or if the caller
-        /// repeats a registration. A repeated registration is also `stale` if Redis has recorded another registration
-        /// or an unregistration with the same time since the first call.
+        /// - Parameters:
+        ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
+        ///   - shownVersion: the version that the app displays already. The reply has the held command only if it is
+        ///     newer.
+        ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). If the activity leaves
+        ///     audiences, the reply names them (``StoreReply/departures``), and has no held command. Nil: the activity
+        ///     stays in its audiences, because the token came with a command, or the caller repeats a registration.
+        ///     A repeated registration is `stale` if Redis has recorded another registration or an unregistration with
+        ///     the same time since the first call.
         case register(
             TokenRegistration<Bytes>,
             allowsFrequentUpdates: Bool?,
@@ -68,18 +75,15 @@ public struct StoreCall<Bytes> {
             audiences: Bytes?
         )
         /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
-        /// version is settled, so the command whose push found the token dead can be held for the next token.
-        ///
-        /// Redis does not use the version. A caller without a command passes the version (0, 0), which no command has.
+        /// version is settled: the command whose push found the token dead can be held for the next token.
+        /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
         case retire(version: Version, TokenRetirement<Bytes>)
-        /// Records how a version ended, and may retire the token. Reply: `settled`. If the version was
-        /// accepted, `digest` is the digest of the state that the activity shows now.
-        ///
-        /// An activity whose end is accepted, or whose token is retired, leaves its audiences
-        /// (``StoreReply/departures``).
-        ///
-        /// `alert` is the version of the command whose alert APNs accepted with this version; nil if there
-        /// was no alert, or if the alert was a start's.
+        /// Records how a version ended, and may retire the token. Reply: `settled`. If APNs accepted an end, or if the
+        /// token is retired, the activity leaves its audiences (``StoreReply/departures``).
+        /// - Parameters:
+        ///   - digest: of an accepted version: the digest of the state that the activity shows now.
+        ///   - alert: the version of the command whose alert APNs accepted with this version; nil if there was no
+        ///     alert, or if the alert was a start's.
         case settle(
             version: Version,
             Settlement,
@@ -89,18 +93,19 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
         case throttle(version: Version, pace: Policy.Pace)
-        /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply: `retry` if
-        /// Redis can admit the version now, also if it was not settled before the call; `duplicate` if it was shown or
-        /// is a start; `superseded` if it is not the newest. Only `causeway replay` makes this call, never a worker.
+        /// Allows Redis to admit the newest update or end again, although it is settled, because it was never shown.
+        /// Only `causeway replay` makes this call, never a worker. Reply:
+        /// - `retry`: Redis can admit the version now. Also the reply if the version was not settled.
+        /// - `duplicate`: the version was shown, or is a start.
+        /// - `superseded`: the version is not the newest.
         case reopen(version: Version)
 
         // Operations on a device.
 
         /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; `noToken`; or
-        /// `wait` while the budget is empty. `noToken` and `wait` draw nothing.
-        ///
-        /// A token that came with the start is registered first. A repeated call may draw twice. Then later
-        /// starts wait longer than necessary.
+        /// `wait` while the budget is empty. `noToken` and `wait` draw nothing. A repeated call may draw twice: later
+        /// starts then wait longer than necessary.
+        /// - Parameter registration: the token that came with the start; nil: none. It is registered first.
         case takeStartToken(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
@@ -109,17 +114,16 @@ public struct StoreCall<Bytes> {
         /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
         /// `retry` if the device has a token; or `full` if too many starts wait for this token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token. Reply:
+        /// Registers a push-to-start token. A device has one registration for each attributes type. The device stays in
+        /// an audience while at least one of these registrations names the audience. Reply:
         /// - `registered`, with the next start that waits for a token. If the reply has ``StoreReply/departures``, it
         ///   has no start.
         /// - `registered` also if the token was not stored, but Redis has a newer token and a start waits. The caller
         ///   sends the start to the newer token.
         /// - `stale` if the token was not stored in any other case.
         /// - `full` if too many audiences do not know yet that the device has left them.
-        ///
-        /// A device has one registration for each attributes type. The device stays in an audience while at least one
-        /// of these registrations names the audience. `isFromCommand`: the token came with a command. If so,
-        /// Redis keeps the time of a token that it has already, and the reply for a retired token is `stale`.
+        /// - Parameter isFromCommand: whether the token came with a command. If so, Redis keeps the registration time
+        ///   of a token that it has already, and the reply for a retired token is `stale`.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -136,29 +140,29 @@ public struct StoreCall<Bytes> {
         // Operations on an activity or a device.
 
         /// Removes the tokens of the activity or device that were registered at this time or earlier. Reply:
-        /// `unregistered`, or `stale` if no token was removed because all were registered later. The activity or device
-        /// leaves the audiences of the removed tokens' registrations. But a device stays in an audience that a
-        /// registration with another token names.
+        /// `unregistered`, or `stale` if all tokens were registered later. The activity or device leaves the audiences
+        /// that the removed tokens' registrations name. But a device stays in an audience that another of its
+        /// registrations names.
         case unregister(atMilliseconds: Int64)
         /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry that says that the member
-        /// left. Reply: `settled`. Until the confirmation, other replies name these audiences too, because the worker
-        /// that got the first reply may have died. (R27)
-        ///
-        /// `atMilliseconds` is the time in the reply. If Redis has another time by now, for example after a later
-        /// registration, the call has no effect. The next reply then has the other time, with which the audiences must
-        /// be confirmed.
+        /// left (R27). Reply: `settled`. Until the confirmation, other replies name these audiences too, because the
+        /// worker that got the first reply may have died.
+        /// - Parameter atMilliseconds: the time in the reply. If Redis has another time by now, for example after a
+        ///   later registration, the call has no effect. The next reply has the other time, which must be confirmed.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
         // value in Redis.
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`. (R34)
-        case reportLifetimeEvent(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
+        case reportLifetimeEvent(LifetimeEvent, keeping: CommandKeptForRestart<Bytes>? = nil)
         /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if it has,
-        /// so that the caller may send its command; else `superseded`. After `retry`, no worker claims the activity for
-        /// `leaseMilliseconds`. Each claim after the first doubles this time, up to eight times `leaseMilliseconds`.
-        /// - Parameter stateVersion: the version of the state that a start would show; nil for an end. If the
-        ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
+        /// so that the caller may send its command; otherwise `superseded`.
+        /// - Parameters:
+        ///   - stateVersion: the version of the state that a start would show; nil for an end. If the timetable keeps a
+        ///     newer state, the reply is `superseded`, and the activity is due at once.
+        ///   - leaseMilliseconds: after `retry`, no worker claims the activity for this time. Each claim after the
+        ///     first doubles the time, to at most eight times `leaseMilliseconds`.
         case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, leaseMilliseconds: Int64)
     }
 }
@@ -191,13 +195,13 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
-    /// The digest of what the activity would show, including the alert. Redis compares 48 bits of it with the
-    /// digest of the shown state. If they are equal, an update is `unchanged`. Not compared for an activity in an
-    /// audience, because a push to the audience may have replaced the shown state. Not used for an end.
+    /// The digest of what the activity would show, including the alert. An update is `unchanged` if 48 bits of this
+    /// digest and of the shown state's digest are equal. Not compared for an end, and not for an activity in an
+    /// audience: a push to the audience may have replaced the shown state.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// If this command carries an older command's alert: by how many seconds that command is older than this one.
-    /// Otherwise `Int32.min`. A whole version would make every store call larger, and so cost every command more.
+    /// If this command carries an older command's alert: how many seconds older that command is. Otherwise `Int32.min`.
+    /// A whole version would make every store call larger, and so cost every command more.
     @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -206,23 +210,24 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// Whether this command has an alert, or has no room for a held command's alert in its body. If true, Redis does
-    /// not reply ``StoreVerdict/alertHeld``.
+    /// Whether this command may be sent without the alert of a held command. True in two cases: this command has an
+    /// alert of its own, or its body has no room for the held alert. Redis then never replies
+    /// ``StoreVerdict/alertHeld``.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
     /// Whether the record is read again because Redis lost data. Redis then no longer knows the raised timestamps of
-    /// earlier pushes. So if Redis has no token and the command brings one, the next push gets a timestamp above the
-    /// present second (``RegistrationSource/reread``).
+    /// earlier pushes (``RegistrationSource/reread``). So the next push gets a timestamp above the present second, if
+    /// the command brings a token and Redis has none.
     public var isReread: Bool
-    /// Whether this end ends the activity's life even if a start with a newer version began it. Otherwise Redis
+    /// Whether this end ends the activity's life even if a start with a newer version began that life. If false, Redis
     /// supersedes an end that is older than the newest start, because the end belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. The admission registers it, with three exceptions: Redis has this
-    /// token already; Redis has a newer registration or unregistration; or this is the last token that Redis retired.
-    /// The admission does not change whether frequent updates are allowed.
+    /// An update token that came with the command. The admission registers the token. There are three exceptions: Redis
+    /// has the token already; Redis has a newer registration or unregistration; Redis retired this token last. The
+    /// admission does not change whether frequent updates are allowed.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -323,25 +328,26 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// One step of a device's registration, which takes one call or more. The first call registers the token. Each
-/// following call returns the next held start.
+/// What one call of a device's registration does. The first call registers the token and returns the first held start.
+/// Each further call returns the next held start.
 ///
 /// This is an enum so that the values of the two cases share memory. Every ``StoreCall`` is copied, so a rare
 /// operation must not make all calls larger: 17 more bytes cost each command 257 instructions (Measurements.md).
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
-    /// `audiences`: see ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
-    /// `supportsChannels`: whether the device's activities may begin on a broadcast channel. Redis stores
-    /// `supportsChannels` only in the device's audiences.
+    /// - Parameters:
+    ///   - audiences: see ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
+    ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. Only the entries in the
+    ///     device's audiences have this value.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
-    /// Asks for the next held start, in the order of the versions, after the start that the previous reply returned.
-    /// The device's audiences do not change, because the call with `first` has set them.
-    case following(HeldStart<Bytes>)
+    /// Asks for the next held start in the order of the versions; `after` is the start in the previous reply. The
+    /// device's audiences do not change, because the call with `first` has set them.
+    case nextHeldStart(after: HeldStart<Bytes>)
 
     /// The start that the previous reply returned; nil for `first`.
     @inlinable
-    public var heldStart: HeldStart<Bytes>? {
-        if case .following(let start) = self { start } else { nil }
+    public var previousStart: HeldStart<Bytes>? {
+        if case .nextHeldStart(let start) = self { start } else { nil }
     }
 
     /// The audiences that the device is in from now on; nil: they do not change.

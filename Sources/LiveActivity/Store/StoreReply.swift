@@ -10,29 +10,30 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// A token has registered since the call that found none (an admission, or `takeStartToken`): repeat that call
-    /// instead of holding the command. In reply to ``StoreCall/Operation/reopen(version:)``: the version can be
-    /// admitted again. In reply to a check of a lifetime: the timetable still has the life.
+    /// In reply to a hold: a token has registered since the call that found none (an admission, or `takeStartToken`).
+    /// Repeat that call. In reply to ``StoreCall/Operation/reopen(version:)``: the version can be admitted again. In
+    /// reply to a check of a lifetime: the timetable still has the life.
     case retry
     /// This version has been settled, or a start that is under way has the same version.
     case duplicate
-    /// This version is not the newest any more. In reply to a start, it can also mean that the activity lives or has
-    /// ended without this start. In reply to a check of a lifetime: the timetable no longer has the life, or keeps a
-    /// newer state.
+    /// This version is not the newest any more. In reply to a start, also: the activity already has a token or has
+    /// ended, so the start must not begin it again. In reply to a check of a lifetime: the timetable no longer has the
+    /// life, or keeps a newer state.
     case superseded
     /// Redis has admitted an end of the activity. Only a start opens the activity again.
     case ended
     /// The activity shows this state already.
     case unchanged
-    /// Another record of this start got `send` and is not settled. Its worker may have sent the start, so do not send
-    /// this record's start. (R16)
+    /// Another record of this start got `send`, and is not settled. Its worker may have sent the start. So this record
+    /// must not send the start. (R16)
     case unknown
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
     case registered
-    /// Redis changed nothing, because it has a newer registration or unregistration, or has retired the token since. If
-    /// the caller repeats a registration, another registration or an unregistration with the same time also makes it
-    /// stale. A token that came with a command is also stale if it is the last token that was retired.
+    /// Redis changed nothing, for one of these reasons:
+    /// - It has a newer registration or unregistration, or has retired the token since the registration.
+    /// - The call repeats a registration, and Redis has another registration or an unregistration with the same time.
+    /// - The token came with a command, and is the last token that Redis retired.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
@@ -40,11 +41,12 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
     /// the alert.
     case alertAwaitsCarrier
-    /// The held command has an alert (``StoreReply/heldCommand``), and this command has none: add the held alert and
-    /// admit the command again. Redis changed nothing, but may have registered the token that came with the command.
+    /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
+    /// admit the command again. Redis may have registered the token that came with the command, and changed nothing
+    /// else.
     case alertHeld
-    /// APNs has already accepted the command's alert or a newer one: admit the command again without its alert. Redis
-    /// changed nothing, but may have registered the token that came with the command.
+    /// APNs has already accepted the command's alert or a newer one. Admit the command again without its alert. Redis
+    /// may have registered the token that came with the command, and changed nothing else.
     case alertAlreadyAccepted
     /// As far as Redis knows, the activity began more than eight hours ago, so the system has ended it. Only an end
     /// can still be sent.
@@ -56,8 +58,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// For a registration: register again later. Either too many audiences do not know yet that the member
     /// has left, or the reply has no room for the held command.
     case full
-    /// Some audiences may not know yet that the activity has left them (``StoreReply/departures``). Write the
-    /// departure into these audiences, confirm it, and admit the command again. Nothing was changed.
+    /// In reply to an admission, which changed nothing: some audiences may not know yet that the activity has left them
+    /// (``StoreReply/departures``). Write the departure into these audiences, confirm it, and admit the command again.
     case departures
     /// Redis has processed what the call says: a settlement, a retirement, a 429, a refund, a confirmation
     /// or an event of a lifetime. Redis ignores what no longer applies.
@@ -92,12 +94,12 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. If so, these audiences get no new member: they only learn the member's present token, and
-    /// metrics count the change as ``MembershipChangeKind/updated``. False if the registration names no audience.
+    /// registration names. These audiences then only learn the member's present token, and metrics count the change as
+    /// ``MembershipChangeKind/updated``. False if the registration names no audience.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
     /// still has the activity, so an end of a lifetime is made again.
-    public var wasNotShown = false
+    public var isUnshownDuplicate = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
     /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these
     /// audiences, then call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
@@ -112,7 +114,7 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 
 /// Why a call has no usable reply, and so what its caller should do.
 public enum StoreFailure: Sendable {
-    /// There was no usable reply, another server of the cluster has the key, or the server has lost the script. The
+    /// There was no usable reply, or another server of the cluster has the key, or the server has lost the script. The
     /// same call may succeed at once, on this connection or the next.
     case noReply
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.

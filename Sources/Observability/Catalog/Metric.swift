@@ -1,8 +1,8 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
     // Records and their outcomes. Outcomes, dead letters and invalidations count when Kafka has acknowledged
-    // their record, so that the counts equal the records on the topics. A superseded command that gets no result
-    // record counts when a newer command replaces it.
+    // their record, so that the counts equal the records on the topics. A superseded command without a result
+    // counts when a newer command replaces it.
     case recordsReceived
     case outcomes
     case deadLetters
@@ -114,10 +114,10 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
     ///
-    /// The lanes and the Kafka thread publish these values: a metric by partition as ``PartitionReading``s, any other
-    /// as numbers in an array (cells; see ``MetricLayout``). The metrics of channels, traces and lifetimes are an
-    /// exception: ``MetricRegistry`` writes their cells.
-    var isPublishedByThreads: Bool {
+    /// The totals have the values of a metric by partition as ``PartitionReading``s, and all others as numbers in an
+    /// array (cells; see ``MetricLayout``). The lanes and the Kafka thread publish both. Only the cells of channels,
+    /// traces and lifetimes come from ``MetricRegistry``.
+    var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafka: true
         case .readOnRequest: false
@@ -147,9 +147,9 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the value of a metric comes from, and how the lanes' values are combined. There are two exceptions.
-    /// ``MetricRegistry`` reads the metrics of channels, traces and lifetimes from objects of their own. To the
-    /// suppressed log lines of the lanes and the Kafka thread, it adds those of all other logs (``RecentEvents``).
+    /// Where the value of a metric comes from, and how the lanes' values are combined. ``MetricRegistry`` makes two
+    /// exceptions. It reads the metrics of channels, traces and lifetimes from objects of their own. It also adds the
+    /// log lines that all other logs have suppressed (``RecentEvents``) to those of the lanes and the Kafka thread.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -216,8 +216,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case membershipChange
     /// An app in an environment.
     case pool
-    /// A status of APNs, and a reason that Apple documents for it. Other statuses and reasons are `other`; a missing
-    /// response, and the reason of a 200, are `none`.
+    /// A status of APNs, and a reason that Apple documents for it. Other statuses and reasons are `other`. A missing
+    /// response and the reason of a 200 are `none`.
     case response
     case goAwayReason
     case latencyPart
@@ -272,8 +272,8 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From receipt to the decision of Redis that allowed the first attempt of the push: merging, pace, and Redis
-    /// itself. After a deferral, the attempts are counted again from the first, so the deferral and the attempts before
-    /// it are part of this time.
+    /// itself. A deferral and the attempts before it are part of this time, because the first attempt after the
+    /// deferral counts as the first.
     case admit
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream on a connection,
     /// and all earlier attempts.

@@ -33,24 +33,23 @@ package struct Exposition {
             return
         }
         let dimensions = definition.dimensions.map { labels.values(of: $0) }
-        for (first, firstValues) in (dimensions.first ?? [[]]).enumerated() {
-            for (second, secondValues) in (dimensions.count > 1 ? dimensions[1] : [[]]).enumerated() {
+        for (firstIndex, firstValues) in (dimensions.first ?? [[]]).enumerated() {
+            for (secondIndex, secondValues) in (dimensions.count > 1 ? dimensions[1] : [[]]).enumerated() {
                 let values = firstValues + secondValues
                 if case .histogram = definition.kind {
-                    appendHistogram(definition, values: values, totals.histogram(definition.metric, first))
+                    appendHistogram(definition, values: values, totals.histogram(definition.metric, firstIndex))
                 } else {
-                    let value = totals[definition.metric, first, second]
+                    let value = totals[definition.metric, firstIndex, secondIndex]
                     let isShown =
                         value != 0 || !definition.omitsZeros
-                        || definition.metric == .pushes && labels.responses.isShownAtZero(second)
+                        || definition.metric == .pushes && labels.responses.isShownAtZero(secondIndex)
                     if isShown { appendSample(definition, values: values, value) }
                 }
             }
         }
     }
 
-    /// Writes a metric that has no counters in the lanes and the Kafka thread: it is about partitions, or its value is
-    /// read now.
+    /// Writes a metric that is not in the cells of `totals`: a metric about partitions, or one whose value is read now.
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,

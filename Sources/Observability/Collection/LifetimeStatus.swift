@@ -17,8 +17,8 @@ package final class LifetimeStatus: Sendable {
         set { lifetimesLimitedFlag.store(newValue, ordering: .relaxed) }
     }
 
-    /// - Parameter activities: the number of activities in all timetables.
-    package func setWaitingActivities(_ activities: Int) { waitingActivityCount.store(activities, ordering: .relaxed) }
+    /// - Parameter count: the number of activities in all timetables.
+    package func setWaitingActivities(_ count: Int) { waitingActivityCount.store(count, ordering: .relaxed) }
 
     /// Counts the produced commands that end activities, and those that start them again.
     package func countCommands(ends: Int, restarts: Int) {

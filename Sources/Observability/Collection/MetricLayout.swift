@@ -1,21 +1,21 @@
-/// Where the numbers of each metric are in a thread's array of numbers. One number of the array is a cell. Computed
-/// once, and the same for all threads.
+/// Where the numbers of each metric are in a thread's array. One number of the array is a cell. The layout is computed
+/// once, and is the same for all threads.
 ///
-/// A counter or gauge has one cell for each combination of its dimensions' values. A histogram has several
-/// cells for each combination: its buckets, one for larger values, and the sum.
+/// Each combination of the values of a metric's dimensions is a series. A counter or gauge has one cell for each
+/// series. A histogram has several: its buckets, one for larger values, and the sum.
 struct MetricLayout: Sendable {
     /// The maximum number of cells of one thread, 8 bytes each. 255 apps in two environments need less than a fifth of
     /// these cells.
     static let cellsMax = 1 << 20
 
-    /// Where one metric's cells (numbers) are in a thread's array.
+    /// Where one metric's cells are in a thread's array.
     struct CellRange: BitwiseCopyable, Sendable {
         /// The index of the metric's first cell in the array; -1 if the metric has no cells.
         var firstCellIndex: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstDimensionCount: Int32 = 1
         var secondDimensionCount: Int32 = 1
-        /// How many numbers of the array one series has: 1; for a histogram, its buckets and two more.
+        /// 1; for a histogram, the number of its buckets and 2 more.
         var cellsPerSeries: Int32 = 1
 
         var seriesCount: Int { Int(firstDimensionCount) * Int(secondDimensionCount) }
@@ -26,7 +26,7 @@ struct MetricLayout: Sendable {
         }
     }
 
-    /// For each metric, where its numbers are in a thread's array. The index is ``Metric``'s raw value.
+    /// Indexed by ``Metric``'s raw value.
     private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 
@@ -35,7 +35,7 @@ struct MetricLayout: Sendable {
             var range = CellRange()
             let counts = definition.dimensions.map { labels.values(of: $0).count }
             precondition(counts.count <= 2, "a metric has two dimensions at most")
-            if definition.metric.isPublishedByThreads, !definition.dimensions.contains(.partition) {
+            if definition.metric.isInMetricTotals, !definition.dimensions.contains(.partition) {
                 range.firstCellIndex = Int32(cellCount)
                 if let first = counts.first { range.firstDimensionCount = Int32(first) }
                 if counts.count == 2 { range.secondDimensionCount = Int32(counts[1]) }

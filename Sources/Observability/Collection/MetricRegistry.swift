@@ -1,6 +1,5 @@
 /// What a worker's threads publish for `/metrics`, `/statusz` and the health endpoints: the metrics, the worker's
-/// condition and the recent log events.
-/// Created once at the start.
+/// condition and the recent log events. Created once at the start.
 package final class MetricRegistry: Sendable {
     package let labels: LabelValues
     package let lanes: [PublishedMetrics]
@@ -32,14 +31,13 @@ package final class MetricRegistry: Sendable {
         let laneReadings = lanes.map { $0.read() }
         let kafkaReading = kafka.read()
         var cells = kafkaReading.cells
-        for metric in Metric.allCases where metric.isPublishedByThreads {
+        for metric in Metric.allCases where metric.isInMetricTotals {
             let range = layout[metric]
-            guard range.firstCellIndex >= 0, case .lanes(let combination) = metric.definition.source else { continue }
+            guard range.firstCellIndex >= 0, case .lanes(let aggregation) = metric.definition.source else { continue }
             for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
-                switch combination {
-                // The Kafka thread contributes only to sums. The highest and the lowest value are those of
-                // lanes.
+                switch aggregation {
+                // Only a sum includes the value of the Kafka thread, which `cells` has already.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
@@ -47,7 +45,7 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.unmeteredSuppressedCounts.enumerated() {
+        for (kind, count) in events.otherLogsSuppressedCounts.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         writeTraceCounts(to: &cells)
@@ -95,8 +93,7 @@ struct MetricTotals: Sendable {
     var laneCells: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// For each thread, by its name: the result of ``PublishedMetrics/turnAgeMilliseconds(nowMilliseconds:)``, the time
-    /// since its last turn.
+    /// For each thread: the time since its last turn (``PublishedMetrics/turnAgeMilliseconds(nowMilliseconds:)``).
     var turnAges: [(thread: String, milliseconds: Int64?)]
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
@@ -161,8 +158,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// Returns the value below which this share of the observations lies, interpolated within its bucket.
-    /// Returns the last bound for larger values, and nil without observations.
+    /// Returns the value below which this share of the observations lies, interpolated within its bucket; at most the
+    /// last bound. Returns nil without observations.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }

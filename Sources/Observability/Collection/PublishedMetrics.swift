@@ -11,8 +11,8 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// In a lane's reading: the offset below which all records are settled; -1 if unknown. In the Kafka thread's
     /// reading: always -1.
     public var settledWatermark: Int64
-    /// In the Kafka thread's reading: the number of records from the first unsettled one to the partition's end,
-    /// without deferred records that are not due; -1 if unknown. In a lane's reading: always -1.
+    /// In the Kafka thread's reading: the number of records from the first unsettled one to the partition's end; -1 if
+    /// unknown. Deferred records that are not due do not count. In a lane's reading: always -1.
     public var lag: Int64
 
     public init(
@@ -85,14 +85,14 @@ public final class PublishedMetrics: Sendable {
         lastTurnAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Announces that the thread may run no turn until this time, because of a blocking call such as closing a client,
-    /// or because its loop has ended.
+    /// Announces that the thread may run no turn until this time: it makes a blocking call, such as closing a client,
+    /// or its loop has ended.
     public func announceBlocking(untilMilliseconds: Int64) {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last turn; nil before its first turn. While the thread may be in a blocking
-    /// call that it has announced, returns 0. If the announced end is later than the last turn, counts from this end.
+    /// Returns the time since the thread's last turn; nil before its first turn. If the thread has announced a blocking
+    /// call whose end is later than this turn, returns the time since that end, and 0 before it.
     func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastMilliseconds = lastTurnAtMilliseconds.load(ordering: .relaxed)
         guard lastMilliseconds >= 0 else { return nil }

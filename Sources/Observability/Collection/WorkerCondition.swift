@@ -5,13 +5,13 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum ConsumerGroupState: UInt8, Sendable {
-        /// The worker waits for an assignment. It has had none yet; or the group has revoked some of its partitions; or
-        /// it has lost them, for example because it reached no broker for the session timeout. With the cooperative
-        /// protocol, it may still have other partitions.
+        /// The worker waits for an assignment. It has had none yet, or the group has revoked partitions, or the worker
+        /// has lost them: for example, it reached no broker for the session timeout. With the cooperative protocol, it
+        /// may still have other partitions.
         ///
-        /// It becomes a `member` when the group has assigned partitions, or when the group has assigned none and the
-        /// brokers say that the commands topic has partitions. A member id from a broker is no assignment: the first
-        /// join request returns one, without a place in the group (KIP-394).
+        /// The worker becomes a `member` when the group has assigned partitions. If the group has assigned none, it
+        /// becomes a `member` when the brokers say that the commands topic has partitions. A member id is no
+        /// assignment: the first join request returns an id, but gives no place in the group (KIP-394).
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have all
         /// partitions.
@@ -30,9 +30,9 @@ package struct WorkerCondition: Sendable, Equatable {
     package var areKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appsWithRejectedKey: Set<Int> = []
-    /// For each pool, by index: whether APNs refuses the provider token (403). The value is that of the lane that wrote
-    /// last. A lane with traffic writes at each change, and every 10 s. Reasons such as ExpiredProviderToken do not
-    /// count, because a newer token of the same key ends them. A pool is missing until a lane has written about it.
+    /// For each pool, by index: whether APNs refuses the provider token (403). A refusal such as ExpiredProviderToken
+    /// does not count, because a newer token of the same key ends it. The value is that of the lane that wrote last: a
+    /// lane with traffic writes at each change, and every 10 s. A pool is missing until a lane has written about it.
     package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false

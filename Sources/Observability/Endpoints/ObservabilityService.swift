@@ -37,7 +37,7 @@ package final class ObservabilityService: Service {
     /// Waits until ``run()`` accepts connections, and returns the port.
     ///
     /// - Throws: ``ObservabilityError`` if the service could not start or has ended.
-    package func port() async throws -> UInt16 {
+    package func awaitPort() async throws -> UInt16 {
         do throws(HTTPServerError) {
             return try await server.awaitPort()
         } catch {

@@ -50,7 +50,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             wallMilliseconds: loop.wallMilliseconds,
             ["status": "\(status)"]
         )
-        if !isWritten { registry.events.countSuppressedWithoutMetrics(.httpFailed) }
+        if !isWritten { registry.events.countLineSuppressedByOtherLog(.httpFailed) }
         return .statusOnly(status)
     }
 

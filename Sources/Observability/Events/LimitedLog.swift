@@ -7,7 +7,7 @@ import Logging
 ///
 /// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
 /// how many repeats were left out. The first line that reports the end of a remembered failure is always written, and
-/// says how many repeats of the failure were left out.
+/// says the same.
 package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one window.
     package static let linesPerWindowMax: UInt32 = 10
@@ -56,10 +56,10 @@ package struct LimitedLog: ~Copyable, Sendable {
             windowCounts[index].comparedCount = 0
         }
         let endedFailures = kind.endedFailures
-        let isInWindow =
+        let isBelowLimits =
             windowCounts[index].writtenCount < Self.linesPerWindowMax
             && windowCounts[index].comparedCount < Self.comparisonsPerWindowMax
-        guard isInWindow || !endedFailures.isEmpty else {
+        guard isBelowLimits || !endedFailures.isEmpty else {
             return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
         }
         let definition = kind.definition
@@ -68,7 +68,7 @@ package struct LimitedLog: ~Copyable, Sendable {
         var repeatCount: UInt64 = 0
         if !endedFailures.isEmpty {
             let repeatsOfFailures = events.forgetFailures(endedFailures, fields)
-            guard isInWindow || repeatsOfFailures != nil else {
+            guard isBelowLimits || repeatsOfFailures != nil else {
                 return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
             }
             repeatCount = repeatsOfFailures ?? 0

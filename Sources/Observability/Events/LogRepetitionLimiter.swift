@@ -1,22 +1,20 @@
 import Logging
 
-/// Remembers which warnings and errors were written. Lines of the same kind with the same fields, apart from the lane
-/// and the connection, have one *subject*. If a retry fails again for the same reason, the lines with this subject are
-/// written at growing intervals.
+/// Lets equal warnings and errors be written only at growing intervals.
+///
+/// Lines of one kind whose fields are equal, apart from the lane and the connection, have one *subject*. All subjects
+/// with the same kind and the same pool belong to one *failure*, which ends with a line that reports a recovery.
 ///
 /// During an outage each lane tries again every few seconds. Without this type, equal lines would soon use up the limit
 /// of their kind (``LimitedLog/linesPerWindowMax``), and other lines of the kind would not be written.
-///
-/// All subjects with the same kind and the same pool belong to one *failure*. A line that reports a recovery ends the
-/// failure.
 struct LogRepetitionLimiter {
     /// The first interval between two written lines with one subject. Each further interval is twice as long, up to
     /// `intervalMillisecondsMax`. If no line with the subject comes for `intervalMillisecondsMax`, the intervals begin
     /// again with the first.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The maximum number of remembered subjects. To remember another subject, the limiter then forgets the subject
-    /// whose last line is oldest.
+    /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject whose last line
+    /// is oldest.
     static let subjectsMax = 64
     /// The maximum number of entries of `failuresWithForgottenSubjects`. Further failures are not remembered there.
     static let failuresWithForgottenSubjectsMax = 1_024
@@ -42,8 +40,9 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out. A
-    /// failure stays here until a line reports its end: for a remembered failure, that line is always written.
+    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out. An
+    /// entry stays, even with the number 0, until a line reports the failure's end. Because of the entry, this line is
+    /// written even if other lines of its kind are left out.
     private var failuresWithForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
@@ -51,7 +50,7 @@ struct LogRepetitionLimiter {
     /// Decides whether a line is written.
     ///
     /// - Returns: nil if the line is left out. Otherwise the number of lines that were left out since the last written
-    ///   line with the same subject. If the line's subject is not remembered, the number is that of its failure in
+    ///   line with the same subject. If the line's subject is not remembered: the number of its failure in
     ///   `failuresWithForgottenSubjects`.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
@@ -67,18 +66,18 @@ struct LogRepetitionLimiter {
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return takeSuppressedCount(ofReplaced: Failure(kind, fields))
+            return takeForgottenCount(of: Failure(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
-        let isRare = nowMilliseconds - subject.lastSeenAtMilliseconds >= Self.intervalMillisecondsMax
+        let isAfterPause = nowMilliseconds - subject.lastSeenAtMilliseconds >= Self.intervalMillisecondsMax
         subject.lastSeenAtMilliseconds = nowMilliseconds
         guard nowMilliseconds >= subject.nextLineDueMilliseconds else {
             subject.suppressedCount &+= 1
             return nil
         }
         subject.intervalMilliseconds =
-            isRare
+            isAfterPause
             ? Self.firstIntervalMilliseconds
             : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
         subject.nextLineDueMilliseconds = nowMilliseconds + subject.intervalMilliseconds
@@ -102,10 +101,10 @@ struct LogRepetitionLimiter {
 
     /// Returns the failure's number in `failuresWithForgottenSubjects`, and sets that number to 0. The failure is
     /// remembered until a line reports its end.
-    private mutating func takeSuppressedCount(ofReplaced failure: Failure) -> UInt64 {
-        guard let suppressedCount = failuresWithForgottenSubjects[failure] else { return 0 }
+    private mutating func takeForgottenCount(of failure: Failure) -> UInt64 {
+        guard let forgottenCount = failuresWithForgottenSubjects[failure] else { return 0 }
         failuresWithForgottenSubjects[failure] = 0
-        return suppressedCount
+        return forgottenCount
     }
 
     private mutating func add(_ subject: Subject) {
@@ -123,8 +122,8 @@ struct LogRepetitionLimiter {
         subjects[oldestIndex] = subject
     }
 
-    /// Returns the digest that identifies a line's subject: of its kind and fields, without the lane and the
-    /// connection. So lines of several lanes and connections may have the same subject.
+    /// Returns the digest of a line's kind and fields, without the lane and the connection. It identifies the line's
+    /// subject.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)

@@ -1,17 +1,17 @@
 import Logging
 import Synchronization
 
-/// What /statusz shows about each ``LogKind``: the number of its log lines, written or suppressed; the time of the last
-/// line; and the details of the last written line. Also has the one ``LogRepetitionLimiter`` of the process, which all
-/// threads share.
+/// What /statusz shows about each ``LogKind``: how many log lines it had, when the last one came, and the details of
+/// the last written one. Suppressed lines count too. Also has the ``LogRepetitionLimiter`` that all threads share.
 package final class RecentEvents: Sendable {
     struct KindSummary: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
-        var lastWrittenAtWallMilliseconds: Int64 = 0
-        /// The number of lines that logs outside the lanes and the Kafka thread have suppressed. The lanes and the
-        /// Kafka thread count theirs in ``ThreadMetrics``.
-        var unmeteredSuppressedCount: UInt64 = 0
+        /// When the last line was written or suppressed.
+        var lastLineAtWallMilliseconds: Int64 = 0
+        /// The number of lines that all other logs than those of the lanes and the Kafka thread have suppressed. The
+        /// lanes and the Kafka thread count their suppressed lines in ``ThreadMetrics``.
+        var otherLogsSuppressedCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
@@ -23,8 +23,7 @@ package final class RecentEvents: Sendable {
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
     /// Decides whether a line is written; see
-    /// ``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``. All threads share the limiter,
-    /// because many lanes have the same failure.
+    /// ``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``.
     func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
@@ -39,7 +38,7 @@ package final class RecentEvents: Sendable {
         let detail = String(Redaction.masked(text).prefix(Self.detailCharactersMax))
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1
-            events[Int(kind.rawValue)].lastWrittenAtWallMilliseconds = wallMilliseconds
+            events[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
             events[Int(kind.rawValue)].lastDetail = detail
         }
     }
@@ -47,24 +46,23 @@ package final class RecentEvents: Sendable {
     func recordSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1
-            events[Int(kind.rawValue)].lastWrittenAtWallMilliseconds = wallMilliseconds
+            events[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
         }
     }
 
-    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. For logs outside
-    /// the lanes and the Kafka thread, which have no ``ThreadMetrics``.
-    func countSuppressedWithoutMetrics(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].unmeteredSuppressedCount &+= 1 }
+    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. For threads
+    /// without ``ThreadMetrics``: all but the lanes and the Kafka thread.
+    func countLineSuppressedByOtherLog(_ kind: LogKind) {
+        events.withLock { $0[Int(kind.rawValue)].otherLogsSuppressedCount &+= 1 }
     }
 
-    /// For each kind, in the order of ``LogKind``'s raw values: the number of lines that logs outside the lanes and the
-    /// Kafka thread have suppressed.
-    var unmeteredSuppressedCounts: [UInt64] { events.withLock { $0.map(\.unmeteredSuppressedCount) } }
+    /// ``KindSummary/otherLogsSuppressedCount`` of each kind, in the order of ``LogKind``'s raw values.
+    var otherLogsSuppressedCounts: [UInt64] { events.withLock { $0.map(\.otherLogsSuppressedCount) } }
 
     /// The kinds that were logged, the latest first.
     var loggedEvents: [KindSummary] {
         events.withLock { $0 }.filter { $0.count > 0 }
-            .sorted { $0.lastWrittenAtWallMilliseconds > $1.lastWrittenAtWallMilliseconds }
+            .sorted { $0.lastLineAtWallMilliseconds > $1.lastLineAtWallMilliseconds }
     }
 
     subscript(_ kind: LogKind) -> KindSummary { events.withLock { $0[Int(kind.rawValue)] } }

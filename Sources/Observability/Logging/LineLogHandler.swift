@@ -4,9 +4,8 @@ import Logging
 
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
-/// A line is one `write`, unless the output takes only a part of it. So the lines of several threads do not mix as long
-/// as the output takes whole lines. Device tokens, provider tokens and keys are masked in every line, no matter which
-/// code logs the line (`Redaction`).
+/// A line is one `write`. So the lines of several threads do not mix, unless the output takes only a part of a line.
+/// Device tokens, provider tokens and keys are masked in every line, no matter which code logs it (`Redaction`).
 package struct LineLogHandler: LogHandler {
     /// The shared threshold, unless this logger has a level of its own.
     package var logLevel: Logger.Level {
@@ -43,8 +42,8 @@ package struct LineLogHandler: LogHandler {
 
     package func log(event: LogEvent) {
         var fields = metadata
-        if let provided = metadataProvider?.get() { fields.merge(provided) { _, new in new } }
-        if let given = event.metadata { fields.merge(given) { _, new in new } }
+        if let providedFields = metadataProvider?.get() { fields.merge(providedFields) { _, new in new } }
+        if let eventFields = event.metadata { fields.merge(eventFields) { _, new in new } }
         if let error = event.error { fields["error"] = .string("\(error)") }
         let line = LogLine(
             time: Timestamp.now(),

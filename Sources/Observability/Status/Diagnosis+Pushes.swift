@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Whether the latest failure of a connection to APNs has this cause: the certificate is not trusted.
+    /// Whether the latest failure of a connection to APNs was an untrusted certificate.
     private var isApnsUntrusted: Bool {
         loggedKinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }
@@ -86,7 +86,7 @@ extension Diagnosis {
     }
 
     /// Returns findings about one pool: too many refusals, too many dead tokens. A 429 is not counted as a
-    /// refusal, because the worker repeats the push. The alert about refusals counts it.
+    /// refusal, because the worker repeats the push. The alert `CausewayPushesRefused` counts it.
     private func responseFindings(of name: String, _ pool: Int) -> [Finding] {
         var responseCount: Int64 = 0
         var refusedCount: Int64 = 0
@@ -102,8 +102,8 @@ extension Diagnosis {
                 if count > commonestRefusal.count { commonestRefusal = ("\(values[0]) \(values[1])", count) }
             }
         }
-        // In a window with few responses, more than half of them must be refusals. This reports a wrong key at the
-        // first push: its refusal is then the only response.
+        // In a window with few responses, more than half of them must be refusals. So a wrong key is reported at the
+        // first push, whose refusal is the only response.
         let hasManyResponses = responseCount >= Self.samplesMin
         var findings: [Finding] = []
         if hasManyResponses ? refusedCount * 20 > responseCount : refusedCount * 2 > responseCount {
@@ -158,15 +158,15 @@ extension Diagnosis {
     /// commands are normal, because they may arrive before their registration.
     private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
-        guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldCommandsMin else {
-            return nil
-        }
-        let all = counts.reduce(0, +)
-        guard counts[outcome] * 5 > all else { return nil }
+        guard let heldIndex = labels.outcomes.firstIndex(of: "held") else { return nil }
+        let heldCount = counts[heldIndex]
+        let commandCount = counts.reduce(0, +)
+        guard heldCount > Self.heldCommandsMin, heldCount * 5 > commandCount else { return nil }
         return Finding(
             severity: .broken,
             alert: "CausewayTokensUnknown",
-            observation: "\(Numeral.grouped(counts[outcome])) of \(Numeral.grouped(all)) commands of \(app) are held.",
+            observation:
+                "\(Numeral.grouped(heldCount)) of \(Numeral.grouped(commandCount)) commands of \(app) are held.",
             meaning: "Their activities have no known token: the phones show nothing new until one is registered.",
             action: "See whether registrations are written for the same activities and the same app."
         )

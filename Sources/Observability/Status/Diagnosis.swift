@@ -9,9 +9,8 @@ struct Diagnosis {
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
-    /// If a pool has at least this many responses in the window, a finding reports that more than 5 % of them are
-    /// refusals. With fewer responses, it reports only that more than half of them are refusals. Findings about dead
-    /// tokens, freshness and demotions need this many samples.
+    /// The number of samples in the window that findings about dead tokens, freshness and demotions need. A finding
+    /// about refusals reports more than 5 % of at least this many responses, or more than half of fewer responses.
     static let samplesMin: Int64 = 100
     /// The share of held commands is reported only if the window has more held commands than this. A few are normal,
     /// because a command may arrive before its activity's registration.
@@ -187,9 +186,8 @@ struct Diagnosis {
     }
 
     /// The codes of `causeway_redis_errors_total` that are reported, because usually only an operator can remove their
-    /// cause. Codes that other findings cover are left out: `replicasMissing` has a finding of its own.
-    /// `noAuthentication`, `wrongPassword` and `noPermission` end the connection, and a finding reports lanes without a
-    /// connection to Redis.
+    /// cause. Other findings cover `replicasMissing`, and the codes that end the connection: `noAuthentication`,
+    /// `wrongPassword` and `noPermission`.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]

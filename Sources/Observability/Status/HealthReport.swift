@@ -52,8 +52,8 @@ extension HealthReport {
 
     /// Checks whether the worker is ready. A ready worker has partitions, or is a member of its group although other
     /// workers have all partitions. Its keys are read, APNs does not refuse the keys of all apps, and it is not
-    /// stopping. While Kafka is unreachable, a worker without partitions is ready too, because a rollout must not wait
-    /// for the end of an outage. For this reason an outage of Redis or APNs does not make a worker unready, either.
+    /// stopping. A rollout must not wait for the end of an outage. So a worker without partitions is ready too while
+    /// Kafka is unreachable, and an outage of Redis or APNs makes no worker unready.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.

@@ -71,7 +71,7 @@ extension StatusBuilder {
                         default: .plain
                         }
                     return [
-                        .duration(milliseconds: max(0, wallMilliseconds - event.lastWrittenAtWallMilliseconds)),
+                        .duration(milliseconds: max(0, wallMilliseconds - event.lastLineAtWallMilliseconds)),
                         .words(definition.identifier), .words(definition.level.rawValue).styled(style),
                         .words(definition.message), .words(event.lastDetail),
                         .count(Int64(clamping: event.count)),

@@ -60,7 +60,7 @@ struct StatusBuilder {
         var finding = finding
         finding.logLines = events.filter { finding.logKinds.contains($0.kind) }
             .map { event in
-                let ageMilliseconds = max(0, wallMilliseconds - event.lastWrittenAtWallMilliseconds)
+                let ageMilliseconds = max(0, wallMilliseconds - event.lastLineAtWallMilliseconds)
                 let ago = Numeral.duration(
                     microseconds: ageMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
                 )

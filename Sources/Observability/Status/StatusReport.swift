@@ -115,7 +115,7 @@ struct Finding: Sendable, Equatable {
     /// The kinds of log lines that say more about the finding. `/statusz` shows the last line of each.
     var logKinds: [LogKind] = []
     /// For each kind of `logKinds` that was logged: its identifier, the age of its last line (written or suppressed),
-    /// and the metadata of the last line that was written. The kind with the latest line comes first.
+    /// and the metadata of its last written line. The kind with the latest line comes first.
     var logLines: [String] = []
 }
 

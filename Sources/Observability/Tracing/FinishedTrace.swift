@@ -18,8 +18,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named.
     ///
-    /// If the producer named no span, the trace begins at this worker. Then the span of the record's first result has
-    /// no parent (nil), and is the parent of the spans of the record's further results.
+    /// If the producer named no span, the trace begins at this worker. The span of the record's first result then has
+    /// no parent (nil). It is the parent of the spans of the record's further results.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
@@ -114,7 +114,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     /// Returns the trace context with the span for a record. The span id follows from the seed, the parent, the offset
-    /// and the number of earlier results, so it is the same whenever it is computed. So a fan-out record can name its
+    /// and the number of earlier results. It is the same whenever it is computed, so a fan-out record can name its
     /// command's span before that span is exported.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext

@@ -12,9 +12,8 @@ public struct RecordTrace {
     /// The maximum number of bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id and a span. Each result of the record has a span of its own, whose parent is the span of the
-    /// context. A trace that begins here (``beginsAtThisWorker``) has one exception: the first result has the span of
-    /// the context itself.
+    /// The trace id and a span. Each result of the record has a span of its own, whose parent is this span. In a trace
+    /// that begins here (``beginsAtThisWorker``), the first result has this span itself.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
     public var beginsAtThisWorker = false

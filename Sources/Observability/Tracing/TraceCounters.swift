@@ -42,12 +42,12 @@ package final class TraceCounters: Sendable {
     /// Counts a trace that was dropped because its ring was full. Called on any lane's thread.
     func countFullRingDrop() { fullRingDrops.wrappingAdd(1, ordering: .relaxed) }
 
-    func countExportedTraces(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }
+    func countExportedTraces(_ count: Int) { counts.withLock { $0.exported &+= UInt64(clamping: count) } }
 
     func countFailure(_ failure: TracePostFailure) { counts.withLock { $0.failures[Int(failure.rawValue)] &+= 1 } }
 
-    func countDroppedTraces(_ records: Int, _ reason: TraceDropReason) {
+    func countDroppedTraces(_ count: Int, _ reason: TraceDropReason) {
         precondition(reason != .full, "a ring counts what finds no place in it")
-        counts.withLock { $0.drops[Int(reason.rawValue)] &+= UInt64(clamping: records) }
+        counts.withLock { $0.drops[Int(reason.rawValue)] &+= UInt64(clamping: count) }
     }
 }

@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// After the lanes have ended, new requests begin only within this time. It is also the time limit of each of these
-    /// requests. It is short, because the worker's end waits for them.
+    /// After the lanes have ended, new requests begin only within this time, which also limits each of them. It is
+    /// short, because the worker's end waits for them.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -51,6 +51,7 @@ package actor TraceExporter {
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
     /// others.
     private var firstRingIndex = 0
+    /// Whether a failed request was logged, and the collector has taken no batch since.
     private var isFailing = false
     private var loggedDropCount: UInt64 = 0
 
@@ -94,12 +95,12 @@ package actor TraceExporter {
     /// Drops and counts the remaining traces. After a second stop signal the worker calls this instead of
     /// ``exportRemainingTraces()``.
     package func dropRemainingTraces() {
-        var records = waitingBatch?.traces.count ?? 0
+        var traceCount = waitingBatch?.traces.count ?? 0
         waitingBatch = nil
         for ring in rings {
-            while ring.pop() != nil { records += 1 }
+            while ring.pop() != nil { traceCount += 1 }
         }
-        counters.countDroppedTraces(records, .stopped)
+        counters.countDroppedTraces(traceCount, .stopped)
         logDrops()
     }
 
@@ -109,16 +110,16 @@ package actor TraceExporter {
     /// - Returns: whether the collector took a batch, or refused one for good.
     @discardableResult
     private func exportWaitingBatches(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
-        var hasSent = false
+        var hasFinishedBatch = false
         for _ in 0..<Self.requestsPerPollMax {
             if waitingBatch == nil { waitingBatch = popNextBatch() }
             guard waitingBatch != nil, !Task.isCancelled, ContinuousClock.now < deadline,
                 await sendWaitingBatch(timeoutMilliseconds: timeoutMilliseconds)
             else { break }
-            hasSent = true
+            hasFinishedBatch = true
         }
         logDrops()
-        return hasSent
+        return hasFinishedBatch
     }
 
     func popNextBatch() -> (traces: [FinishedTrace], attempts: Int)? {

@@ -117,8 +117,8 @@ extension FieldType {
         }
     }
 
-    /// Returns the schema of a string without control characters. A pattern alone would allow a line end at the end of
-    /// the string, because in several regular-expression libraries `$` also matches before such a line end.
+    /// Returns the schema of a string without control characters. A pattern is not enough: in several libraries for
+    /// regular expressions, `$` also matches before a line end at the end of the string.
     private static func textSchema(_ bytesMin: Int, _ bytesMax: Int, pattern: String? = nil) -> DocumentValue {
         .object(
             [

@@ -146,7 +146,7 @@ private enum CommandFormat {
             RecordField(
                 "content-state",
                 .appObject,
-                .sometimes("required but in an end"),
+                .sometimes("required, except in an end"),
                 """
                 The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is seconds since 2001, not \
                 since 1970. If the phone cannot decode it, the phone shows nothing new.
@@ -164,7 +164,12 @@ private enum CommandFormat {
                 .sometimes("start"),
                 "The app's `ActivityAttributes`, encoded like `content-state`."
             ),
-            RecordField("alert", .object(alert), .sometimes("start, else optional"), "Rings and lights up the screen."),
+            RecordField(
+                "alert",
+                .object(alert),
+                .sometimes("in a start, otherwise optional"),
+                "Rings and lights up the screen."
+            ),
             RecordField(
                 "stale-date",
                 .number,

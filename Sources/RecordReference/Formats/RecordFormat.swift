@@ -30,8 +30,7 @@ package struct RecordField: Sendable {
 enum DescriptionSource {
     /// The field's meaning, for people who read the schema.
     case meaning
-    /// The type in words. The library `CausewayRecords` has messages that say what a value must be, and
-    /// prints these words in them.
+    /// The type in words, for the messages of the library `CausewayRecords` that say what a value must be.
     case typeText
 }
 
@@ -97,9 +96,8 @@ package struct RecordShape: Sendable {
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
         let required = fields.filter { $0.presence == .always }.map(\.name)
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
-        // JSON Schema has no keyword that limits the number of unknown keys. So the schema for the library
-        // `CausewayRecords` has the keyword `unknownKeysMax`. An object without fields belongs to the app,
-        // and is not limited.
+        // JSON Schema cannot limit the number of unknown keys. So the schema for the library `CausewayRecords` has a
+        // keyword of its own, `unknownKeysMax`. An object without fields belongs to the app, and has no limit.
         if unlistedKeys == .passedOn, !fields.isEmpty, description == .typeText {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.unknownKeysPerObjectMax))))
         }
@@ -140,8 +138,8 @@ package struct RecordFormat: Sendable {
         /// The name of the variant's definition in the schema.
         package var name: String
         package var title: String
-        /// The text about this kind of record in the schema and on the page of records: when such a record is written,
-        /// or its purpose. Empty if the topic has only one kind.
+        /// What the schema and the page of records say about this kind of record: when it is written, or its purpose.
+        /// Empty if the topic has only one kind.
         package var introduction: String
         package var shape: RecordShape
         package var example: String

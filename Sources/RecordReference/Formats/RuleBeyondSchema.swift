@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// A rule for commands or registrations that a JSON Schema cannot express. If a record breaks it, the worker
-/// refuses the record, but the schema accepts it. The schema never refuses a record that the worker accepts.
+/// A rule for commands or registrations that a JSON Schema cannot express. The worker refuses a record that breaks the
+/// rule, and the schema accepts it. The schema never refuses a record that the worker accepts.
 package enum RuleBeyondSchema: CaseIterable, Sendable {
     case notOneJSONText
     case duplicateKeys

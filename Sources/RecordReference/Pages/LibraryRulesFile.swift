@@ -1,9 +1,8 @@
 import Documents
 import LiveActivity
 
-/// Writes the rules of commands and registrations into a file of the library `CausewayRecords`. The library
-/// cannot import the worker's modules, because these have unsafe flags, and SwiftPM refuses a dependency with
-/// such flags.
+/// Writes the rules of commands and registrations into a file of the library `CausewayRecords`. The library cannot
+/// import the worker's modules: they have unsafe flags, and SwiftPM refuses a dependency with such flags.
 package enum LibraryRulesFile {
     package static let path = "Sources/CausewayRecords/RecordRules+Generated.swift"
 

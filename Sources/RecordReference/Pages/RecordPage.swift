@@ -49,19 +49,28 @@ package enum RecordPage {
     private static func jsonBlock(_ record: String) -> String { "```json\n\(record)\n```\n" }
 
     private static func table(_ shape: RecordShape) -> String {
-        markdownTable(["field", "type", "present", "meaning"], rows(shape, ""))
+        markdownTable(["field", "type", "present", "meaning"], rows(shape, "", isObjectInEveryRecord: true))
     }
 
-    private static func rows(_ shape: RecordShape, _ prefix: String) -> [[String]] {
+    /// Returns the rows of an object's fields.
+    ///
+    /// - Parameters:
+    ///   - prefix: the path of the object and a dot; empty for the record itself.
+    ///   - isObjectInEveryRecord: whether every record has the object.
+    private static func rows(_ shape: RecordShape, _ prefix: String, isObjectInEveryRecord: Bool) -> [[String]] {
         shape.fields.flatMap { field -> [[String]] in
             let presence =
                 switch field.presence {
-                case .always: "always"
+                case .always: isObjectInEveryRecord ? "always" : "always in its object"
                 case .optional: "optional"
                 case .sometimes(let when): when
                 }
             let row = ["`\(prefix)\(field.name)`", field.type.typeText, presence, field.meaning]
-            return [row] + field.type.shapes.flatMap { rows($0, "\(prefix)\(field.name).") }
+            let isInEveryRecord = isObjectInEveryRecord && field.presence == .always
+            return [row]
+                + field.type.shapes.flatMap {
+                    rows($0, "\(prefix)\(field.name).", isObjectInEveryRecord: isInEveryRecord)
+                }
         }
     }
 

@@ -295,8 +295,8 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
-            // Set now when the connection to this server closes: ASK starts no look-up, and the server may never get
-            // slots.
+            // Schedule the end of this server's connection, because the server may never get slots. Usually a look-up
+            // does this, but ASK starts none.
             retireNodesWithoutSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {

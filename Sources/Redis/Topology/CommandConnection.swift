@@ -5,8 +5,8 @@ import Reactor
 /// ``RedisConnection``, which allocates nothing.
 ///
 /// Each command gets its reply, or the error that ended the connection, exactly once and in the order of the
-/// commands. The exception are commands that wait when the owner calls `close`: they get neither. A command that is
-/// sent after the connection's end fails at once.
+/// commands. But commands that wait when the owner calls `close` get neither. A command that is sent after the
+/// connection's end fails at once.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 

@@ -3,8 +3,7 @@ struct KeySlot: Equatable {
     /// The number of slots. It is the same in every cluster.
     static let slotCount = 16_384
 
-    /// The CRC16 of the key's hash tag, modulo ``slotCount``. If the key has no hash tag, or an empty one: the CRC16 of
-    /// the whole key, modulo ``slotCount``.
+    /// The key's slot, 0..<``slotCount``.
     var slot: Int
     /// A hash of the whole key, so that calls and ``AskRedirections`` need not store the key. It is never 0, because 0
     /// means that there is no key.
@@ -15,8 +14,8 @@ struct KeySlot: Equatable {
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// Returns the slot of a key, by the cluster specification. The slot depends only on the key's hash tag. If the
-    /// key has no hash tag, or an empty one, the slot depends on the whole key.
+    /// Returns the slot of a key, by the cluster specification: the CRC16 of the key's hash tag, modulo ``slotCount``.
+    /// If the key has no hash tag, or an empty one, the CRC16 is that of the whole key.
     static func slot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {

@@ -8,8 +8,8 @@ struct LookupFailures {
 
     mutating func append(_ error: RedisError) { errors.append(error) }
 
-    /// The reasons of all errors, with the code of the most useful one: an error after which an operator may have to act,
-    /// otherwise the last error.
+    /// The reasons of all errors, with the code of the most useful one: an error after which an operator may have to
+    /// act, otherwise the last error.
     var summary: RedisError {
         guard let last = errors.last else { return RedisError(.closed) }
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code

@@ -19,15 +19,16 @@ struct MarkHashTags {
     /// The hash tags for a cluster. A checksum of a hash tag decides its slot. So the first access tries several
     /// hundred texts, until it has a hash tag for each block of slots.
     static let forCluster: MarkHashTags = {
-        var tagsByBlock: [Int: (tag: String, slot: Int)] = [:]
+        var tagsByBlockNumber: [Int: (tag: String, slot: Int)] = [:]
         var number = 0
-        while tagsByBlock.count < hashTagCount {
+        while tagsByBlockNumber.count < hashTagCount {
             let tag = "causeway/mark/\(number)"
             let slot = Array(tag.utf8).withUnsafeBytes { KeySlot.slot(of: $0) }
-            if tagsByBlock[slot / slotsPerHashTag] == nil { tagsByBlock[slot / slotsPerHashTag] = (tag, slot) }
+            let blockNumber = slot / slotsPerHashTag
+            if tagsByBlockNumber[blockNumber] == nil { tagsByBlockNumber[blockNumber] = (tag, slot) }
             number += 1
         }
-        return MarkHashTags(tags: tagsByBlock.sorted { $0.key < $1.key }.map(\.value))
+        return MarkHashTags(tags: tagsByBlockNumber.sorted { $0.key < $1.key }.map(\.value))
     }()
 
     private init(tags: [(tag: String, slot: Int)]) { self.tags = tags }

@@ -3,9 +3,9 @@ import Reactor
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends with errors
-/// instead of replies if the servers stay silent for the configured deadline, if the search for the primaries or the
-/// exchange of commands takes `blockedMillisecondsMax`, or if `isCancelled` returns true. By default, `isCancelled`
-/// returns true when the task is cancelled. Not thread-safe.
+/// instead of replies in three cases: the servers stay silent for the configured deadline; the search for the
+/// primaries, or the exchange of commands, takes `blockedMillisecondsMax`; `isCancelled` returns true. By default,
+/// `isCancelled` returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     typealias ReplyResult = Result<RedisValue, RedisError>
@@ -102,8 +102,8 @@ final class PrimaryConnections {
     private func findSlotMap() throws(RedisError) -> SlotMap {
         if let slotMap { return slotMap }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        // Ask the last known primaries first, because the configured servers may no longer exist. They get half of the
-        // attempts, so that the configured servers are asked too.
+        // Ask the last known primaries first, because the configured servers may no longer exist. But use only half of
+        // the attempts for them, so that the configured servers are asked too.
         let otherLocations = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try runLookup {
             lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + otherLocations, $0)
@@ -134,8 +134,8 @@ final class PrimaryConnections {
 
     // MARK: - Commands
 
-    /// Sends all commands at once. If a reply redirects a command to another server, sends the command there
-    /// once, because the map may be wrong while a slot is moving.
+    /// Sends all commands at once. A reply redirects a command to another server if `slotMap` is out of date, or while
+    /// the key's slot moves. The command is then sent to that server; a second redirection is not followed.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [ReplyResult] {
@@ -149,9 +149,8 @@ final class PrimaryConnections {
         if !redirection.isAsk { slotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Close the connection to the server that ASK named, unless `slotMap` has the server. Nothing else may close
-        // it: only a search for the primaries closes connections, and after ASK no search follows. After MOVED, a
-        // search follows.
+        // Close the connection to the server that ASK named, unless `slotMap` has the server. Otherwise the connection
+        // could stay forever: only a search for the primaries closes connections, and no search follows an ASK.
         if redirection.isAsk, let slotMap { closeConnections(except: slotMap.primaries) }
         return redirectedReply ?? reply
     }
@@ -187,13 +186,13 @@ final class PrimaryConnections {
         return connection
     }
 
-    /// Runs the loop until `value` returns a value.
+    /// Runs the loop until `getValue` returns a value.
     ///
     /// - Returns: nil if `blockedMillisecondsMax` has passed or `isCancelled` has returned true.
-    private func runLoopUntil<Value>(_ value: () -> Value?) -> Value? {
+    private func runLoopUntil<Value>(_ getValue: () -> Value?) -> Value? {
         let endMilliseconds = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {
-            if let value = value() { return value }
+            if let value = getValue() { return value }
             if loop.nowMilliseconds >= endMilliseconds || isCancelled() { return nil }
             loop.runTurn(
                 waitMilliseconds: Int32(

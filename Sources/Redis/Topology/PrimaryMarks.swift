@@ -6,8 +6,8 @@
 /// thread-safe. A failed call is not repeated.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
-/// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands
-/// takes a minute, or if the task is cancelled.
+/// in three cases: the servers stay silent for the configured deadline; the search for the primaries, or one exchange
+/// of commands, takes a minute; the task is cancelled.
 public final class PrimaryMarks {
     /// A primary, and what one call of ``readMarks(_:)`` has read from it.
     public struct PrimaryReading: Sendable {
@@ -41,7 +41,7 @@ public final class PrimaryMarks {
     private var readCount = 0
     /// One in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker finds new primaries
     /// even if no error shows the change. In a cluster every call searches.
-    private static let readsPerSearch = 10
+    private static let readsPerPrimarySearch = 10
 
     /// Opens no connection yet. The first method that needs Redis does.
     ///
@@ -60,13 +60,14 @@ public final class PrimaryMarks {
 
     // MARK: - Reading
 
-    /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply, that
-    /// refuses to read a mark, or that owns none of the slots that have marks (``MarkHashTags``).
+    /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply or
+    /// refuses to read a mark. It also leaves out a primary that owns none of the slots that have marks
+    /// (``MarkHashTags``).
     ///
     /// - Throws: if the primaries cannot be found.
     public func readMarks(_ names: [String]) throws(RedisError) -> [PrimaryReading] {
         readCount += 1
-        if isCluster || readCount.isMultiple(of: Self.readsPerSearch) { connections.forgetPrimaries() }
+        if isCluster || readCount.isMultiple(of: Self.readsPerPrimarySearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
             for (location, slots) in try connections.findPrimaries(having: hashTags.tags.map(\.slot)) {

@@ -101,8 +101,8 @@ public final class RedisClient {
 
     /// Returns the connection for one call with this key. The caller must issue the call at once.
     ///
-    /// - Returns: nil if the key's server is not ready or is unknown, or if it has no room for a call that an ASK
-    ///   redirects to it. The caller may ask again after `redisReady`, or in a cluster after a pause.
+    /// - Returns: nil if the key's server is not ready or is unknown. Also nil if an ASK redirects the call to a server
+    ///   without room. The caller may ask again after `redisReady`, or in a cluster after a pause.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

@@ -1,12 +1,12 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know by its name, and checks that the server is really a primary, if the Redis
-/// user may call ROLE.
+/// Finds the primary that the Sentinels know by its name. If the Redis user may call ROLE, also checks that the server
+/// is really a primary.
 ///
-/// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
-/// Sentinel that last gave a correct reply. It asks the next one if a Sentinel gives no usable reply, or if the
-/// server that the Sentinel names does not reply, replies with an error, or is no primary (steps 1 to 3 of the
-/// guidelines for Sentinel clients). Only one look-up may run at a time.
+/// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the Sentinel that
+/// last gave a correct reply. It asks the next Sentinel in two cases: a Sentinel gives no usable reply; or the server
+/// that it names does not reply, replies with an error, or is no primary. (These are steps 1 to 3 of the guidelines for
+/// Sentinel clients.) Only one look-up may run at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 

@@ -43,8 +43,8 @@ struct ChannelOptions: ParsableArguments {
 
     /// Calls `body` with the only app and environment that match the options, and closes the keeper afterwards.
     ///
-    /// - Throws: a `ValidationError` if several match, or none. An `ExitCode`, after the reason was printed, if the
-    ///   configuration is wrong or allows no channels, or if `body` throws a ``ChannelRefusal``.
+    /// - Throws: a `ValidationError` if several match, or none. An `ExitCode`, after the reason was printed, in
+    ///   one of three cases: the configuration is wrong; it allows no channels; `body` throws a ``ChannelRefusal``.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try configurationFile.load(requiresFiles: true)
@@ -62,8 +62,8 @@ struct ChannelOptions: ParsableArguments {
         let appEnvironments = await keeper.appEnvironments
             .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
         guard appEnvironments.count == 1 else {
-            let all = await keeper.appEnvironments.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
-            throw ValidationError("choose one with --app and --environment: \(all)")
+            let choices = await keeper.appEnvironments.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
+            throw ValidationError("choose one with --app and --environment: \(choices)")
         }
         do {
             try await body(keeper, appEnvironments[0])

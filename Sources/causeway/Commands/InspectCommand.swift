@@ -75,7 +75,7 @@ struct InspectCommand: ParsableCommand {
 
     func run() throws {
         let configuration = try configurationFile.load(requiresFiles: false)
-        let inspectedApp = try inspectedApp(in: configuration)
+        let inspectedApp = try chosenApp(in: configuration)
         let queries: RedisQueries
         do {
             queries = try RedisQueries(configuration: RedisConfiguration(configuration.redis))
@@ -109,7 +109,7 @@ struct InspectCommand: ParsableCommand {
         }
     }
 
-    private func inspectedApp(in configuration: WorkerConfiguration) throws(ValidationError) -> InspectedApp {
+    private func chosenApp(in configuration: WorkerConfiguration) throws(ValidationError) -> InspectedApp {
         let bundles = configuration.apps.map(\.bundleId).joined(separator: ", ")
         guard let app = app ?? (configuration.apps.count == 1 ? configuration.apps[0].bundleId : nil) else {
             throw ValidationError("choose an app with --app: \(bundles)")

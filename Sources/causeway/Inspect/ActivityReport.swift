@@ -65,7 +65,7 @@ struct ActivityReport {
     /// Until when updates are sent: eight hours after the activity's beginning, as far as Redis knows it. Nil before
     /// the first admission or registration.
     var updatesUntilMilliseconds: Int64?
-    /// When the lifetime that a policy allows the activity ends, by the timetable; nil if the timetable does not have
+    /// When the lifetime that a policy allows the activity ends, by the timetable. Nil if the timetable does not have
     /// the activity, or was not read.
     var lifetimeEndsAtMilliseconds: Int64?
 }

@@ -19,8 +19,8 @@ enum TimeText {
     static func relative(_ milliseconds: Int64, to nowMilliseconds: Int64) -> String {
         let (difference, overflows) = nowMilliseconds.subtractingReportingOverflow(milliseconds)
         guard !overflows else { return milliseconds < nowMilliseconds ? "long ago" : "far ahead" }
-        let duration = duration(Int64(clamping: difference.magnitude))
-        return difference >= 0 ? "\(duration) ago" : "in \(duration)"
+        let durationText = duration(Int64(clamping: difference.magnitude))
+        return difference >= 0 ? "\(durationText) ago" : "in \(durationText)"
     }
 
     /// Writes the time of day, and the date before it if the day is not today.

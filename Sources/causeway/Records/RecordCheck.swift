@@ -120,8 +120,8 @@ struct RecordCheck {
         let decodedCommand = try Command.decode(smallerRecord)
         let droppedNames = String(decoding: fields.droppedFieldNames(of: result), as: UTF8.self).split(separator: ",")
         // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
-        // line of the state.
-        let message = mismatch(of: decodedCommand, in: smallerRecord)?.message
+        // line on which the state begins in the original record.
+        let message = contractMismatch(of: decodedCommand, in: smallerRecord)?.message
         return SmallerCommand(
             bodyByteCount: decodedCommand.bodyByteCount,
             droppedNames: droppedNames.joined(separator: ", "),
@@ -156,7 +156,7 @@ struct RecordCheck {
                 app = command.app
                 if !command.policy.isAbsent { policy = command.policy.text(in: bytes) }
                 if repairedFields.isDisjoint(with: [.contentState, .attributes, .event, .aps]),
-                    let mismatch = smallerCommand.map(\.mismatch) ?? mismatch(of: command, in: bytes)
+                    let mismatch = smallerCommand.map(\.mismatch) ?? contractMismatch(of: command, in: bytes)
                 {
                     messages.append(mismatch)
                 }
@@ -180,7 +180,10 @@ struct RecordCheck {
     /// Returns where and how the command's content breaks the app's contract. No phone of the app could decode this
     /// content. Returns nil if the content fits the contract, or if the contract is not known. The check reports this
     /// fault even if the configuration lets the worker only warn about it.
-    private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
+    private func contractMismatch(
+        of command: Command,
+        in bytes: UnsafeRawBufferPointer
+    ) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
         let unmanagedContract = UnmanagedContract(copying: rule.contract)
         defer { unmanagedContract.deallocate() }

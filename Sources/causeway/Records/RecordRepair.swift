@@ -22,8 +22,8 @@ struct RecordRepair {
 
     /// Repairs the record so that decoding does not find this fault again.
     ///
-    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON, or if decoding
-    ///   found the fault again after its repair.
+    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON. Also false if
+    ///   decoding found the fault again after its repair.
     mutating func repair(_ fault: Fault) -> Bool {
         let field = fault.path.field
         let faultPosition = (fault.code, field, fault.offset)
@@ -37,7 +37,7 @@ struct RecordRepair {
             // `channel`: decoding would then report that the activity is missing.
             return false
         case .notAllowed:
-            // An audience is not allowed beside a device or an activity, so one of these is removed.
+            // An audience is not allowed beside a device or an activity, so remove the device or the activity.
             let keys = field == .audience ? ["device", "activity", field.key] : [field.key]
             let members = keys.compactMap { memberOffset(named: $0, inObjectAt: fault.offset) }
             return remove(memberAt: members.first ?? fault.offset)
@@ -98,8 +98,8 @@ struct RecordRepair {
     }
 
     private mutating func replace(_ range: Range<Int>, with text: String) {
-        let missingCount = text.utf8.count - range.count
-        if missingCount > 0 { insert(String(repeating: " ", count: missingCount), at: range.upperBound) }
+        let missingByteCount = text.utf8.count - range.count
+        if missingByteCount > 0 { insert(String(repeating: " ", count: missingByteCount), at: range.upperBound) }
         blank(range)
         bytes.replaceSubrange(range.lowerBound..<range.lowerBound + text.utf8.count, with: text.utf8)
     }

@@ -11,7 +11,7 @@ struct TimestampUpdater {
     /// `sequence` gets the microseconds within the second as `sequence`, so each command is newer than the one before.
     /// A record that is not a valid command, or whose timestamp does not have ten digits, is returned unchanged.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
-        guard let (withTimestampField, command) = Self.withTimestampField(record) else { return record }
+        guard let (recordWithTimestamp, command) = Self.addTimestampIfMissing(to: record) else { return record }
         let microseconds = max(unixMicroseconds, lastTimestampMicroseconds + 1)
         let timestampRange = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
@@ -19,32 +19,32 @@ struct TimestampUpdater {
         // 2286.
         guard digits.count == Int(timestampRange.count) else { return record }
         lastTimestampMicroseconds = microseconds
-        var withCurrentTimestamp = withTimestampField
-        withCurrentTimestamp.replaceSubrange(Int(timestampRange.offset)..<timestampRange.end, with: digits)
-        guard command.version.sequence == 0, let brace = withCurrentTimestamp.firstIndex(of: UInt8(ascii: "{")) else {
-            return withCurrentTimestamp
+        var updatedRecord = recordWithTimestamp
+        updatedRecord.replaceSubrange(Int(timestampRange.offset)..<timestampRange.end, with: digits)
+        guard command.version.sequence == 0, let brace = updatedRecord.firstIndex(of: UInt8(ascii: "{")) else {
+            return updatedRecord
         }
-        var withSequence = withCurrentTimestamp
+        var recordWithSequence = updatedRecord
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
-        withSequence.insert(contentsOf: member.utf8, at: brace + 1)
-        // If the record already has `"sequence": 0`, a second `sequence` is a fault. Then change only its
-        // timestamp.
-        guard case .success = Self.decode(withSequence) else { return withCurrentTimestamp }
-        return withSequence
+        recordWithSequence.insert(contentsOf: member.utf8, at: brace + 1)
+        // If the record already has `"sequence": 0`, a second `sequence` would be a fault. So change only the
+        // timestamp then.
+        guard case .success = Self.decode(recordWithSequence) else { return updatedRecord }
+        return recordWithSequence
     }
 
     /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a
     /// missing timestamp.
-    private static func withTimestampField(_ record: [UInt8]) -> ([UInt8], Command)? {
+    private static func addTimestampIfMissing(to record: [UInt8]) -> ([UInt8], Command)? {
         switch decode(record) {
         case .success(let command): return (record, command)
         case .failure(let fault):
             guard fault.code == .missingField, fault.path.field == .timestamp else { return nil }
             // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma
             // may follow the timestamp, because the object has at least an event.
-            var withTimestampField = record
-            withTimestampField.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
-            return (try? decode(withTimestampField).get()).map { (withTimestampField, $0) }
+            var recordWithTimestamp = record
+            recordWithTimestamp.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
+            return (try? decode(recordWithTimestamp).get()).map { (recordWithTimestamp, $0) }
         }
     }
 

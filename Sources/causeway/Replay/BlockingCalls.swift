@@ -26,9 +26,9 @@ final class BlockingCalls<Call, Reply> {
     ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait for the next success
     ///     is limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
-    /// - Throws: an error if no call succeeded for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call
-    ///   for good, if a call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the
-    ///   calls.
+    /// - Throws: an error in one of four cases: no call succeeded for ``BlockingStore/silenceMillisecondsMax``; Redis
+    ///   refused a call for good; a call exceeds Redis' limits; the store is closed. Redis may have carried out any
+    ///   of the calls.
     func perform(
         _ calls: [Call],
         until isCancelled: () -> Bool,
@@ -72,7 +72,7 @@ final class BlockingCalls<Call, Reply> {
         }
     }
 
-    private func index(of tag: UInt64) -> Int? {
+    private func callIndex(of tag: UInt64) -> Int? {
         let index = Int(tag & 0xFFFF_FFFF)
         return tag >> 32 == batchNumber && replies.indices.contains(index) ? index : nil
     }
@@ -80,13 +80,13 @@ final class BlockingCalls<Call, Reply> {
     // MARK: - From Redis
 
     func handleReply(tag: UInt64, _ reply: Reply) {
-        guard let index = index(of: tag) else { return }
+        guard let index = callIndex(of: tag) else { return }
         callsInFlight -= 1
         replies[index] = reply
     }
 
     func handleFailure(tag: UInt64, _ error: RedisError) {
-        guard let index = index(of: tag) else { return }
+        guard let index = callIndex(of: tag) else { return }
         callsInFlight -= 1
         lastFailure = error
         if error.storeFailure == .refused { refusal = error }

@@ -45,8 +45,9 @@ final class BlockingStore {
     ///
     /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait for the next success
     ///   is limited to ``cancelledSilenceMillisecondsMax``.
-    /// - Throws: an error if no call succeeded for ``silenceMillisecondsMax``, if Redis refused a call for good, if a
-    ///   call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the calls.
+    /// - Throws: an error in one of four cases: no call succeeded for ``silenceMillisecondsMax``; Redis refused a
+    ///   call for good; a call exceeds Redis' limits; the store is closed. Redis may have carried out any of the
+    ///   calls.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }

@@ -23,7 +23,7 @@ extension ReplayDecider {
         case .send, .wait:
             // The command was admitted, and Redis does not yet know that it was fanned out.
             if audience.admittedVersion?.version == command.version { return ReplayVerdict(reason: .underWay) }
-            let dropsAlert = command.event != .start && dropsAlert(of: command, policy)
+            let dropsAlert = command.event != .start && isAlertTooOld(command, policy)
             return ReplayVerdict(reason: .send, dropsAlert: dropsAlert)
         case .duplicate: return ReplayVerdict(reason: .duplicate)
         case .unchanged: return ReplayVerdict(reason: .unchanged)
@@ -32,8 +32,9 @@ extension ReplayDecider {
         }
     }
 
-    /// Returns why the replay leaves the command out, whatever Redis knows: the command has expired or is too old, or
-    /// it is a start and the user has not allowed starts. Returns nil if none of this is true.
+    /// Returns why the replay leaves the command out, whatever Redis knows. There are two possible reasons: the
+    /// command has expired or is too old, or it is a start and the user has not allowed starts. Returns nil if there
+    /// is no such reason.
     private func exclusionReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds) { return .expired }

@@ -22,8 +22,8 @@ struct ReplayDecider {
     /// Returns the verdict on an update or an end.
     ///
     /// - Parameters:
-    ///   - command: the command as decoded from `record`, whose timestamp in the topic is
-    ///     `recordTimestampMilliseconds`.
+    ///   - command: decoded from `record`.
+    ///   - recordTimestampMilliseconds: Kafka's timestamp of `record`.
     ///   - followsStart: whether a start of the activity is sent before this command.
     func verdict(
         on command: Command,
@@ -36,7 +36,7 @@ struct ReplayDecider {
         if AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds) {
             return ReplayVerdict(reason: .expired)
         }
-        let dropsAlert = dropsAlert(of: command, policy)
+        let dropsAlert = isAlertTooOld(command, policy)
         let admission = Self.admission(
             of: command,
             record,
@@ -85,7 +85,8 @@ struct ReplayDecider {
         }
     }
 
-    func dropsAlert(of command: Command, _ policy: Policy) -> Bool {
+    /// Whether the command has an alert that is too old to ring. The command is then sent without the alert.
+    func isAlertTooOld(_ command: Command, _ policy: Policy) -> Bool {
         command.hasAlert
             && AgeRules.isAlertTooOld(
                 timestamp: command.version.timestamp,

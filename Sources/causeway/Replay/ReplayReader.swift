@@ -103,8 +103,8 @@ struct ReplayReader {
     ) throws(KafkaError) -> Int64 {
         if logOffsets.isEmpty { return logOffsets.lowerBound }
         if let found = try offset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
-        // The broker names no offset. Either all records are older, or the broker keeps no timestamps. The
-        // time of the newest record shows which of these is true.
+        // The broker names no offset: either all records are older than `milliseconds`, or the broker keeps no
+        // timestamps. The newest record shows which of the two is true.
         var newest: Int64?
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Int64(Self.requestTimeoutMilliseconds)
         _ = try reader.read(

@@ -30,8 +30,8 @@ struct ReplayRebuilder {
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
     /// When the newest token of each activity was registered, by the activity's key in Redis. The time is nil if the
-    /// activity has no token. Contains only activities with a command among the replayed records. Used only if
-    /// `store` is nil, without `--execute`.
+    /// activity has no token. Contains only activities with a command among the replayed records. Used only without
+    /// `--execute`: `store` is nil then.
     private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -51,8 +51,8 @@ struct ReplayRebuilder {
         rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
-    /// Chooses the activities whose registrations this type remembers from now on. Without a store, it decides about an
-    /// activity's command by whether the activity has a token.
+    /// Chooses the activities whose registrations are remembered from now on. Without a store, the verdict on an
+    /// activity's command also depends on whether a registration gave the activity a token.
     mutating func rememberRegistrations(_ activities: some Collection<[UInt8]>) {
         registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
@@ -91,7 +91,7 @@ struct ReplayRebuilder {
     ) -> StoreCall<[UInt8]>? {
         let name = scope.apps[appIndex].bundleIdentifier
         guard scope.includes(app: name) else { return nil }
-        func token(_ text: TextRange) -> TokenRegistration<[UInt8]> {
+        func tokenRegistration(_ text: TextRange) -> TokenRegistration<[UInt8]> {
             TokenRegistration(
                 token: text.bytes(in: record),
                 environment: registration.environment,
@@ -119,7 +119,7 @@ struct ReplayRebuilder {
                 .activity,
                 activity.activity,
                 .register(
-                    token(activity.token),
+                    tokenRegistration(activity.token),
                     allowsFrequentUpdates: activity.allowsFrequentUpdates,
                     shownVersion: activity.shownVersion,
                     source: .reread,
@@ -134,7 +134,7 @@ struct ReplayRebuilder {
                 start.device,
                 .registerDevice(
                     attributesType: type,
-                    token(start.token),
+                    tokenRegistration(start.token),
                     .first(
                         audiences: digests(of: start.audiences, count: start.audienceCount),
                         supportsChannels: start.supportsChannels
@@ -196,8 +196,9 @@ struct ReplayRebuilder {
     /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
     /// method also writes these changes to the audiences.
     ///
-    /// When a member leaves audiences, Redis returns no held command and admits no command of this member until the
-    /// audiences know that it has left. So after that, this method makes the member's call a second time.
+    /// While an audience does not know that a member has left it, Redis neither returns the member's held command nor
+    /// admits a command for the member. So this method first tells the audiences, and then makes such a member's call
+    /// again.
     private mutating func perform(
         _ calls: [StoreCall<[UInt8]>],
         on store: BlockingStore

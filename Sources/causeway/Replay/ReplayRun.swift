@@ -72,8 +72,8 @@ struct ReplayRun {
             )
             tally.count(record)
             if case .invalid(let code, _) = record { printLine(invalid: message, code: code) }
-            if case .command(let candidate, let addressee, let appIndex) = record {
-                table.insert(candidate, of: addressee, appIndex: appIndex) { tally.count($0, appIndex: appIndex) }
+            if case .command(let candidate, let redisKey, let appIndex) = record {
+                table.insert(candidate, of: redisKey, appIndex: appIndex) { tally.count($0, appIndex: appIndex) }
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)

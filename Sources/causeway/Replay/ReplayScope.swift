@@ -63,8 +63,11 @@ extension ReplayScope {
 
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
     /// if the body stays too large.
-    private static func fittingRecord(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]?
-    {
+    private static func makeFittingRecord(
+        _ value: UnsafeRawBufferPointer,
+        of command: Command,
+        policy: Policy
+    ) -> [UInt8]? {
         if command.fitsBodyLimit { return Array(value) }
         return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
             let count = OversizeFields(policy.oversize).drop(from: value, of: command, into: buffer).byteCount
@@ -100,7 +103,7 @@ extension ReplayScope {
             guard let policy = policy(of: command, appIndex: appIndex, in: value) else {
                 return .invalid(code: "unknownPolicy", appIndex: appIndex)
             }
-            guard let fittingRecord = Self.fittingRecord(value, of: command, policy: policy) else {
+            guard let fittingRecord = Self.makeFittingRecord(value, of: command, policy: policy) else {
                 return .invalid(code: "\(command.sizeFault.code.name)", appIndex: appIndex)
             }
             let candidate = ReplayCandidate(

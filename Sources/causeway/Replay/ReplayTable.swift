@@ -13,7 +13,8 @@ struct ReplayCandidate: Equatable {
     /// Whether the workers have not committed the record's offset.
     var isUnread = false
     var key: [UInt8]?
-    /// The record, without the fields that its policy drops if the body was too large; empty if the table had no room.
+    /// The record; empty if the table had no room. If the body was too large, the fields that the policy drops are
+    /// missing.
     var value: [UInt8]
 
     var byteCount: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
@@ -55,19 +56,19 @@ struct ReplayTable {
     ///   command may be `candidate` itself.
     mutating func insert(
         _ candidate: ReplayCandidate,
-        of activity: [UInt8],
+        of redisKey: [UInt8],
         appIndex: Int,
         onDropped: (ReplayReason) -> Void
     ) {
-        guard var entry = entries[activity] else {
-            guard usedBytes + Self.entryOverheadBytes + activity.count + candidate.byteCount <= bytesMax else {
+        guard var entry = entries[redisKey] else {
+            guard usedBytes + Self.entryOverheadBytes + redisKey.count + candidate.byteCount <= bytesMax else {
                 wasFull = true
                 return onDropped(.tableFull)
             }
-            usedBytes += Self.entryOverheadBytes + activity.count + candidate.byteCount
+            usedBytes += Self.entryOverheadBytes + redisKey.count + candidate.byteCount
             var entry = Entry(appIndex: appIndex)
             if candidate.event == .start { entry.start = candidate } else { entry.state = candidate }
-            entries[activity] = entry
+            entries[redisKey] = entry
             return
         }
         if candidate.event == .start {
@@ -75,7 +76,7 @@ struct ReplayTable {
         } else {
             merge(state: candidate, into: &entry, onDropped)
         }
-        entries[activity] = entry
+        entries[redisKey] = entry
     }
 
     private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {

@@ -78,7 +78,7 @@ struct ReplayTally {
         func object(_ counts: [ReplayReason: Int]) -> JSONValue {
             .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))
         }
-        let all = Dictionary(uniqueKeysWithValues: ReplayReason.allCases.map { ($0, total($0)) })
+        let totals = Dictionary(uniqueKeysWithValues: ReplayReason.allCases.map { ($0, total($0)) })
         let apps = reasonCountsByApp.compactMap { appIndex, counts in
             appIndex.map { (scope.apps[$0].bundleIdentifier, object(counts)) }
         }
@@ -86,7 +86,7 @@ struct ReplayTally {
             "topic": .string(topic),
             "records": .integer(Int64(recordsRead)),
             "passedOver": .integer(Int64(passedOverCount)),
-            "counts": object(all.filter { $0.value > 0 }),
+            "counts": object(totals.filter { $0.value > 0 }),
             "apps": .object(Dictionary(uniqueKeysWithValues: apps)),
             "invalid": .object(invalidCounts.mapValues { .integer(Int64($0)) }),
             "withoutAlert": .integer(Int64(droppedAlertCount)),

@@ -12,21 +12,21 @@ values = chart.load_yaml(chart.value_sets["extended"].read_text())
 
 
 class Extended(unittest.TestCase):
-    def test_the_workload(self):
+    def test_the_workload_has_the_added_fields(self):
         spec = chart.workload(found)["spec"]
         self.assertEqual((spec["replicas"], spec["minReadySeconds"], spec["strategy"]), (4, 30, {"type": "Recreate"}))
         stateful = chart.render_objects({"kind": "StatefulSet", "strategy": {"type": "OnDelete"}})
         self.assertEqual(chart.workload(stateful)["spec"]["updateStrategy"], {"type": "OnDelete"})
         self.assertEqual(chart.workload(chart.objects_of_value_set("statefulset"))["spec"]["updateStrategy"], {"type": "RollingUpdate"})
 
-    def test_the_pod(self):
+    def test_the_pod_has_the_added_fields(self):
         spec = chart.pod_spec(found)
         for name in ("dnsPolicy", "dnsConfig", "hostAliases", "initContainers", "nodeSelector", "tolerations"):
             self.assertEqual(spec[name], values[name], name)
         self.assertEqual(spec["containers"][1:], values["sidecars"])
         self.assertEqual([volume for volume in spec["volumes"] if volume["name"] == "vault"], values["extraVolumes"])
 
-    def test_the_worker(self):
+    def test_the_worker_container_has_the_added_fields(self):
         container = chart.worker_container(found)
         self.assertEqual(container["env"], values["extraEnv"])
         self.assertEqual(container["envFrom"], values["extraEnvFrom"])
@@ -38,10 +38,10 @@ class Extended(unittest.TestCase):
         self.assertEqual([variable["name"] for variable in env][0], "CAUSEWAY_KAFKA_CONSUMER_GROUP_INSTANCE_ID")
         self.assertEqual(env[1:], values["extraEnv"])
 
-    def test_a_sleep_before_the_stop_counts(self):
+    def test_a_sleep_before_the_stop_lengthens_the_grace_period(self):
         self.assertEqual(chart.pod_spec(found)["terminationGracePeriodSeconds"], 35)
 
-    def test_spread_constraints(self):
+    def test_spread_constraints_select_the_pods(self):
         zone, host = chart.pod_spec(found)["topologySpreadConstraints"]
         selector = chart.workload(found)["spec"]["selector"]
         self.assertEqual((zone["maxSkew"], zone["whenUnsatisfiable"], zone["minDomains"]), (2, "DoNotSchedule", 3))
@@ -50,7 +50,7 @@ class Extended(unittest.TestCase):
         self.assertEqual(host["labelSelector"], {"matchLabels": {"team": "push"}})
         self.assertNotIn("matchLabelKeys", host)
 
-    def test_the_job_and_the_test_reach_what_a_worker_reaches(self):
+    def test_the_job_and_the_pod_of_helm_test_have_the_added_fields_too(self):
         job = chart.only_object(found, "Job")["spec"]["template"]["spec"]
         test = chart.only_object(found, "Pod")["spec"]
         for spec in (job, test):
@@ -77,7 +77,7 @@ class Extended(unittest.TestCase):
 
 
 class HelmTest(unittest.TestCase):
-    def test_it_checks_the_configuration_and_asks_a_worker(self):
+    def test_the_pod_checks_the_configuration_and_asks_a_worker(self):
         minimal = chart.objects_of_value_set("minimal")
         pod = chart.only_object(minimal, "Pod")
         self.assertEqual(pod["metadata"]["annotations"]["helm.sh/hook"], "test")
@@ -126,7 +126,7 @@ class HelmTest(unittest.TestCase):
         for wrong in ("http://[::zz]:80/", "https://localhost:1/", "http://localhost:0/", "localhost:1/readyz"):
             self.assertEqual(ask(wrong)[0], 64, wrong)
 
-    def test_the_network_lets_it(self):
+    def test_the_network_policy_lets_the_pod_reach_a_worker(self):
         for name in ("minimal", "locked-down"):
             found = chart.objects_of_value_set(name)
             labels = chart.only_object(found, "Pod")["metadata"]["labels"]
@@ -144,13 +144,13 @@ class HelmTest(unittest.TestCase):
 
 
 class Facts(unittest.TestCase):
-    def test_about_the_chart(self):
+    def test_the_chart_names_a_maintainer_an_icon_and_keywords(self):
         facts = chart.load_yaml((chart.chart / "Chart.yaml").read_text())
         self.assertTrue(facts["maintainers"][0]["name"])
         self.assertRegex(facts["icon"], r"^(https|data):")
         self.assertTrue(facts["keywords"])
 
-    def test_a_release_names_its_address(self):
+    def test_a_packaged_chart_names_its_address(self):
         script = str(chart.root / ".ci/chart-package")
         self.assertNotEqual(chart.run([script]).returncode, 0)
         url = "https://example.com/causeway"

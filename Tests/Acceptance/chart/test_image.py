@@ -19,7 +19,7 @@ def instruction(name):
 
 
 class Image(unittest.TestCase):
-    def test_it_has_nothing_but_what_is_copied(self):
+    def test_the_image_has_only_copied_files(self):
         self.assertEqual(last_stage[0], "FROM scratch")
         self.assertEqual(instruction("COPY"), "--from=debian /image/ /")
         # The last stage has no shell, so a RUN instruction would fail.
@@ -28,7 +28,7 @@ class Image(unittest.TestCase):
         ignored = (chart.root / ".dockerignore").read_text().splitlines()
         self.assertGreater(ignored.index("!.ci/image-files"), ignored.index(".ci"))
 
-    def test_the_chart_runs_it_as_it_is_made(self):
+    def test_the_chart_and_the_image_have_the_same_user_port_and_arguments(self):
         found = chart.objects_of_value_set("minimal")
         context, container = chart.pod_spec(found)["securityContext"], chart.worker_container(found)
         self.assertEqual(instruction("USER"), f"{context['runAsUser']}:{context['runAsGroup']}")
@@ -37,10 +37,10 @@ class Image(unittest.TestCase):
         self.assertEqual(json.loads(instruction("ENTRYPOINT")), ["causeway"])
         self.assertNotIn("command", container)
 
-    def test_its_health_check_needs_no_shell(self):
+    def test_the_health_check_needs_no_shell(self):
         self.assertEqual(json.loads(instruction("HEALTHCHECK").split(" CMD ")[1]), ["causeway", "health"])
 
-    def test_labels(self):
+    def test_the_labels_are_those_of_the_chart(self):
         labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', instruction("LABEL")))
         self.assertEqual(labels["title"], chart_facts["name"])
         self.assertEqual(labels["description"], chart_facts["description"])
@@ -48,7 +48,7 @@ class Image(unittest.TestCase):
         self.assertTrue(labels["licenses"])
         self.assertIn(f"ARG VERSION={chart_facts['appVersion']}", last_stage)
 
-    def test_debian_and_its_librdkafka_are_those_of_the_readme(self):
+    def test_the_readme_names_the_versions_of_debian_and_librdkafka(self):
         readme = (chart.chart / "README.md").read_text()
         self.assertIn("ARG DEBIAN=trixie-slim", lines)
         for fact in ("Debian 13", "librdkafka 2.8.0", "DEBIAN=bookworm-slim"):

@@ -69,24 +69,24 @@ class Alerts(unittest.TestCase):
         done = self.run_tests(tests)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_the_file_is_right(self):
+    def test_promtool_accepts_the_file_of_rules(self):
         done = promtool("check", "rules", rules_file)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_each_has_its_cases(self):
+    def test_each_alert_has_cases(self):
         self.assertEqual({case["alert"] for case in cases}, set(rules))
         for case in cases:
             self.assertTrue(case["quiet"], case["alert"])
 
-    def test_each_fires(self):
+    def test_each_alert_fires_in_its_case(self):
         parts = [(case, part) for case in cases for part in [case["fires"], *case.get("also", [])]]
         self.check([unit_test(case, part, part["at"], fired=True) for case, part in parts])
 
-    def test_each_waits(self):
+    def test_no_alert_fires_at_once(self):
         """No alert fires in the first 15 seconds, because a fault that passes quickly must wake nobody."""
         self.check([unit_test(case, case["fires"], "15s", fired=False) for case in cases])
 
-    def test_each_stays_quiet(self):
+    def test_each_alert_stays_quiet_in_its_quiet_cases(self):
         tests = []
         for case in cases:
             for part in case["quiet"]:
@@ -101,18 +101,18 @@ class Alerts(unittest.TestCase):
                 merged[test["name"]]["alert_rule_test"] += test["alert_rule_test"]
         self.check(list(merged.values()))
 
-    def test_the_cause_of_each_is_made_to_happen(self):
+    def test_tests_of_whole_workers_cause_each_alert(self):
         """The tests of whole workers expect each alert to fire, and name no alert that does not exist."""
         swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("PrometheusAlert*Tests.swift"))
         fired = {name for call in re.findall(r'firing:((?:\s*"\w+",?)+)', swift) for name in re.findall(r"\w+", call)}
         self.assertEqual(fired, set(rules))
 
-    def test_a_failure_would_be_seen(self):
+    def test_a_failed_case_fails_promtool(self):
         (case, *_) = cases
         done = self.run_tests([unit_test(case, case["fires"], case["fires"]["at"], fired=False)])
         self.assertNotEqual(done.returncode, 0)
 
-    def test_each_says_what_to_do(self):
+    def test_each_alert_says_what_to_do(self):
         for name, rule in rules.items():
             with self.subTest(alert=name):
                 self.assertIn(rule["labels"]["severity"], ("critical", "warning"))
@@ -129,7 +129,7 @@ class Dashboard(unittest.TestCase):
     panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
     queries = [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
 
-    def test_model(self):
+    def test_identifiers_and_titles_of_panels_are_unique(self):
         for key in ("uid", "title", "schemaVersion", "panels", "templating", "time"):
             self.assertIn(key, dashboard)
         identifiers = [panel["id"] for panel in dashboard["panels"]]
@@ -188,7 +188,7 @@ class Dashboard(unittest.TestCase):
         variables = json.dumps(dashboard["templating"])
         self.assertLessEqual(set(re.findall(METRIC, variables)), known)
 
-    def test_each_metric_is_shown(self):
+    def test_the_dashboard_shows_each_metric(self):
         shown = set(re.findall(METRIC, json.dumps(self.queries)))
         shown |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
         names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
@@ -201,7 +201,7 @@ class Dashboard(unittest.TestCase):
 
 
 class Runbook(unittest.TestCase):
-    def test_each_alert_has_its_entry(self):
+    def test_each_alert_has_an_entry(self):
         section = re.search(r"^## Alerts$(.*?)^## ", runbook, re.M | re.S)[1]
         headings = re.findall(r"^### (\w+)$", section, re.M)
         self.assertEqual(headings, list(rules))
@@ -210,7 +210,7 @@ class Runbook(unittest.TestCase):
             for part in ("**Means.**", "**Look at.**", "**Do.**"):
                 self.assertIn(part, entry, name)
 
-    def test_its_metrics_exist(self):
+    def test_the_metrics_of_the_runbook_exist(self):
         self.assertLessEqual(set(re.findall(METRIC, runbook)), metrics())
 
     def test_each_log_line_that_needs_a_person_is_explained(self):
@@ -224,7 +224,7 @@ class Runbook(unittest.TestCase):
         self.assertLessEqual(set(explained), set(kinds))
         self.assertLessEqual({kind for kind, level in kinds.items() if level in ("error", "critical")}, set(explained))
 
-    def test_the_lines_that_it_names_exist(self):
+    def test_the_log_lines_of_the_runbook_exist(self):
         catalog = (chart.chart / "METRICS.md").read_text()
         for kind in re.findall(r"line `([a-z]+-[a-z-]+)`", runbook):
             self.assertIn(f"| `{kind}` |", catalog)

@@ -20,7 +20,7 @@ def program(test):
 
 
 class Scaling(unittest.TestCase):
-    def test_one_owner_of_the_number_of_workers(self):
+    def test_only_one_object_sets_the_number_of_workers(self):
         for name in chart.value_sets:
             with self.subTest(values=name):
                 found = chart.objects_of_value_set(name)
@@ -31,7 +31,7 @@ class Scaling(unittest.TestCase):
                     self.assertEqual(target["kind"], chart.workload(found)["kind"])
                     self.assertEqual(target["name"], chart.workload(found)["metadata"]["name"])
 
-    def test_horizontal_pod_autoscaler(self):
+    def test_the_horizontal_pod_autoscaler_has_the_chosen_values(self):
         spec = chart.only_object(chart.objects_of_value_set("hpa"), "HorizontalPodAutoscaler")["spec"]
         self.assertEqual((spec["minReplicas"], spec["maxReplicas"]), (3, 12))
         cpu, lanes = spec["metrics"]
@@ -39,7 +39,7 @@ class Scaling(unittest.TestCase):
         self.assertEqual(lanes["pods"]["target"], {"type": "AverageValue", "averageValue": "0.6"})
         self.assertEqual(spec["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 600)
 
-    def test_scaled_object(self):
+    def test_the_scaled_object_has_the_chosen_values(self):
         spec = chart.only_object(chart.objects_of_value_set("keda"), "ScaledObject")["spec"]
         commands, registrations = (trigger["metadata"] for trigger in spec["triggers"])
         self.assertEqual(commands["topic"], "push.commands")
@@ -59,7 +59,7 @@ class Scaling(unittest.TestCase):
         self.assertEqual("replicas" in chart.workload(found)["spec"], not scalers)
         return [(scaler["kind"], scaler["spec"]) for scaler in scalers]
 
-    def test_by_lag_without_being_asked_where_there_is_keda(self):
+    def test_by_default_workers_scale_by_lag_if_keda_is_installed(self):
         ((kind, spec),) = self.scaled()
         self.assertEqual((kind, spec["minReplicaCount"], spec["maxReplicaCount"]), ("ScaledObject", 2, 8))
         self.assertEqual({trigger["type"] for trigger in spec["triggers"]}, {"kafka"})
@@ -68,7 +68,7 @@ class Scaling(unittest.TestCase):
         ((kind, _),) = self.scaled({"autoscaling": {"type": "hpa"}})
         self.assertEqual(kind, "HorizontalPodAutoscaler")
 
-    def test_keda_is_left_alone_if_it_cannot_ask_kafka(self):
+    def test_there_is_no_scaled_object_if_keda_cannot_ask_kafka(self):
         secured = {"config": {"kafka": {"properties": {"security.protocol": "SASL_SSL"}}}}
         self.assertEqual(self.scaled(secured), [])
         ((_, spec),) = self.scaled(secured | {"autoscaling": {"keda": {"authenticationRef": "kafka-scaler"}}})
@@ -85,7 +85,7 @@ class Scaling(unittest.TestCase):
                 ((_, spec),) = self.scaled(values)
                 self.assertEqual((spec["minReplicaCount"], spec["maxReplicaCount"]), limits)
 
-    def test_disruption_budget(self):
+    def test_the_disruption_budget_has_the_chosen_value(self):
         for name, unavailable_max in (("minimal", 1), ("locked-down", "25%")):
             budget = chart.only_object(chart.objects_of_value_set(name), "PodDisruptionBudget")
             self.assertEqual(budget["spec"]["maxUnavailable"], unavailable_max)
@@ -125,7 +125,7 @@ class Network(unittest.TestCase):
         (rule,) = self.policy("locked-down")["ingress"]
         self.assertEqual(rule["from"][0]["namespaceSelector"]["matchLabels"], {"kubernetes.io/metadata.name": "monitoring"})
 
-    def test_peers(self):
+    def test_the_peers_of_egress_rules_can_be_chosen(self):
         _, kafka, redis, _, tracing = self.policy("locked-down")["egress"]
         self.assertIn("namespaceSelector", kafka["to"][0])
         self.assertIn("podSelector", redis["to"][0])
@@ -135,14 +135,14 @@ class Network(unittest.TestCase):
 class Monitoring(unittest.TestCase):
     found = property(lambda self: chart.objects_of_value_set("monitoring"))
 
-    def test_service_monitor(self):
+    def test_the_service_monitor_reads_the_metrics_of_the_pods(self):
         monitor = chart.only_object(self.found, "ServiceMonitor")
         (endpoint,) = monitor["spec"]["endpoints"]
         self.assertEqual((endpoint["port"], endpoint["path"]), ("http", "/metrics"))
         self.assertEqual(monitor["metadata"]["labels"]["release"], "prometheus")
         self.assertEqual(monitor["spec"]["namespaceSelector"], {"matchNames": ["push"]})
 
-    def test_relabelings(self):
+    def test_the_service_monitor_has_the_chosen_relabelings(self):
         values = {
             "relabelings": [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}],
             "metricRelabelings": [{"action": "drop", "regex": "causeway_stage_.*", "sourceLabels": ["__name__"]}],
@@ -179,10 +179,10 @@ class Monitoring(unittest.TestCase):
         without = {name for name in before if not re.search(r"[<>] (?!0\b(?!\.))[0-9.]+", before[name]["expr"])}
         self.assertEqual(set(before) - set(thresholds), without - {"CausewayDeadLetters"})
 
-    def test_a_threshold_of_null_is_the_file_s(self):
+    def test_a_threshold_of_null_means_the_one_in_the_file(self):
         self.assertEqual(self.rules({"thresholds": {"CausewayLagGrows": None}}), self.rules({}))
 
-    def test_how_long_severity_and_labels(self):
+    def test_the_delay_severity_and_labels_of_an_alert_can_be_chosen(self):
         values = {"for": {"CausewayLagGrows": "30m"}, "severities": {"CausewayKafkaAway": "warning"}}
         before, after = self.rules({}), self.rules(values | {"additionalRuleLabels": {"team": "push"}})
         self.assertEqual(after["CausewayLagGrows"]["for"], "30m")
@@ -192,7 +192,7 @@ class Monitoring(unittest.TestCase):
             if name != "CausewayLagGrows":
                 self.assertEqual(rule["for"], before[name]["for"])
 
-    def test_rules_are_those_of_the_file(self):
+    def test_the_rules_are_those_of_the_file(self):
         written = chart.load_yaml((chart.chart / "files/rules.yaml").read_text())["groups"]
         given = chart.only_object(self.found, "PrometheusRule")["spec"]["groups"]
         self.assertEqual([group["name"] for group in given], [group["name"] for group in written])
@@ -206,7 +206,7 @@ class Monitoring(unittest.TestCase):
                 self.assertEqual(url, f"https://runbooks.example.com/causeway/RUNBOOK.md#{rule['alert'].lower()}")
                 self.assertEqual(rules[rule["alert"]], rule)
 
-    def test_dashboard_is_that_of_the_file(self):
+    def test_the_dashboard_is_the_one_of_the_file(self):
         map = chart.only_object(self.found, "ConfigMap", "push-causeway-dashboard")
         self.assertEqual(map["metadata"]["labels"]["grafana_dashboard"], "1")
         self.assertEqual(json.loads(map["data"]["causeway.json"]), json.loads((chart.chart / "files/dashboard.json").read_text()))
@@ -231,7 +231,7 @@ class Topics(unittest.TestCase):
             arguments = [file.name if argument == "/etc/causeway/config/causeway.yaml" else argument for argument in arguments]
             return subprocess.run([program(self), *arguments], capture_output=True, text=True, env={}, timeout=chart.timeout_seconds)
 
-    def test_it_runs_the_program_of_the_workers(self):
+    def test_the_job_runs_the_program_of_the_workers(self):
         _, container, _ = self.job()
         self.assertEqual(container["image"], chart.worker_container(chart.objects_of_value_set("topics"))["image"])
         self.assertEqual(
@@ -246,7 +246,7 @@ class Topics(unittest.TestCase):
             ],
         )
 
-    def test_its_user_may_differ_from_the_workers(self):
+    def test_the_job_may_have_another_user_than_the_workers(self):
         spec, container, configuration = self.job(
             {
                 "config": {"kafka": {"properties": {"security.protocol": "SASL_SSL", "sasl.username": "worker"}}},
@@ -274,7 +274,7 @@ class Topics(unittest.TestCase):
         # The Job gets no APNs keys, because it does not need them.
         self.assertFalse([path for _, _, path in mounted if path.startswith("apns")])
 
-    def test_without_a_user_of_its_own_it_has_the_workers_one(self):
+    def test_without_its_own_user_the_job_has_that_of_the_workers(self):
         found = chart.render_objects({"topics": {"create": True}}, base="secrets")
         configuration = chart.load_yaml(chart.only_object(found, "ConfigMap", "push-causeway-topics")["data"]["causeway.yaml"])
         self.assertEqual(configuration["kafka"], chart.worker_configuration(found)["kafka"])
@@ -307,7 +307,7 @@ class Topics(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (64, ""))
             self.assertIn(message, done.stderr)
 
-    def test_what_is_asked_of_kafka(self):
+    def test_the_job_creates_the_missing_topics(self):
         script = chart.root / "Tests/Acceptance/tools/topic-broker/broker.py"
         broker = subprocess.Popen([sys.executable, "-B", script, "push.results:3"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(broker.wait)
@@ -335,7 +335,7 @@ class Topics(unittest.TestCase):
         self.assertEqual(asked["causeway.channels"]["settings"]["cleanup.policy"], "compact")
         self.assertEqual(len(asked), 7)
 
-    def test_it_is_a_hook_that_may_reach_kafka(self):
+    def test_the_job_is_a_hook_that_may_reach_kafka(self):
         found = chart.objects_of_value_set("topics")
         before = [chart.only_object(found, kind, "push-causeway-topics") for kind in ("NetworkPolicy", "ConfigMap")]
         for document in (chart.only_object(found, "Job"), *before):
@@ -348,7 +348,7 @@ class Topics(unittest.TestCase):
         self.assertLessEqual(policy["podSelector"]["matchLabels"].items(), labels.items())
         self.assertEqual([{p["port"] for p in rule["ports"]} for rule in policy["egress"]], [{53}, {9093}])
 
-    def test_nothing_is_created_unasked(self):
+    def test_by_default_there_is_no_job(self):
         self.assertEqual(chart.objects_of_kind(chart.objects_of_value_set("minimal"), "Job"), [])
 
 
@@ -364,7 +364,7 @@ class Notes(unittest.TestCase):
             )
         return text[text.index("NOTES:") :]
 
-    def test_they_say_what_to_do_next(self):
+    def test_the_notes_say_what_to_do_next(self):
         notes = self.notes("minimal")
         self.assertIn("kubectl --namespace push", notes)
         for topic in ("commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout", "channels"):
@@ -374,7 +374,7 @@ class Notes(unittest.TestCase):
         self.assertIn(": 2 workers, group causeway, apps match.", notes)
         self.assertNotIn("<no value>", notes)
 
-    def test_they_speak_of_what_was_chosen(self):
+    def test_the_notes_name_the_chosen_values(self):
         self.assertIn("The Job has created the topics that were missing", re.sub(r"\s+", " ", self.notes("topics")))
         self.assertIn(": 2 to 24 workers by keda, group push,", self.notes("keda"))
         self.assertRegex(self.notes("keda"), r"TriggerAuthentication for KEDA: kafka-scaler\.")

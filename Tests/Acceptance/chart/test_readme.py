@@ -10,7 +10,7 @@ blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
 
 
 class Readme(unittest.TestCase):
-    def test_its_values_are_taken(self):
+    def test_the_chart_accepts_the_values_of_the_page(self):
         values = [block for block in blocks if "apiVersion" not in block]
         self.assertGreater(len(values), 3)
         first, *others = map(chart.load_yaml, values)
@@ -21,7 +21,7 @@ class Readme(unittest.TestCase):
             with self.subTest(values=value):
                 chart.render_objects(value)
 
-    def test_its_objects_are_what_is_referred_to(self):
+    def test_the_objects_of_the_page_have_the_names_that_the_chart_refers_to(self):
         objects = [chart.load_yaml(block) for block in blocks if "apiVersion" in block]
         kinds = {found["kind"]: found for found in objects}
         (scaler,) = [chart.load_yaml(block) for block in blocks if "authenticationRef" in block]
@@ -32,7 +32,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(kinds["TriggerAuthentication"]["metadata"]["name"], scaler["autoscaling"]["keda"]["authenticationRef"])
         self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)
 
-    def test_the_user_of_redis_may_do_what_the_tests_say_it_takes(self):
+    def test_the_page_gives_the_user_of_redis_all_rights_that_workers_need(self):
         """The tests of Redis restrict a user of a real server to these rights."""
         tests = (chart.root / "Tests/RedisTopologyTests/ServerTests.swift").read_text()
         (rights,) = re.findall(r'"--user", "causeway"(.*?)\]\)', tests, re.S)

@@ -15,7 +15,7 @@ operators = chart.load_yaml((pathlib.Path(__file__).parent / "operators.yaml").r
 
 
 class Schemas(unittest.TestCase):
-    def test_kubernetes(self):
+    def test_kubernetes_accepts_every_object(self):
         seen = set()
         for name in chart.value_sets:
             for document in chart.objects_of_value_set(name):
@@ -28,14 +28,14 @@ class Schemas(unittest.TestCase):
                         kubernetes_validate.validate(document, version, strict=True)
         self.assertGreater(len(seen), 30)
 
-    def test_kubernetes_schemas_refuse_what_is_wrong(self):
+    def test_the_schemas_of_kubernetes_refuse_an_unknown_field(self):
         document = chart.only_object(chart.objects_of_value_set("minimal"), "Deployment")
         document = {**document, "spec": {**document["spec"], "replica": 2}}
         for version in versions:
             with self.assertRaises(kubernetes_validate.ValidationError):
                 kubernetes_validate.validate(document, version, strict=True)
 
-    def test_operators(self):
+    def test_operators_accept_their_objects(self):
         kinds = set()
         for name in chart.value_sets:
             for document in chart.objects_of_value_set(name):
@@ -51,12 +51,12 @@ class Schemas(unittest.TestCase):
         for version in versions:
             chart.render_text(chart.value_sets["minimal"], arguments=["--kube-version", f"{version}.0"])
 
-    def test_lint(self):
+    def test_helm_lint_finds_no_fault(self):
         for name, file in chart.value_sets.items():
             with self.subTest(values=name):
                 chart.helm("lint", str(chart.chart), "--strict", "--values", str(file))
 
-    def test_package(self):
+    def test_a_package_has_exactly_the_files_of_the_chart(self):
         with tempfile.TemporaryDirectory() as directory:
             chart.helm("package", str(chart.chart), "--destination", directory)
             (archive,) = pathlib.Path(directory).glob("*.tgz")

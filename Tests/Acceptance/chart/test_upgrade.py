@@ -7,7 +7,7 @@ import upgrades
 
 
 class Upgrade(unittest.TestCase):
-    def test_from_each_version(self):
+    def test_an_upgrade_from_each_version_has_no_fault(self):
         # There must be an older version, because an upgrade to the same version proves little.
         self.assertGreater(len(upgrades.versions()), 1)
         for version in upgrades.versions():
@@ -25,7 +25,7 @@ class Upgrade(unittest.TestCase):
             with self.assertRaisesRegex(chart.RefusedValues, advice):
                 chart.render_text(upgrades.previous_directory / "0.6.0" / f"{name}.values.yaml")
 
-    def test_a_version_stays_what_it_was(self):
+    def test_a_version_renders_the_same_as_when_it_was_stored(self):
         """A change that an installation would notice needs a new version in Chart.yaml, and then `run.py
         --accept`."""
         version = upgrades.current_version()
@@ -35,7 +35,7 @@ class Upgrade(unittest.TestCase):
                 before = (upgrades.previous_directory / version / f"{name}.rendered.yaml").read_text()
                 self.assertEqual(chart.parse_documents(before), chart.objects_of_value_set(name))
 
-    def test_the_comparison_finds_what_would_go_wrong(self):
+    def test_the_comparison_finds_each_fault_of_an_upgrade(self):
         def after(change, name="minimal"):
             found = copy.deepcopy(chart.objects_of_value_set(name))
             change(found)
@@ -70,7 +70,7 @@ class Upgrade(unittest.TestCase):
             container["image"] = chart.worker_container(before)["image"]
         self.assertEqual(before, after)
 
-    def test_changed_values_keep_what_cannot_change(self):
+    def test_changed_values_change_no_immutable_field(self):
         changes = [
             {"replicaCount": 9, "kind": "Deployment"},
             {"autoscaling": {"type": "hpa"}},

@@ -180,7 +180,7 @@ REFUSED_VALUES = [
 
 
 class Values(unittest.TestCase):
-    def test_wrong_ones_are_refused_with_their_names(self):
+    def test_wrong_values_are_refused_with_their_names(self):
         for values, name in REFUSED_VALUES:
             with self.subTest(values=values):
                 with self.assertRaises(chart.RefusedValues) as refusal:
@@ -207,17 +207,17 @@ class Values(unittest.TestCase):
         chart.render_objects({"config": {"kafka": kafka}}, base="statefulset")
         chart.render_objects({"resources": {"requests": None}})
 
-    def test_the_least_grace_is_taken(self):
+    def test_the_shortest_grace_period_is_accepted(self):
         self.assertEqual(chart.workload(chart.render_objects({"terminationGracePeriodSeconds": 25}))["kind"], "Deployment")
         chart.render_objects({"terminationGracePeriodSeconds": 5, "config": {"worker": {"drainMilliseconds": 0}}})
 
-    def test_the_defaults_alone_say_what_is_missing(self):
+    def test_without_values_the_error_names_the_missing_ones(self):
         with self.assertRaises(chart.RefusedValues) as refusal:
             chart.render_text()
         for name in ("/config/kafka/bootstrapServers", "/config/redis/url", "/config/apps"):
             self.assertIn(name, str(refusal.exception))
 
-    def test_every_value_of_the_file_is_in_the_schema_and_the_other_way_round(self):
+    def test_the_file_of_values_and_the_schema_have_the_same_values(self):
         def compare(value, part, path):
             # Do not compare a map whose names the schema leaves open. Its default is empty: the operator fills it, or
             # Kubernetes defines its fields.
@@ -234,7 +234,7 @@ class Values(unittest.TestCase):
         compare(defaults, schema, "")
         jsonschema.Draft202012Validator.check_schema(schema)
 
-    def test_every_part_of_the_schema_is_closed(self):
+    def test_the_schema_allows_no_unknown_value(self):
         def walk(part, path):
             if part.get("properties"):
                 # Kubernetes defines and checks the fields of this map, so its schema allows any field.
@@ -282,7 +282,7 @@ class Values(unittest.TestCase):
 class Keys(unittest.TestCase):
     source = (chart.root / "Config/causeway.yaml").read_text()
 
-    def test_the_page_has_those_of_the_file(self):
+    def test_the_page_has_the_keys_of_the_file(self):
         def leaves(value, path):
             if isinstance(value, dict) and value:
                 for name, member in value.items():
@@ -328,12 +328,12 @@ class Keys(unittest.TestCase):
         for key in set(forms) - set(SAMPLE_TEXTS):
             self.assertEqual(forms[key], forms[key_with_texts[key.rpartition(".")[0]]])
 
-    def test_the_file_itself_is_accepted(self):
+    def test_the_schemas_accept_the_file(self):
         jsonschema.validate(chart.load_yaml(self.source), schema["properties"]["config"])
         jsonschema.Draft202012Validator.check_schema(editor_schema)
         jsonschema.validate(chart.load_yaml(self.source), editor_schema)
 
-    def test_the_schema_for_editors_requires_what_a_secret_could_bring_to_the_chart(self):
+    def test_only_the_schema_for_editors_requires_what_a_secret_can_contain(self):
         configuration = chart.load_yaml(self.source)
         del configuration["apps"]["match"]["keyFile"]
         jsonschema.validate(configuration, schema["properties"]["config"])

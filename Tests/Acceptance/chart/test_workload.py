@@ -10,7 +10,7 @@ class Pods(unittest.TestCase):
             with self.subTest(values=name):
                 yield name, chart.objects_of_value_set(name)
 
-    def test_nothing_runs_with_rights(self):
+    def test_no_container_has_special_rights(self):
         for _, found in self.each():
             specs = [chart.pod_spec(found)] + [job["spec"]["template"]["spec"] for job in chart.objects_of_kind(found, "Job")]
             for spec in specs:
@@ -30,7 +30,7 @@ class Pods(unittest.TestCase):
                 for volume in spec["volumes"]:
                     self.assertNotIn("hostPath", volume)
 
-    def test_no_variable_holds_anything_but_the_pod_s_name(self):
+    def test_the_only_variable_is_the_name_of_the_pod(self):
         for name, found in self.each():
             if name == "extended":
                 continue
@@ -77,7 +77,7 @@ class Pods(unittest.TestCase):
                 service = chart.only_object(found, "Service")["metadata"]["labels"]
                 self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service.items())
 
-    def test_probes_and_port(self):
+    def test_the_probes_use_the_port_of_the_container(self):
         for _, found in self.each():
             container = chart.worker_container(found)
             (port,) = container["ports"]
@@ -99,7 +99,7 @@ class Pods(unittest.TestCase):
         drained = chart.render_objects({"config": {"worker": {"drainMilliseconds": 30_500}}})
         self.assertEqual(chart.pod_spec(drained)["terminationGracePeriodSeconds"], 41)
 
-    def test_lanes_follow_the_cores_that_are_asked_for(self):
+    def test_the_number_of_lanes_follows_from_the_requested_cores(self):
         self.assertEqual(chart.worker_configuration(chart.objects_of_value_set("minimal"))["worker"]["lanes"], 1)
         self.assertEqual(chart.worker_configuration(chart.objects_of_value_set("apps"))["worker"]["lanes"], 2)
         self.assertEqual(chart.worker_configuration(chart.objects_of_value_set("placed"))["worker"]["lanes"], 4)
@@ -125,7 +125,7 @@ class Pods(unittest.TestCase):
             self.assertEqual(named, present)
             self.assertEqual(chart.worker_container(found)["args"][1:], ["--config", f"{mounts['config']['mountPath']}/causeway.yaml"])
 
-    def test_keys_of_several_apps(self):
+    def test_several_apps_may_have_keys_in_different_secrets(self):
         apps = chart.worker_configuration(chart.objects_of_value_set("apps"))["apps"]
         self.assertEqual(apps["match"]["keyFile"], "/etc/causeway/secrets/apns/match/AuthKey_F6G7H8I9J0.p8")
         self.assertEqual(apps["match"]["sandboxKeyFile"], "/etc/causeway/secrets/apns/match/AuthKey_S6G7H8I9J0.p8")
@@ -135,7 +135,7 @@ class Pods(unittest.TestCase):
         self.assertEqual(match["name"], "apns-match")
         self.assertEqual([item["key"] for item in match["items"]], ["production.p8", "sandbox.p8"])
 
-    def test_a_changed_configuration_and_nothing_else_restarts_pods(self):
+    def test_only_a_changed_configuration_restarts_pods(self):
         before = chart.objects_of_value_set("minimal")
         scaled = chart.render_objects({"replicaCount": 7, "serviceMonitor": {"enabled": True}, "commonAnnotations": {"a": "b"}})
         self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(scaled)["spec"]["template"])
@@ -148,7 +148,7 @@ class Pods(unittest.TestCase):
             with self.subTest(section=section, member=member):
                 self.assertNotEqual(checksum(before), checksum(chart.render_objects({"config": {section: member}})))
 
-    def test_what_a_worker_takes_while_it_runs_restarts_nothing(self):
+    def test_reloadable_keys_restart_no_pod(self):
         """Keys that a running worker applies: a new value changes only the ConfigMap, and restarts no pod."""
         config = {}
         rows = [line for line in (chart.chart / "CONFIG.md").read_text().splitlines() if line.endswith("| at once |")]
@@ -177,7 +177,7 @@ class Pods(unittest.TestCase):
         for section in ("log", "worker"):
             self.assertEqual(checksum(before), checksum(chart.render_objects({"config": {section: {}}})))
 
-    def test_deployment_and_stateful_set(self):
+    def test_the_workload_is_a_deployment_or_a_stateful_set(self):
         deployment = chart.only_object(chart.objects_of_value_set("minimal"), "Deployment")["spec"]
         self.assertEqual(deployment["strategy"]["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0})
         stateful = chart.only_object(chart.objects_of_value_set("statefulset"), "StatefulSet")["spec"]
@@ -191,7 +191,7 @@ class Pods(unittest.TestCase):
         for spread in chart.pod_spec(chart.objects_of_value_set("statefulset"))["topologySpreadConstraints"]:
             self.assertNotIn("matchLabelKeys", spread)
 
-    def test_image(self):
+    def test_the_image_has_the_chosen_name_and_version(self):
         version = chart.load_yaml((chart.chart / "Chart.yaml").read_text())["appVersion"]
         self.assertEqual(chart.worker_container(chart.objects_of_value_set("minimal"))["image"], f"causeway:{version}")
         image = chart.worker_container(chart.objects_of_value_set("placed"))["image"]
@@ -225,7 +225,7 @@ class Pods(unittest.TestCase):
             self.assertEqual(document["metadata"]["annotations"]["example.com/owner"], "push@example.com", document["kind"])
         self.assertNotIn("example.com/owner", template["annotations"])
 
-    def test_what_is_switched_off_is_not_there(self):
+    def test_disabled_objects_are_missing(self):
         found = chart.objects_of_value_set("bare")
         self.assertEqual({document["kind"] for document in found}, {"ConfigMap", "Service", "Deployment", "Pod"})
         self.assertEqual(chart.pod_spec(found)["serviceAccountName"], "default")

@@ -94,42 +94,42 @@ class ChangedFanouts(ChangedRunTestCase):
     def repeat_push(self, push, later=50, **others):
         self.recorded_run.pushes.append({**push, "time": push["time"] + later, **others})
 
-    def test_a_sound_run(self):
+    def test_a_correct_run_has_no_violation(self):
         self.assertIn("11 of 11 invariants hold", self.assert_all_hold())
 
-    def test_an_older_state_at_the_end(self):
+    def test_a_phone_that_ends_with_an_older_state_is_found(self):
         self.recorded_run.pushes.remove(self.push_of("member-5", NEW))
         self.assert_violated("every member that stays", others=["results count"])
 
-    def test_a_member_without_a_push(self):
+    def test_a_member_without_a_push_is_found(self):
         self.recorded_run.pushes.remove(self.push_of("member-25", NEW))
         self.assert_violated("every member that stays", others=["results count", "every alert"])
 
-    def test_phones_that_show_something_else(self):
+    def test_phones_that_show_another_state_are_found(self):
         self.recorded_run.crowd["shown"][0]["phones"] = 40
         self.assert_violated("every member that stays")
 
-    def test_a_push_to_a_stranger_and_of_an_unknown_state(self):
+    def test_a_push_to_a_stranger_or_of_an_unknown_state_is_found(self):
         self.repeat_push(self.push_of("member-5", NEW), activity="stranger")
         self.assert_violated("every member that stays")
         self.setUp()
         self.repeat_push(self.push_of("member-5", OLD), state="nobody's")
         self.assert_violated("every member that stays")
 
-    def test_back_in_time(self):
+    def test_a_push_of_an_older_state_is_found(self):
         self.push_of("member-5", OLD)["time"] += 400
         self.recorded_run.pushes.append(self.recorded_run.pushes.pop(5))
         self.assert_violated("no phone goes back", others=["every member"])
 
-    def test_phones_that_say_they_went_back(self):
+    def test_phones_that_went_back_in_time_are_found(self):
         self.recorded_run.crowd["reversed"] = 1
         self.assert_violated("no phone goes back")
 
-    def test_a_state_twice(self):
+    def test_a_repeated_state_is_found(self):
         self.repeat_push(self.push_of("member-5", NEW))
         self.assert_violated("no member gets a state twice")
 
-    def test_a_state_twice_after_a_crash(self):
+    def test_after_a_crash_a_state_may_be_repeated_once(self):
         push = self.push_of("member-5", NEW)
         self.repeat_push(push)
         self.recorded_run.incidents.append({"time": push["time"] + 20, "what": "kill"})
@@ -138,20 +138,20 @@ class ChangedFanouts(ChangedRunTestCase):
         self.recorded_run.incidents[0]["what"] = "join"
         self.assert_violated("no member gets a state twice")
 
-    def test_a_state_three_times_after_one_crash(self):
+    def test_a_state_that_came_three_times_is_found(self):
         push = self.push_of("member-5", NEW)
         self.repeat_push(push)
         self.repeat_push(push, later=60)
         self.recorded_run.incidents.append({"time": push["time"] + 20, "what": "kill"})
         self.assert_violated("no member gets a state twice")
 
-    def test_a_state_that_was_sent_after_the_crash_twice(self):
+    def test_a_repeated_state_of_after_the_crash_is_found(self):
         push = self.push_of("member-5", NEW)
         self.repeat_push(push)
         self.recorded_run.incidents.append({"time": push["time"] - 100, "what": "kill"})
         self.assert_violated("no member gets a state twice", "--flight", "50")
 
-    def test_too_many_pushes(self):
+    def test_too_many_pushes_are_found(self):
         for _ in range(2):
             for push in list(self.recorded_run.pushes):
                 if push["state"] == f"state of {NEW}" and push["alert"] is None:
@@ -159,24 +159,24 @@ class ChangedFanouts(ChangedRunTestCase):
         self.recorded_run.incidents += [{"time": START_MILLISECONDS + 400, "what": "kill"}] * 2
         self.assert_violated("no more pushes than", others=["no member gets"])
 
-    def test_an_older_state_late(self):
+    def test_an_older_state_that_is_sent_late_is_found(self):
         for push in self.recorded_run.pushes:
             if push["state"] == f"state of {NEW}" and push["activity"] != JOINED:
                 push["time"] += 1_900
         self.push_of("member-5", OLD)["time"] += 1_800
         self.assert_violated("no older state is sent")
 
-    def test_a_lost_alert(self):
+    def test_a_lost_alert_is_found(self):
         self.push_of("member-25", NEW)["alert"] = None
         self.assert_violated("every alert rings once")
 
-    def test_an_alert_twice(self):
+    def test_only_a_crash_allows_a_repeated_alert(self):
         self.push_of("member-5", NEW)["alert"] = "Goal"
         self.assert_violated("every alert rings once")
         self.recorded_run.incidents.append({"time": START_MILLISECONDS + 200, "what": "kill"})
         self.assert_all_hold()
 
-    def test_an_alert_in_whose_place_a_newer_one_rings(self):
+    def test_a_newer_alert_may_replace_an_older_one(self):
         self.recorded_run.commands[1]["alert"] = "Second goal"
         for push in self.recorded_run.pushes:
             if push["state"] == f"state of {NEW}":
@@ -185,7 +185,7 @@ class ChangedFanouts(ChangedRunTestCase):
         self.push_of("member-25", NEW)["alert"] = "Goal"
         self.assert_violated("every alert rings once")
 
-    def test_an_alert_of_nobody_and_one_of_a_newer_command(self):
+    def test_an_alert_of_no_command_or_of_a_newer_command_is_found(self):
         self.push_of("member-5", NEW)["alert"] = "Own goal"
         self.assert_violated("every alert rings once")
         self.setUp()
@@ -196,64 +196,64 @@ class ChangedFanouts(ChangedRunTestCase):
         self.push_of("member-5", OLD)["alert"] = "Second goal"
         self.assert_violated("every alert rings once")
 
-    def test_phones_that_say_they_heard_one_twice(self):
+    def test_phones_that_heard_an_alert_twice_are_found(self):
         self.recorded_run.crowd["alertedTwice"] = 1
         self.assert_violated("every alert rings once")
 
-    def test_a_command_without_a_result(self):
+    def test_a_command_without_a_result_is_found(self):
         self.recorded_run.results.remove(self.result_of(NEW, ranges=2))
         self.assert_violated("the results of the ranges add up", others=["no more pushes", "a joiner shows"])
 
-    def test_a_range_without_a_result(self):
+    def test_a_range_without_a_result_is_found(self):
         self.recorded_run.results.remove(self.result_of(NEW, segments=[128, 255]))
         self.assert_violated("the results of the ranges add up")
 
-    def test_ranges_that_overlap(self):
+    def test_overlapping_ranges_are_found(self):
         self.result_of(NEW, segments=[128, 255])["segments"] = [127, 255]
         self.assert_violated("the results of the ranges add up")
 
-    def test_sums_that_are_wrong(self):
+    def test_a_wrong_sum_of_ranges_is_found(self):
         self.result_of(NEW, segments=[128, 255])["members"] = {"delivered": 19}
         self.assert_violated("the results of the ranges add up")
 
-    def test_members_that_are_counted_nowhere(self):
+    def test_a_member_that_no_result_counts_is_found(self):
         self.result_of(NEW, segments=[128, 255])["members"] = {"delivered": 19}
         self.result_of(NEW, ranges=2)["members"] = {"delivered": 39}
         self.assert_violated("the results of the ranges add up", others=["results count"])
 
-    def test_a_result_twice(self):
+    def test_only_a_crash_allows_a_repeated_result(self):
         self.recorded_run.results.append(self.result_of(NEW, segments=[128, 255]))
         self.assert_violated("the results of the ranges add up")
         self.recorded_run.incidents.append({"time": START_MILLISECONDS, "what": "kill"})
         self.assert_all_hold()
 
-    def test_a_result_twice_that_is_not_the_same(self):
+    def test_a_repeated_result_with_other_counts_is_found(self):
         self.recorded_run.results.append({**self.result_of(NEW, segments=[128, 255]), "members": {"delivered": 21}})
         self.recorded_run.incidents.append({"time": START_MILLISECONDS, "what": "kill"})
         self.assert_violated("the results of the ranges add up")
 
-    def test_a_result_of_nobody(self):
+    def test_a_result_of_no_command_is_found(self):
         self.recorded_run.results.append({"command": "goal-9", "audience": "final", "outcome": "delivered"})
         self.assert_violated("the results of the ranges add up")
 
-    def test_a_last_command_that_is_not_fanned_out(self):
+    def test_a_last_command_that_is_not_fanned_out_is_found(self):
         self.recorded_run.results = [r for r in self.recorded_run.results if r["command"] != NEW]
         self.recorded_run.results.append({"command": NEW, "audience": "final", "outcome": "superseded"})
         self.assert_violated("the results of the ranges add up", others=["no more pushes", "a joiner shows"])
 
-    def test_counts_that_the_log_has_not(self):
+    def test_more_delivered_members_than_in_the_log_are_found(self):
         self.result_of(OLD, segments=[0, 127])["members"] = {"delivered": 12, "superseded": 9}
         self.result_of(OLD, ranges=2)["members"] = {"delivered": 22, "superseded": 19, "unregistered": 1}
         self.assert_violated("results count as many")
 
-    def test_counts_that_are_below_the_log(self):
+    def test_only_a_crash_allows_fewer_delivered_members_than_in_the_log(self):
         self.result_of(OLD, segments=[0, 127])["members"] = {"delivered": 10, "superseded": 11}
         self.result_of(OLD, ranges=2)["members"] = {"delivered": 20, "superseded": 21, "unregistered": 1}
         self.assert_violated("results count as many")
         self.recorded_run.incidents.append({"time": START_MILLISECONDS, "what": "kill"})
         self.assert_all_hold()
 
-    def test_a_push_to_who_has_left(self):
+    def test_a_push_to_a_member_that_has_left_is_found(self):
         member = next(m for m in self.recorded_run.members if m["activity"] == LEFT)
         member["left"] = self.push_of(LEFT, OLD)["time"] - 50
         self.assert_all_hold()
@@ -261,32 +261,32 @@ class ChangedFanouts(ChangedRunTestCase):
         member["left"] -= 2_000
         self.assert_violated("nothing is sent")
 
-    def test_a_push_to_an_old_token(self):
+    def test_a_push_to_an_old_token_is_found(self):
         self.push_of(ROTATED, NEW)["token"] = "old"
         self.assert_violated("nothing is sent more than 20 ms", "--leave", "20")
 
-    def test_a_push_to_who_has_died(self):
+    def test_a_push_to_a_dead_phone_is_found(self):
         self.recorded_run.add_push(DIED, NEW, 2_100, None, 410)
         self.assert_violated("nothing is sent")
 
-    def test_a_death_without_an_invalidation(self):
+    def test_a_dead_token_without_an_invalidation_is_found(self):
         self.recorded_run.invalidations.clear()
         self.assert_violated("each dead token")
 
-    def test_a_death_without_a_result(self):
+    def test_a_dead_token_without_a_result_is_found(self):
         self.recorded_run.results.remove(self.result_of(OLD, activity=DIED))
         self.assert_violated("each dead token")
 
-    def test_a_result_of_who_lives(self):
+    def test_a_result_that_declares_a_living_token_dead_is_found(self):
         self.recorded_run.results.append({**self.result_of(OLD, activity=DIED), "activity": "member-5"})
         self.assert_violated("each dead token")
 
-    def test_deaths_that_are_counted_wrong(self):
+    def test_a_wrong_count_of_dead_tokens_is_found(self):
         self.result_of(OLD, segments=[128, 255])["members"] = {"delivered": 10, "superseded": 11}
         self.result_of(OLD, ranges=2)["members"] = {"delivered": 21, "superseded": 21}
         self.assert_violated("each dead token")
 
-    def test_a_new_token_is_shown_the_state_once_more(self):
+    def test_a_member_with_a_new_token_may_get_the_state_again(self):
         push = self.push_of(ROTATED, NEW)
         member = next(m for m in self.recorded_run.members if m["activity"] == ROTATED)
         self.repeat_push(push)
@@ -296,13 +296,13 @@ class ChangedFanouts(ChangedRunTestCase):
         self.repeat_push(push, later=60)
         self.assert_violated("no member gets a state twice")
 
-    def test_a_joiner_is_reached_by_the_fanout_as_well(self):
+    def test_the_fanout_may_also_reach_a_joiner(self):
         self.repeat_push(self.push_of(JOINED, NEW))
         self.assert_all_hold()
         next(m for m in self.recorded_run.members if m["activity"] == JOINED)["joined"] = START_MILLISECONDS + 190
         self.assert_violated("no member gets a state twice")
 
-    def test_an_alert_that_an_old_token_missed(self):
+    def test_an_alert_to_a_replaced_token_may_be_missing(self):
         push = self.push_of("member-25", NEW)
         push["alert"] = None
         self.repeat_push(push, later=-5, status=410, effect=None, alert="Goal")
@@ -313,30 +313,30 @@ class ChangedFanouts(ChangedRunTestCase):
         violated = self.run_checker(self.recorded_run.file_texts())[1]
         self.assertFalse(any(name.startswith("every alert") for name in violated), violated)
 
-    def test_an_invalidation_of_who_lives(self):
+    def test_an_invalidation_of_a_living_token_is_found(self):
         self.recorded_run.invalidations.append({"activity": "member-5", "time": START_MILLISECONDS})
         self.assert_violated("each dead token")
 
-    def test_an_invalidation_twice(self):
+    def test_a_repeated_invalidation_is_found(self):
         self.recorded_run.invalidations *= 2
         self.assert_violated("each dead token")
 
-    def test_a_joiner_that_waits(self):
+    def test_a_joiner_that_waits_too_long_is_found(self):
         self.push_of(JOINED, NEW)["time"] += 5_000
         self.assert_violated("a joiner shows")
 
-    def test_a_joiner_that_is_forgotten(self):
+    def test_a_joiner_without_a_push_is_found(self):
         self.recorded_run.pushes.remove(self.push_of(JOINED, NEW))
         self.assert_violated("a joiner shows", others=["every member that stays"])
 
-    def test_after_a_wipe_all_may_be_sent_once_more(self):
+    def test_after_a_wipe_all_pushes_may_be_repeated(self):
         first = [push for push in self.recorded_run.pushes if push["state"] == f"state of {OLD}" and push["status"] == 200]
         self.recorded_run.pushes[len(first) : len(first)] = [{**push, "time": push["time"] + 60} for push in first]
         self.assert_violated("no member gets a state twice", others=["every alert"])
         self.recorded_run.incidents.append({"time": START_MILLISECONDS + 150, "what": "wipe"})
         self.assert_all_hold()
 
-    def test_after_a_wipe_a_command_may_be_divided_once_more(self):
+    def test_after_a_wipe_a_command_may_be_divided_again(self):
         self.add_result(NEW, {"delivered": 30}, segments=[0, 255])
         self.assert_violated("the results of the ranges add up")
         self.add_result(NEW, {"delivered": 30}, ranges=1)
@@ -351,7 +351,7 @@ class ChangedFanouts(ChangedRunTestCase):
     def add_wipe(self):
         self.recorded_run.incidents.append({"time": START_MILLISECONDS + 150, "what": "wipe"})
 
-    def test_what_cannot_be_read(self):
+    def test_unreadable_files_are_refused(self):
         self.assert_unreadable(
             ("commands.jsonl", "{}\n"), ("commands.jsonl", ""), ("members.jsonl", "nonsense\n"), ("pushes.jsonl", '{"time":1'),
             ("results.jsonl", "\n"), ("crowd.json", "{"), ("incidents.jsonl", "[]\n"),

@@ -105,7 +105,7 @@ class CoordinatorTests(unittest.TestCase):
         for member in members:
             self.assertEqual(member.sync_responses[-1], (coordinator.OK, member.name.encode()))
 
-    def test_who_joins_waits_for_all_and_the_leader_hears_of_all(self):
+    def test_a_joining_member_waits_for_all_others_and_the_leader_gets_their_ids(self):
         one, two = Member(self, "one"), Member(self, "two")
         self.form_group(one, two)
         self.assertEqual({one.generation, two.generation}, {1})
@@ -123,7 +123,7 @@ class CoordinatorTests(unittest.TestCase):
         self.assertEqual(set(leader.join_responses[-1][3]), {one.identifier, two.identifier, three.identifier})
         self.assertEqual(one.commit(), coordinator.REBALANCE_IN_PROGRESS, "nobody knows yet who has what")
 
-    def test_a_silent_member_is_missed_and_fenced(self):
+    def test_a_silent_member_is_removed_and_fenced(self):
         one, two = Member(self, "one"), Member(self, "two", session=2.0)
         self.form_group(one, two)
         self.clock.advance(1.9)
@@ -143,7 +143,7 @@ class CoordinatorTests(unittest.TestCase):
             self.clock.advance(1.0)
             self.assertEqual(one.heartbeat(), coordinator.OK)
 
-    def test_who_leaves_is_gone_at_once(self):
+    def test_a_member_that_leaves_is_removed_at_once(self):
         one, two = Member(self, "one"), Member(self, "two")
         self.form_group(one, two)
         left = []
@@ -153,7 +153,7 @@ class CoordinatorTests(unittest.TestCase):
         one.join()
         self.assertEqual(one.join_responses[-1][1:], (2, True, [one.identifier]))
 
-    def test_a_leader_that_joins_again_brings_a_rebalance_and_a_follower_unchanged_does_not(self):
+    def test_a_leader_that_joins_again_causes_a_rebalance_and_an_unchanged_follower_does_not(self):
         one, two = Member(self, "one"), Member(self, "two")
         self.form_group(one, two)
         leader, follower = (one, two) if one.join_responses[-1][2] else (two, one)
@@ -165,7 +165,7 @@ class CoordinatorTests(unittest.TestCase):
         follower.join()
         self.assertEqual({one.generation, two.generation}, {2})
 
-    def test_a_static_member_takes_its_place_again_and_fences_what_it_was(self):
+    def test_a_static_member_keeps_its_assignment_and_fences_its_former_process(self):
         one, two = Member(self, "one", instance="1"), Member(self, "two", instance="2")
         self.form_group(one, two)
         for old in (one, two):
@@ -178,7 +178,7 @@ class CoordinatorTests(unittest.TestCase):
             self.assertEqual(old.heartbeat(), coordinator.FENCED_INSTANCE)
             self.assertEqual(old.commit(), coordinator.FENCED_INSTANCE)
 
-    def test_a_member_that_does_not_join_again_is_left_behind(self):
+    def test_a_member_that_does_not_join_again_in_time_is_removed(self):
         one, two = Member(self, "one"), Member(self, "two")
         self.form_group(one, two)
         Member(self, "three").join()

@@ -35,26 +35,26 @@ class CheckProcessesTests(unittest.TestCase):
         process.signal(signal.SIGKILL)
         process.wait(60)
 
-    def test_all_run(self):
+    def test_running_processes_pass(self):
         self.deployment.check_processes()
         self.assertEqual(self.deployment.running_workers, [self.worker])
 
-    def test_a_worker_that_ends_by_itself(self):
+    def test_a_worker_that_ends_by_itself_is_reported(self):
         self.end(self.worker.process)
         with self.assertRaisesRegex(Failure, "^worker-1 has ended by itself"):
             self.deployment.check_processes()
 
-    def test_a_part_that_ends_by_itself(self):
+    def test_a_part_that_ends_by_itself_is_reported(self):
         self.end(self.redis)
         with self.assertRaisesRegex(Failure, "^redis has ended by itself"):
             self.deployment.check_processes()
 
-    def test_a_worker_that_the_test_kills(self):
+    def test_a_worker_that_the_test_kills_is_not_reported(self):
         self.worker.kill()
         self.deployment.check_processes()
         self.assertEqual(self.deployment.running_workers, [])
 
-    def test_a_worker_that_the_test_stops(self):
+    def test_a_worker_that_the_test_stops_is_not_reported(self):
         self.worker.kill()
         self.worker.process = self.start("worker-1", ["true"])
         self.worker.await_end()

@@ -46,34 +46,34 @@ class FanoutsAndStartsCheckTests(unittest.TestCase):
         self.fanouts_and_starts.check(report)
         return report.problems
 
-    def test_a_sound_history_passes_and_the_log_keeps_the_rest(self):
+    def test_a_correct_history_passes_and_the_log_keeps_the_pushes_of_the_load(self):
         self.assertEqual(self.problems(), [])
         with open(self.fanouts_and_starts.deployment.path("pushes.jsonl"), encoding="utf-8") as file:
             self.assertEqual([json.loads(line) for line in file], [PUSH_OF_LOAD])
 
-    def test_a_member_with_an_older_state(self):
+    def test_a_member_with_an_older_state_is_found(self):
         self.shown -= 1
         self.assertEqual(len(self.problems()), 1)
 
-    def test_a_push_to_a_member_that_was_repeated(self):
+    def test_a_repeated_push_to_a_member_is_found(self):
         self.pushes.append({"status": 200, "token": "b", "state": "last"})
         self.assertEqual(self.problems(), ["1 pushes to members were repeated"])
 
-    def test_a_command_without_a_result_of_all_ranges(self):
+    def test_a_command_without_a_result_over_all_ranges_is_found(self):
         del self.results[0]["ranges"]
         self.assertEqual(len(self.problems()), 1)
 
-    def test_a_start_that_was_sent_twice_or_never(self):
+    def test_a_start_that_was_sent_twice_or_never_is_found(self):
         self.pushes.append(self.pushes[-1])
         self.assertEqual(self.problems(), ["guest-0 was started 2 times; its outcomes are ['accepted']"])
         del self.pushes[-2:]
         self.assertEqual(len(self.problems()), 1)
 
-    def test_a_start_without_a_result(self):
+    def test_a_start_without_a_result_is_found(self):
         del self.results[-1]
         self.assertEqual(len(self.problems()), 1)
 
-    def test_a_run_without_a_fanout_under_way_proves_nothing(self):
+    def test_a_run_without_a_fanout_under_way_is_found(self):
         self.fanouts_and_starts.fanouts_under_way = 0
         self.assertEqual(len(self.problems()), 1)
 

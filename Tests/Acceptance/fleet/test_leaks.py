@@ -19,7 +19,7 @@ class Leaks(unittest.TestCase):
         key.write_text(f"-----BEGIN PRIVATE KEY-----\n{KEY}\n-----END PRIVATE KEY-----\n")
         self.secrets = Secrets([TOKEN], [key])
 
-    def test_each_kind_is_found(self):
+    def test_each_kind_of_secret_is_found(self):
         encoded = base64.b64encode(bytes.fromhex(TOKEN)).decode()
         for text in (
             f'"token":"{TOKEN}"', TOKEN.upper(), encoded, base64.urlsafe_b64encode(bytes.fromhex(TOKEN)).decode().rstrip("="),
@@ -29,7 +29,7 @@ class Leaks(unittest.TestCase):
                 self.assertEqual(len(self.secrets.kinds_in(text)), 1)
         self.assertEqual(self.secrets.kinds_in(HARMLESS), [])
 
-    def test_whatever_is_read_is_searched(self):
+    def test_all_output_files_are_searched(self):
         for name in ("worker-1.log", "worker-1-statusz.page", "results.jsonl"):
             (self.directory / name).write_text(f"{HARMLESS}\n{TOKEN}\n")
         read, problems = find_secrets(self.directory, self.secrets)
@@ -37,6 +37,6 @@ class Leaks(unittest.TestCase):
         self.assertEqual([text.split(" ")[0] for text in problems], ["results.jsonl:2", "worker-1-statusz.page:2", "worker-1.log:2"])
         self.assertFalse(any(TOKEN in text for text in problems))
 
-    def test_what_is_harmless_passes(self):
+    def test_harmless_output_passes(self):
         (self.directory / "worker-1.log").write_text(HARMLESS * 10)
         self.assertEqual(find_secrets(self.directory, self.secrets), (1, []))

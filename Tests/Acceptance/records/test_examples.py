@@ -83,7 +83,7 @@ class KafkaExampleTests(KafkaWriterTestCase):
     def test_go(self):
         self.check_example([go_program()])
 
-    def test_endpoint(self):
+    def test_the_endpoint_of_the_app_writes_registrations(self):
         (port,) = free_ports(1)
         command = [sys.executable, "-B", repository.root / "Examples/app/endpoint.py", self.servers, str(port), "com.example.match"]
         endpoint = Process("endpoint", command, f"{self.folder.name}/endpoint.log")
@@ -127,7 +127,7 @@ class KafkaExampleTests(KafkaWriterTestCase):
 
 
 class AppFilesTests(unittest.TestCase):
-    def test_the_apps_files_compile(self):
+    def test_the_app_compiles(self):
         """The app's files compile with ActivityKit's signatures. Linux has no ActivityKit, so a file here
         declares them."""
         stand_in = pathlib.Path(__file__).parent / "ActivityKit/ActivityKit.swift"

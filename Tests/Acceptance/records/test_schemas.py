@@ -142,7 +142,7 @@ class SchemaTests(unittest.TestCase):
         files = sorted((repository.root / "Config/examples").glob(f"*/{name}.jsonl"))
         return [line for file in files for line in file.read_bytes().splitlines() if line.startswith(b"{")][:200]
 
-    def test_mutated_commands(self):
+    def test_schema_and_program_agree_on_mutated_commands(self):
         full = {
             "app": "com.example.match", "activity": "a", "id": "feed/7", "sequence": 42, "priority": 10, "expiration": 1790000900,
             "token": "00fc13adff785122", "environment": "sandbox", "policy": "slow-1", "payload": {"match": "m1", "live": True},
@@ -155,7 +155,7 @@ class SchemaTests(unittest.TestCase):
         seeds = self.seeds("commands") + [json.dumps(record).encode() for record in (full, own)] * 20
         self.compare("command", "commands", seeds, COMMANDS)
 
-    def test_mutated_registrations(self):
+    def test_schema_and_program_agree_on_mutated_registrations(self):
         full = {
             "app": "com.example.match", "environment": "production", "registeredAt": 1790000000123, "activity": "m1:7f",
             "token": "00fc13adff785122", "audiences": ["m1", "world-cup"], "frequentUpdates": True,
@@ -168,17 +168,17 @@ class SchemaTests(unittest.TestCase):
         seeds = self.seeds("registrations") + [json.dumps(record).encode() for record in (full, device)] * 20
         self.compare("registration", "registrations", seeds, REGISTRATIONS)
 
-    def test_every_schema_is_a_schema(self):
+    def test_every_schema_is_valid(self):
         for name in ("command", "registration", "result", "invalidation", "channel"):
             record_checks.validator(name)
 
-    def test_example_records_of_the_repository(self):
+    def test_the_schemas_accept_the_example_records(self):
         for name in ("command", "registration"):
             validator = record_checks.validator(name)
             for line in self.seeds(name + "s"):
                 validator.validate(json.loads(line))
 
-    def test_asyncapi(self):
+    def test_the_asyncapi_document_is_valid_and_names_existing_schemas(self):
         document = yaml.safe_load((repository.root / "Config/asyncapi.yaml").read_text())
         asyncapi3.AsyncAPI3.model_validate(document)
         addresses = {channel["address"] for channel in document["channels"].values()}

@@ -32,7 +32,7 @@ def program(test, name):
 
 
 class Compose(unittest.TestCase):
-    def test_it_has_only_keys_that_compose_knows(self):
+    def test_the_file_has_only_keys_of_compose(self):
         self.assertEqual(set(compose), {"name", "services", "volumes"})
         for name, service in services.items():
             self.assertLessEqual(set(service), SERVICE_KEYS, name)
@@ -42,7 +42,7 @@ class Compose(unittest.TestCase):
             self.assertTrue(all(isinstance(word, str) for word in service.get("command", [])), name)
             self.assertLessEqual(set(service.get("healthcheck", {})), {"test", "interval", "timeout", "retries"})
 
-    def test_each_part_waits_for_what_it_needs(self):
+    def test_each_service_waits_for_the_services_that_it_needs(self):
         for name, service in services.items():
             for other, wanted in service.get("depends_on", {}).items():
                 self.assertIn(wanted["condition"], CONDITIONS)
@@ -53,17 +53,17 @@ class Compose(unittest.TestCase):
         (network,) = re.findall(r"service:(\w+)", services["worker"]["network_mode"])
         self.assertEqual(network, "simulator")
 
-    def test_its_files_and_volumes_exist(self):
+    def test_the_files_and_volumes_exist(self):
         for service in services.values():
             for volume in service.get("volumes", []):
                 source = volume.split(":")[0]
                 self.assertTrue((root / source).is_file() if source.startswith("./") else source in compose["volumes"], volume)
 
-    def test_it_opens_ports_on_this_machine_only(self):
+    def test_ports_are_open_only_on_this_machine(self):
         ports = [port for service in services.values() for port in service.get("ports", [])]
         self.assertEqual(ports, ["127.0.0.1:8081:8081", "127.0.0.1:9464:9464"])
 
-    def test_its_images_are_those_of_the_dockerfile(self):
+    def test_the_images_are_those_of_the_dockerfile(self):
         stages = re.findall(r"^FROM .* AS (\S+)$", dockerfile, re.M)
         for name in ("topics", "worker"):
             self.assertEqual((services[name]["image"], services[name]["build"]), (f"causeway:{version}", "."))
@@ -77,7 +77,7 @@ class Compose(unittest.TestCase):
             self.assertTrue((root / file).is_file())
             self.assertGreater(ignored.index(f"!{file}"), ignored.index("Config"))
 
-    def test_the_program_accepts_its_commands(self):
+    def test_the_program_accepts_the_commands_of_its_services(self):
         causeway = program(self, "causeway")
         words = [word for word in services["topics"]["command"] if word != "--create"]
         self.assertIn("--create", services["topics"]["command"])
@@ -89,14 +89,14 @@ class Compose(unittest.TestCase):
         done = subprocess.run([causeway, "check", "--config", file], capture_output=True, text=True, env={})
         self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_the_lab_has_its_options(self):
+    def test_the_lab_has_the_options_of_the_simulator_s_service(self):
         words = services["simulator"]["command"]
         text = subprocess.run([program(self, "causeway-lab"), "simulator", "--help"], capture_output=True, text=True, check=True).stdout
         for word in words:
             if word.startswith("--"):
                 self.assertRegex(text, rf"{word}( <|  |\n)")
 
-    def test_the_services_run_and_the_readme_s_commands_print_what_they_should(self):
+    def test_the_services_run_and_the_commands_of_the_readme_print_what_it_says(self):
         causeway = program(self, "causeway")
         program(self, "causeway-lab")
         python = root / ".build/fleet/venv/bin/python"
@@ -117,7 +117,7 @@ class Compose(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(re.findall(r"^ok: ", done.stdout, re.M)), 7, done.stdout)
 
-    def test_the_worker_s_file_fits_the_other_services(self):
+    def test_the_configuration_of_the_worker_fits_the_other_services(self):
         configuration = yaml.safe_load((root / "Config/examples/compose/causeway.yaml").read_text())
         self.assertEqual(configuration["kafka"]["bootstrapServers"].split(":")[0], "kafka")
         self.assertEqual(configuration["redis"]["url"], "redis://redis:6379")

@@ -14,7 +14,7 @@ def anchors(page):
 
 
 class Pages(unittest.TestCase):
-    def test_their_links_lead_somewhere(self):
+    def test_linked_files_and_sections_exist(self):
         count = 0
         for page in linking:
             for target in re.findall(r"\]\(([^)#]*(?:#[^)]*)?)\)", page.read_text()):
@@ -28,19 +28,19 @@ class Pages(unittest.TestCase):
                 count += 1
         self.assertGreater(count, 2)
 
-    def test_their_commands_of_make_exist(self):
+    def test_named_targets_of_make_exist(self):
         targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
         for page in pages:
             for target in re.findall(r"(?:`|\$ |&& )make ([a-z-]+)", page.read_text()):
                 self.assertIn(target, targets, page.name)
 
-    def test_their_keys_exist(self):
+    def test_named_configuration_keys_exist(self):
         known = (root / "Config/causeway.yaml").read_text()
         for page in pages:
             for key in re.findall(r"`(?:apns|redis|expiration|worker|kafka)\.(\w+)`", page.read_text()):
                 self.assertRegex(known, rf"(?m)^ +{key}:", page.name)
 
-    def test_the_readme_or_contributing_links_them(self):
+    def test_the_readme_or_contributing_links_each_page(self):
         linked = "".join((root / page).read_text() for page in ("README.md", "CONTRIBUTING.md"))
         for page in pages:
             self.assertRegex(linked, rf"\({re.escape(str(page.relative_to(root)))}[)#]", page.name)

@@ -56,10 +56,10 @@ class Bill(unittest.TestCase):
         cls.bill = json.loads(cls.output.read_text())
         cls.components = {component["name"]: component for component in cls.bill["components"]}
 
-    def test_what_is_linked_and_nothing_else(self):
+    def test_the_bill_has_exactly_the_linked_components(self):
         self.assertEqual(set(self.components), {"librdkafka1", "swift-log", "swift-runtime", "yams"})
 
-    def test_versions_and_licences(self):
+    def test_components_have_versions_and_licences(self):
         (pin,) = [pin for pin in pins if pin["identity"] == "yams"]
         yams = self.components["yams"]
         self.assertEqual(yams["version"], pin["state"]["version"])
@@ -70,7 +70,7 @@ class Bill(unittest.TestCase):
         self.assertEqual(kafka["licenses"], [{"license": {"name": "BSD-2-clause"}}, {"license": {"name": "Zlib"}}])
         self.assertEqual(kafka["properties"], [{"name": "debian:source", "value": "librdkafka"}])
 
-    def test_it_names_the_program_by_its_hash(self):
+    def test_the_bill_has_the_hash_of_the_program(self):
         (only,) = self.bill["metadata"]["component"]["hashes"]
         self.assertEqual(only["content"], hashlib.sha256(b"the program").hexdigest())
 

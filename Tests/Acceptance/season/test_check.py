@@ -93,35 +93,35 @@ class ChangedSeason(ChangedRunTestCase):
     def pushes_of(self, activity="b", event=None):
         return [p for p in self.recorded_run.pushes if p["activity"] == activity and event in (None, p["event"])]
 
-    def test_a_sound_run(self):
+    def test_a_correct_run_has_no_violation(self):
         report = self.assert_all_hold()
         self.assertIn("11 of 11 invariants hold", report)
         self.assertIn(" rang, ", report)
         demoted = [p for p in self.recorded_run.pushes if p["priority"] == 5 and p["alert"] is not None]
         self.assertTrue(demoted, "the bucket is small enough to run empty")
 
-    def test_a_command_without_a_result(self):
+    def test_a_command_without_a_result_is_found(self):
         self.recorded_run.results.remove(next(r for r in self.recorded_run.results if r["outcome"] == "superseded"))
         self.assert_violated("each command has a result")
 
-    def test_commands_that_are_counted(self):
+    def test_superseded_commands_may_be_counted_instead(self):
         self.count_superseded()
         report = self.assert_all_hold("--superseded-results", "counted")
         self.assertIn(" counted", report)
         self.assert_violated("each command has a result")
 
-    def test_counts_that_are_wrong(self):
+    def test_a_wrong_count_of_superseded_commands_is_found(self):
         self.count_superseded()
         next(r for r in self.recorded_run.results if r.get("superseded"))["superseded"] += 1
         self.assert_violated("each command has a result", "--superseded-results", "counted")
         arguments = ("--superseded-results", "counted", "--results-again", "1")
         self.assert_all_hold(*arguments)
 
-    def test_a_count_where_each_has_a_result(self):
+    def test_a_count_is_found_if_each_command_must_have_a_result(self):
         self.recorded_run.results[5]["superseded"] = 1
         self.assert_violated("each command has a result")
 
-    def test_what_may_not_be_counted(self):
+    def test_a_start_or_an_end_that_is_only_counted_is_found(self):
         for kind in ("start", "end"):
             with self.subTest(kind):
                 self.setUp()
@@ -144,45 +144,45 @@ class ChangedSeason(ChangedRunTestCase):
             elif waiting.get(activity):
                 result["superseded"] = waiting.pop(activity)
 
-    def test_a_command_that_stays_held(self):
+    def test_a_command_that_stays_held_is_found(self):
         result = self.recorded_run.results[-1]
         result["outcome"] = "held"
         self.assert_violated("each command has a result", others=("each accepted result",))
         self.recorded_run.results.append({**result, "outcome": "accepted"})
         self.assert_all_hold()
 
-    def test_a_held_state_whose_place_a_newer_one_took(self):
+    def test_a_newer_state_may_replace_a_held_one(self):
         result = next(r for r in self.recorded_run.results if r["outcome"] == "superseded")
         result["outcome"] = "held"
         self.assert_all_hold()
 
-    def test_a_result_of_no_command(self):
+    def test_a_result_of_no_command_is_found(self):
         self.recorded_run.results.append({"command": "z-1", "outcome": "superseded"})
         self.assert_violated("each command has a result")
 
-    def test_a_result_twice(self):
+    def test_a_repeated_result_is_found(self):
         self.recorded_run.results.append(next(r for r in self.recorded_run.results if r["outcome"] == "superseded"))
         self.assert_violated("each command has a result")
         self.assert_all_hold("--results-again", "1")
 
-    def test_accepted_without_a_push(self):
+    def test_an_accepted_result_without_a_push_is_found(self):
         self.pushes_of()[5]["status"] = 503
         self.assert_violated("each accepted result is one push")
 
-    def test_a_push_without_a_result(self):
+    def test_a_push_without_a_result_is_found(self):
         push = self.pushes_of()[5]
         result = next(r for r in self.recorded_run.results if r.get("apnsId") == push["apnsId"])
         result["outcome"] = "superseded"
         self.assert_violated("each accepted result is one push")
 
-    def test_a_push_twice(self):
+    def test_a_repeated_push_is_found(self):
         push = dict(next(p for p in self.pushes_of() if p["priority"] == 5))
         push["time"] += 300
         push["apnsId"] = "another"
         self.recorded_run.pushes.append(push)
         self.assert_violated("each accepted result is one push", others=["no two pushes"])
 
-    def test_over_the_bucket(self):
+    def test_more_pushes_than_the_bucket_holds_are_found(self):
         for push in self.pushes_of(event="update"):
             push["priority"] = 10
         self.assert_violated("no more pushes at priority 10")
@@ -193,7 +193,7 @@ class ChangedSeason(ChangedRunTestCase):
         self.assertEqual(self.run_checker(self.recorded_run.file_texts())[0], 1)
         self.assert_all_hold("--wipes", "1")
 
-    def test_the_reserve_is_for_alerts(self):
+    def test_a_plain_push_from_the_reserve_is_found(self):
         plain = [p for p in self.pushes_of(event="update") if p["alert"] is None]
         # Two of the bucket's four pushes are reserved for alerts, so the third plain push in a row is one too
         # many.
@@ -201,51 +201,51 @@ class ChangedSeason(ChangedRunTestCase):
             push["priority"] = 10
         self.assert_violated("no more pushes at priority 10", others=["nothing is demoted"])
 
-    def test_a_needless_demotion(self):
+    def test_a_needless_demotion_is_found(self):
         first = next(p for p in self.pushes_of(event="update") if p["alert"] is not None)
         first["priority"] = 5
         self.assert_violated("nothing is demoted")
 
-    def test_two_too_close(self):
+    def test_two_pushes_that_are_too_close_are_found(self):
         self.pushes_of()[5]["time"] -= 200
         self.assert_violated("no two pushes of an activity are closer")
 
-    def test_closeness_adds_up(self):
+    def test_small_errors_of_the_spacing_add_up(self):
         for number, push in enumerate(self.pushes_of()):
             push["time"] -= 30 * number
         self.assert_violated("no two pushes of an activity are closer", others=["every alert", "each accepted", "no more pushes"])
 
-    def test_a_timestamp_that_falls(self):
+    def test_a_timestamp_that_decreases_is_found(self):
         self.pushes_of()[5]["timestamp"] -= 60
         self.assert_violated("the timestamps of one token never decrease")
 
-    def test_a_push_that_the_phone_dropped(self):
+    def test_a_push_that_the_phone_dropped_is_found(self):
         self.pushes_of()[5]["effect"] = "ignoredOld"
         self.assert_violated("the timestamps of one token never decrease")
 
-    def test_an_update_after_the_end(self):
+    def test_an_update_after_the_end_is_found(self):
         late = dict(self.pushes_of(event="update")[-1])
         late.update(time=self.pushes_of(event="end")[0]["time"] + 5_000, apnsId="late", status=410, effect=None)
         self.recorded_run.pushes.append(late)
         self.assert_violated("no push follows an accepted end")
 
-    def test_a_start_twice(self):
+    def test_a_repeated_start_is_found(self):
         again = dict(self.pushes_of(event="start")[0])
         again.update(time=again["time"] + 500, apnsId="again")
         self.recorded_run.pushes.append(again)
         self.assert_violated("no activity is started twice", others=["each accepted", "no two pushes"])
 
-    def test_a_lost_alert(self):
+    def test_a_lost_alert_is_found(self):
         rings = next(p for p in self.pushes_of(event="update") if p["alert"] is not None)
         rings["alert"] = None
         self.assert_violated("every alert rings in order", others=["no more pushes"])
 
-    def test_an_older_alert_in_place_of_a_newer(self):
+    def test_an_older_alert_instead_of_a_newer_one_is_found(self):
         rings = [p for p in self.pushes_of(event="update") if p["alert"] is not None]
         rings[1]["alert"] = rings[0]["alert"]
         self.assert_violated("every alert rings in order")
 
-    def test_an_alert_twice(self):
+    def test_a_repeated_alert_is_found(self):
         pushes = self.pushes_of(event="update")
         rings = next(number for number, push in enumerate(pushes) if push["alert"] is not None)
         quiet = next(push for push in pushes[rings + 1 :] if push["alert"] is None)
@@ -254,7 +254,7 @@ class ChangedSeason(ChangedRunTestCase):
         _, violated, _ = self.run_checker(self.recorded_run.file_texts(), "--alerts-again", "1")
         self.assertFalse(any(name.startswith("every alert rings in order") for name in violated))
 
-    def test_a_long_wait(self):
+    def test_a_long_wait_is_found(self):
         silent = self.pushes_of(event="update")[2:6]
         for push in silent:
             self.recorded_run.pushes.remove(push)
@@ -262,17 +262,17 @@ class ChangedSeason(ChangedRunTestCase):
             result["outcome"] = "superseded"
         self.assert_violated("no state waits longer", others=["every alert", "nothing is demoted"])
 
-    def test_another_last_state(self):
+    def test_a_wrong_last_state_is_found(self):
         end = self.pushes_of(event="end")[0]
         end["state"] = self.pushes_of(event="update")[-1]["state"]
         self.assert_violated("each phone ends with")
 
-    def test_no_end(self):
+    def test_a_missing_end_is_found(self):
         end = self.pushes_of(event="end")[0]
         self.recorded_run.pushes.remove(end)
         self.assert_violated("each phone ends with", others=["each accepted", "every alert", "no state waits"])
 
-    def test_what_cannot_be_read(self):
+    def test_unreadable_files_are_refused(self):
         self.assert_unreadable(
             ("commands.jsonl", "{}\n"), ("commands.jsonl", "nonsense\n"), ("pushes.jsonl", "[]\n"),
             ("pushes.jsonl", '{"time":1'), ("results.jsonl", "\n"), ("policy.json", "{}"),

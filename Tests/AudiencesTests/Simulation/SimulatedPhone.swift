@@ -20,8 +20,8 @@ struct SimulatedPhone {
     /// reaches the member later.
     var hasGotStateOnJoin = false
     var isDead = false
-    /// Whether the checks of repeated alerts and states leave out this phone. The reason is that the response to one of
-    /// its pushes was lost, or that its token got a 429.
+    /// Whether the phone may get a state or an alert twice, because the response to one of its pushes was lost or was a
+    /// 429.
     var mayHaveRepeats = false
 
     var shownTimestamp: Int64 = 0
@@ -51,7 +51,7 @@ struct SimulatedPhone {
     }
 }
 
-/// Ids of members for each segment. An id's hash decides its segment, so the ids are found by trying numbers.
+/// Ids of members for the first segments. An id's hash decides its segment, so the ids are found by trying numbers.
 enum SimulatedNames {
     static let namesPerSegment = 80
     static let segmentCount = 4
@@ -68,7 +68,7 @@ enum SimulatedNames {
         return names
     }()
 
-    /// Long ids of members for each segment, so that a segment has several pages.
+    /// Long ids, with which the members of a segment fill several pages.
     static let longNames: [[String]] = {
         var names: [[String]] = Array(repeating: [], count: segmentCount)
         let padding = String(repeating: "x", count: 190)

@@ -1,7 +1,6 @@
 import Foundation
 
-/// Searches in records and bodies with C functions. The standard library's search would take most of a run's
-/// time.
+/// Searches in records and bodies with C functions. Swift's search would take most of a run's time.
 enum SimulatedText {
     static func contains(_ part: String, in text: String) -> Bool { strstr(text, part) != nil }
 

@@ -8,8 +8,7 @@ final class SimulatedWorker {
         var indexInCore: UInt32
         var nextOffset: Int64
         var isBeingRevoked = false
-        /// Until when the worker reads nothing of the partition, because the core asked for a pause; `.min`: it
-        /// has not asked.
+        /// Until when the worker reads nothing of the partition, because the core asked for a pause; `.min`: no pause.
         var pausedUntilMilliseconds = Int64.min
     }
 
@@ -32,7 +31,7 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var outgoingRecord: OutgoingAudienceRecord
         var isAcknowledged: Bool
-        /// What changes in the simulation when Kafka gets the record; nil if Kafka does not get it.
+        /// The record, as the simulation acts on it when Kafka gets it; nil if Kafka does not get it.
         var simulatedRecord: SimulatedRecord?
     }
 
@@ -62,8 +61,7 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsets = 64
-        // Some workers have room for only a few records. Such a worker passes over further records, and reads
-        // them again later.
+        // Some workers have room for only a few records. They pass over further records, and read them again later.
         configuration.fanoutRecordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         if seed / 24 % 2 == 0 { configuration.pageBytesMax = 1 }
@@ -76,7 +74,7 @@ final class SimulatedWorker {
         return gauges[0]
     }
 
-    /// Whether records that were passed over wait to be read again, or reading a partition pauses.
+    /// Whether the worker must read a partition again because of records that it passed over, now or after a pause.
     func hasPassedOverRecords(atMilliseconds: Int64) -> Bool {
         assignments.values.contains {
             !$0.isBeingRevoked

@@ -4,13 +4,13 @@ import LiveActivity
 
 @testable import Audiences
 
-/// All subscribers of the audience's channel in one environment. They get the same broadcasts, so one value
-/// describes them all.
+/// All subscribers of the audience's channel in one environment. They get the same broadcasts, so one value describes
+/// them all.
 struct SimulatedSubscribers {
     var shownTimestamp: Int64 = -1
     var shownContent = -1
     var alertCounts: [Int: Int] = [:]
-    /// Whether an alert may ring again, because the response to its broadcast was lost.
+    /// Whether an alert may ring twice, because the response to its broadcast was lost.
     var mayHaveRepeats = false
     /// The number of broadcasts with an older timestamp than the shown state.
     var olderStateCount = 0
@@ -40,7 +40,7 @@ extension Simulation {
     }
 
     func receiveBroadcast(_ push: SimulatedWorker.Push, isResponseLost: Bool) {
-        guard var all = subscribers[push.environment] else {
+        guard var channelSubscribers = subscribers[push.environment] else {
             return violations.append("a broadcast to no channel")
         }
         let text = String(decoding: push.body, as: UTF8.self)
@@ -50,14 +50,16 @@ extension Simulation {
             return violations.append("a broadcast without a timestamp: \(text)")
         }
         trace?("\(nowMilliseconds % 1_000_000) broadcast \(content) at \(timestamp)")
-        if isResponseLost { all.mayHaveRepeats = true }
-        if let alert = SimulatedText.number(after: "alert-", in: text) { all.alertCounts[alert, default: 0] += 1 }
-        if timestamp < all.shownTimestamp {
-            all.olderStateCount += 1
-        } else {
-            (all.shownTimestamp, all.shownContent) = (Int64(timestamp), content)
+        if isResponseLost { channelSubscribers.mayHaveRepeats = true }
+        if let alert = SimulatedText.number(after: "alert-", in: text) {
+            channelSubscribers.alertCounts[alert, default: 0] += 1
         }
-        subscribers[push.environment] = all
+        if timestamp < channelSubscribers.shownTimestamp {
+            channelSubscribers.olderStateCount += 1
+        } else {
+            (channelSubscribers.shownTimestamp, channelSubscribers.shownContent) = (Int64(timestamp), content)
+        }
+        subscribers[push.environment] = channelSubscribers
     }
 
     func recordBroadcastResult(_ text: String) {
@@ -69,28 +71,32 @@ extension Simulation {
         broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
     }
 
-    /// Checks that each broadcast has a result. Also checks the subscribers, except in runs whose faults may change the
-    /// result: they end with the newest state, never go back to an older one, hear the newest alert, and hear no alert
-    /// twice.
+    /// Checks that each broadcast has a result. Checks also what the subscribers got: at the end the newest state,
+    /// never an older state after a newer one, the newest alert, and no alert twice. Leaves out what a fault of the run
+    /// may have caused.
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
-        for (environment, all) in subscribers {
-            if let last = sent.last, all.shownContent != last.content, parameters.rejectionPerMille == 0 {
-                violations.append("the channel of \(environment) shows \(all.shownContent), not \(last.content)")
+        for (environment, channelSubscribers) in subscribers {
+            if let last = sent.last, channelSubscribers.shownContent != last.content, parameters.rejectionPerMille == 0
+            {
+                violations.append(
+                    "the channel of \(environment) shows \(channelSubscribers.shownContent), not \(last.content)"
+                )
             }
             for command in sent where broadcastResults[command.number]?[environment] == nil {
                 violations.append("\(command.number) has no result of its broadcast in \(environment)")
             }
             guard !hadCrash, !hadForcedMove else { continue }
-            if all.olderStateCount > 0 { violations.append("the channel of \(environment) went back") }
-            guard !all.mayHaveRepeats, parameters.rejectionPerMille == 0 else { continue }
-            // If a record was produced twice, two workers may read it, one after the other. Then its alert
-            // may ring twice.
-            for (alert, count) in all.alertCounts where count > 1 && parameters.produceFailurePerMille == 0 {
+            if channelSubscribers.olderStateCount > 0 { violations.append("the channel of \(environment) went back") }
+            guard !channelSubscribers.mayHaveRepeats, parameters.rejectionPerMille == 0 else { continue }
+            // If a record was produced twice, two workers may read it, one after the other. Then its alert may ring
+            // twice.
+            for (alert, count) in channelSubscribers.alertCounts
+            where count > 1 && parameters.produceFailurePerMille == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }
             guard let newest = sent.last(where: \.hasAlert)?.number else { continue }
-            if all.alertCounts.keys.allSatisfy({ $0 < newest }) {
+            if channelSubscribers.alertCounts.keys.allSatisfy({ $0 < newest }) {
                 violations.append("the channel of \(environment) did not get the alert of \(newest)")
             }
         }

@@ -21,9 +21,8 @@ extension Simulation {
 
     private static let partitionsMax = 6
 
-    /// Adds a partition to the fan-out topic, so that the next records of some ranges go to another
-    /// partition. The old owner of a range continues to send until it learns that the new owner has claimed
-    /// the range.
+    /// Adds a partition to the fan-out topic. So the next records of some ranges go to another partition. The old owner
+    /// of such a range continues to send until it learns that the new owner has claimed the range.
     private func addPartition() {
         (hadForcedMove, hadPartitionAddition) = (true, true)
         trace?("\(nowMilliseconds % 1_000_000) partition \(log.count) is added")
@@ -63,17 +62,17 @@ extension Simulation {
         for entry in worker.storeCalls where random.chance(500) {
             // The network may deliver a call after later calls of other workers.
             guard random.chance(300) else {
-                performStore(entry.call, worker)
+                performStoreCall(entry.call, worker)
                 continue
             }
             scheduledEvents.append(
                 (
                     nowMilliseconds + Int64(random.number(1...300)),
-                    { [unowned self] in performStore(entry.call, worker) }
+                    { [unowned self] in performStoreCall(entry.call, worker) }
                 )
             )
         }
-        for push in worker.pushes where random.chance(500) { receive(push, worker) }
+        for push in worker.pushes where random.chance(500) { deliverPush(push, worker) }
         for outgoingRecord in worker.outgoingRecords where random.chance(500) {
             if let record = outgoingRecord.simulatedRecord { write(record) }
         }
@@ -94,8 +93,8 @@ extension Simulation {
         guard let entry = worker.assignments[partition], !entry.isBeingRevoked else { return }
         worker.assignments[partition]?.isBeingRevoked = true
         worker.core.beginRevoking(entry.indexInCore, now: worker.moment(nowMilliseconds))
-        // The channels of the partition may lose their slots now, and with them the time of the last broadcast. The
-        // worker may still have another partition with records for the channel.
+        // The partition's channels may lose their slots now, and with them the times of their last broadcasts. The
+        // worker may still broadcast for records of another partition.
         worker.lastBroadcastMilliseconds = [:]
         let isForced = random.chance(parameters.forcedMovePerMille)
         trace?(

@@ -5,8 +5,7 @@ import Testbed
 @testable import Audiences
 @testable import Delivery
 
-/// A member joins, leaves or gets another token. The simulation gives this change to the core of audiences,
-/// which reports when the change is done.
+/// A member joins, leaves or gets another token. The core gets this change, and reports when the change is done.
 struct SimulatedChange {
     let member: ChangingMember
     let name: String
@@ -15,19 +14,19 @@ struct SimulatedChange {
     let atMilliseconds: Int64
     /// Whether the registration also names a second audience, to which no command was sent.
     let namesSecondAudience: Bool
-    /// The number of the store's loss after which the worker reads the registration again; nil if the worker
-    /// reads it for the first time.
-    var rereadAfter: Int?
+    /// The number of the loss after which the worker reads the registration again; nil if it is read for the first
+    /// time.
+    var rereadAfterWipe: Int?
     var isTaken = false
-    /// The value of ``Simulation/newestAdmittedContent`` when the core got this change. In a calm run, a member that
-    /// has joined must show this content or a newer one.
+    /// The value of ``Simulation/newestAdmittedContent`` when the core got this change. In a run without faults, a
+    /// member that has joined must show this content or a newer one.
     var newestAdmittedContent = -1
 }
 
 extension Simulation {
     /// Adds a member to its segment before the run begins.
     func addMember(_ name: String) {
-        var phone = newPhone(name)
+        var phone = makePhone(name)
         phone.isDevice = random.chance(parameters.devicesPerMille)
         phone.registeredAtMilliseconds = nowMilliseconds - 10_000
         phones[name] = phone
@@ -41,22 +40,22 @@ extension Simulation {
             identifier: Array(name.utf8),
             token: Array(phone.token.utf8)
         )
-        _ = store.perform(call(.append(entry)))
+        _ = store.perform(makeCall(.append(entry)))
     }
 
-    private func newPhone(_ name: String) -> SimulatedPhone {
+    private func makePhone(_ name: String) -> SimulatedPhone {
         phoneNames.append(name)
         return SimulatedPhone(
             identifier: name,
             location: SimulatedNames.location(of: name),
             environment: random.chance(parameters.sandboxPerMille) ? .sandbox : .production,
             allowsFrequentUpdates: random.chance(300),
-            token: newToken(of: name),
+            token: makeToken(for: name),
             registeredAtMilliseconds: nowMilliseconds
         )
     }
 
-    private func newToken(of name: String) -> String {
+    private func makeToken(for name: String) -> String {
         nextToken += 1
         let digits = String(nextToken, radix: 16)
         let token = String(repeating: "0", count: 64 - digits.count) + digits
@@ -65,44 +64,44 @@ extension Simulation {
     }
 
     func changeMember() {
-        let known = phoneNames[random.number(0...phoneNames.count - 1)]
-        guard phones[known]?.isDevice == false else { return }
+        let name = phoneNames[random.number(0...phoneNames.count - 1)]
+        guard phones[name]?.isDevice == false else { return }
         // The latest change of a member decides, so two changes of a member must not have the same time.
-        guard !changes.contains(where: { $0.name == known && $0.atMilliseconds == nowMilliseconds }) else { return }
+        guard !changes.contains(where: { $0.name == name && $0.atMilliseconds == nowMilliseconds }) else { return }
         hadMembershipChange = true
         switch random.number(0...2) {
         case 0:
-            phones[known]?.hasLeft = true
-            phones[known]?.leftAcknowledgedAtMilliseconds = .max
+            phones[name]?.hasLeft = true
+            phones[name]?.leftAcknowledgedAtMilliseconds = .max
         case 1:
             // The old token is dead as soon as the phone has a new one, also before a worker has read the registration.
             // Pushes to the old token reach nobody.
-            guard var phone = phones[known] else { return }
+            guard var phone = phones[name] else { return }
             phoneNamesByToken[phone.token] = nil
-            phone.token = newToken(of: known)
+            phone.token = makeToken(for: name)
             phone.registeredAtMilliseconds = nowMilliseconds
             (phone.hasLeft, phone.isDead) = (false, false)
-            phones[known] = phone
+            phones[name] = phone
         default:
             let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
-            let segment = random.number(0...parameters.segments - 1)
-            let other = names[segment][
+            let segment = random.number(0...parameters.segmentCount - 1)
+            let newName = names[segment][
                 random.number(SimulatedNames.namesPerSegment - 10...SimulatedNames.namesPerSegment - 1)
             ]
-            guard phones[other] == nil else { return }
-            phones[other] = newPhone(other)
-            return change(other)
+            guard phones[newName] == nil else { return }
+            phones[newName] = makePhone(newName)
+            return addChangeNow(of: newName)
         }
-        change(known)
+        addChangeNow(of: name)
     }
 
-    private func change(_ name: String) {
+    private func addChangeNow(of name: String) {
         guard let phone = phones[name] else { return }
         phones[name]?.wasMemberThroughout = false
         addChange(of: phone, atMilliseconds: nowMilliseconds)
     }
 
-    func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, rereadAfter wipes: Int? = nil) {
+    func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, rereadAfterWipe wipeNumber: Int? = nil) {
         createdChangeCount += 1
         let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
@@ -113,7 +112,7 @@ extension Simulation {
                 isLeaving: phone.hasLeft,
                 atMilliseconds: atMilliseconds,
                 namesSecondAudience: random.chance(300),
-                rereadAfter: wipes
+                rereadAfterWipe: wipeNumber
             )
         )
     }
@@ -128,8 +127,8 @@ extension Simulation {
 
     private func give(_ change: SimulatedChange, to worker: SimulatedWorker) {
         trace?("\(nowMilliseconds % 1_000_000) \(worker.number) change \(change)")
-        let other = Array("other".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-        let audiences = change.namesSecondAudience ? [other, Self.audienceDigest] : [Self.audienceDigest]
+        let secondAudience = Array("other".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
+        let audiences = change.namesSecondAudience ? [secondAudience, Self.audienceDigest] : [Self.audienceDigest]
         let digests = audiences.map(\.value.littleEndian)
         guard let phone = phones[change.name] else { return }
         digests.withUnsafeBytes { digests in
@@ -163,14 +162,13 @@ extension Simulation {
             else { continue }
             let change = changes.remove(at: index)
             trace?("\(nowMilliseconds % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
-            if let wipes = change.rereadAfter { rereadRegistration(after: wipes) }
+            if let wipeNumber = change.rereadAfterWipe { noteRereadRegistration(afterWipe: wipeNumber) }
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
                 continue
             }
             if change.isLeaving { phones[change.name]?.leftAcknowledgedAtMilliseconds = nowMilliseconds }
-            // If there are enough streams, a new member shows the newest state before its registration
-            // settles.
-            if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streams >= 10, !phone.hasLeft,
+            // If there are enough streams, a new member shows the newest state before its registration settles.
+            if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streamsMax >= 10, !phone.hasLeft,
                 phone.token == change.token,
                 !phone.isDead,
                 phone.shownContent < change.newestAdmittedContent
@@ -182,9 +180,9 @@ extension Simulation {
         }
     }
 
-    /// Checks that a member that has left gets no push. For a second after the core has reported the leave, the member
-    /// may get pushes that were in flight, or for which its page had been read.
-    func checkHasNotLeft(_ token: String) {
+    /// Checks that a push does not go to a member that has left. For a second after the core has reported the leave,
+    /// the member may still get pushes that were in flight, or for which its page had been read.
+    func checkMemberHasNotLeft(_ token: String) {
         guard let name = phoneNamesByToken[token], let phone = phones[name], phone.hasLeft,
             phone.leftAcknowledgedAtMilliseconds < nowMilliseconds - 1_000
         else { return }

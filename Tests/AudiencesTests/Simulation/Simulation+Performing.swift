@@ -31,41 +31,42 @@ extension Simulation {
         }
         performPushes(worker)
         while let outgoingRecord = worker.core.nextOutgoingRecord(now: moment) {
-            let simulatedRecord = simulatedRecord(of: outgoingRecord, worker)
+            let simulatedRecord = makeSimulatedRecord(of: outgoingRecord, worker)
             worker.core.outgoingRecordTaken()
-            let fails = nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.produceFailurePerMille)
+            let isFailing =
+                nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.produceFailurePerMille)
             worker.outgoingRecords.append(
                 .init(
                     dueMilliseconds: nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)),
                     outgoingRecord: outgoingRecord,
-                    isAcknowledged: !fails,
-                    simulatedRecord: !fails || random.chance(500) ? simulatedRecord : nil
+                    isAcknowledged: !isFailing,
+                    simulatedRecord: !isFailing || random.chance(500) ? simulatedRecord : nil
                 )
             )
         }
     }
 
     private func performPushes(_ worker: SimulatedWorker) {
-        var found = true
-        while found {
-            found = false
+        var foundPush = true
+        while foundPush {
+            foundPush = false
             for environment in APNsEnvironment.allCases
             where nowMilliseconds >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
                 let pool = PoolIdentifier(appIndex: 0, environment: environment)
                 while let push = worker.core.takeNextPush(
                     pool,
                     permitsRetry: true,
-                    pushesInFlightMax: parameters.streams,
+                    pushesInFlightMax: parameters.streamsMax,
                     now: worker.moment(nowMilliseconds)
                 ) {
                     if random.chance(30) {
                         worker.core.pushNotSent(push)
                         break
                     }
-                    found = true
+                    foundPush = true
                     checkBroadcastSpacing(push, environment, worker)
                     let token = String(decoding: push.address, as: UTF8.self)
-                    checkHasNotLeft(token)
+                    checkMemberHasNotLeft(token)
                     worker.pushes.append(
                         .init(
                             dueMilliseconds: nowMilliseconds
@@ -73,7 +74,7 @@ extension Simulation {
                             push: push,
                             token: token,
                             body: Array(push.body),
-                            fate: fate(of: token),
+                            fate: chooseFate(of: token),
                             environment: environment
                         )
                     )
@@ -82,7 +83,7 @@ extension Simulation {
         }
     }
 
-    private func fate(of token: String) -> SimulatedWorker.PushFate {
+    private func chooseFate(of token: String) -> SimulatedWorker.PushFate {
         guard nowMilliseconds < faultsUntilMilliseconds else { return .processed }
         if random.chance(parameters.pushFailurePerMille) {
             return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
@@ -100,7 +101,7 @@ extension Simulation {
         return .processed
     }
 
-    private func simulatedRecord(of outgoingRecord: OutgoingAudienceRecord, _ worker: SimulatedWorker)
+    private func makeSimulatedRecord(of outgoingRecord: OutgoingAudienceRecord, _ worker: SimulatedWorker)
         -> SimulatedRecord
     {
         let record = worker.core.compose(outgoingRecord)
@@ -136,7 +137,7 @@ extension Simulation {
                 break
             }
             worker.storeCalls.removeFirst()
-            let reply = performStore(first.call, worker)
+            let reply = performStoreCall(first.call, worker)
             reply.withBorrowedBytes {
                 worker.core.storeReplied(tag: first.call.tag, $0, now: worker.moment(nowMilliseconds))
             }
@@ -152,9 +153,9 @@ extension Simulation {
         }
     }
 
-    /// Performs a call in the store's model. To simulate a lost reply, the caller ignores the returned reply.
+    /// Performs a call in the store's model. If the reply is lost, the caller ignores it.
     @discardableResult
-    func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
+    func performStoreCall(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
         var call = call
         if case .admit(var admission) = call.operation {
             admission.rangeCount =
@@ -195,11 +196,11 @@ extension Simulation {
     }
 
     private func loseStore(of worker: SimulatedWorker) {
-        let lost = worker.storeCalls
+        let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()
-        let performed = random.number(0...lost.count)
-        for (position, entry) in lost.enumerated() where position < performed { performStore(entry.call, worker) }
-        for entry in lost {
+        let performedCount = random.number(0...lostCalls.count)
+        for entry in lostCalls.prefix(performedCount) { performStoreCall(entry.call, worker) }
+        for entry in lostCalls {
             let failure =
                 random.chance(300)
                 ? (random.chance(500) ? StoreFailure.serverRefusesMostCalls : .unexplained) : .noReply
@@ -213,7 +214,7 @@ extension Simulation {
         for push in due {
             switch push.fate {
             case .processed:
-                let isAlive = receive(push, worker)
+                let isAlive = deliverPush(push, worker)
                 respond(to: push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
             case .refused(let disposition, let status):
                 if disposition == .throttled, let name = phoneNamesByToken[push.token] {
@@ -222,7 +223,7 @@ extension Simulation {
                 respond(to: push, disposition, status: status, worker)
             case .lostBeforeDelivery: respond(to: push, .ambiguous, status: 0, worker)
             case .lostAfterDelivery:
-                receive(push, worker, isResponseLost: true)
+                deliverPush(push, worker, isResponseLost: true)
                 if let name = phoneNamesByToken[push.token] { phones[name]?.mayHaveRepeats = true }
                 respond(to: push, .ambiguous, status: 0, worker)
             }
@@ -250,9 +251,11 @@ extension Simulation {
         )
     }
 
+    /// Shows a push on its phone, or a broadcast to the subscribers of its channel.
+    ///
     /// - Returns: whether the token is alive; true for a broadcast.
     @discardableResult
-    func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isResponseLost: Bool = false) -> Bool {
+    func deliverPush(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isResponseLost: Bool = false) -> Bool {
         guard !push.push.isBroadcast else {
             receiveBroadcast(push, isResponseLost: isResponseLost)
             return true
@@ -280,14 +283,14 @@ extension Simulation {
         return true
     }
 
-    /// Returns the range of the command that contains the phone's segment.
+    /// Returns the command's range that contains the phone.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
         let index = Int(phone.location.segment) * count / MemberLocation.segmentCount
         return SegmentRange(index: index, rangeCount: count) ?? SegmentRange(index: 0, rangeCount: 1).unsafelyUnwrapped
     }
 
-    func deliverReports(_ worker: SimulatedWorker) {
+    func deliverProduceReports(_ worker: SimulatedWorker) {
         let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= nowMilliseconds }
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for outgoingRecord in due {
@@ -303,10 +306,9 @@ extension Simulation {
     func write(_ simulatedRecord: SimulatedRecord) {
         switch simulatedRecord {
         case .fanout(let partition, let record):
-            // The simulation ends a range without members at once, because a worker would only report zero
-            // counts for it.
+            // The simulation finishes a range without members at once. A worker would only report that it has none.
             guard record.instruction.channel != nil || hasMembers(record.instruction.range) else {
-                return finishEmpty(record)
+                return finishRangeWithoutMembers(record)
             }
             log[partition].append(record)
         case .rangeResult(let text):
@@ -322,9 +324,9 @@ extension Simulation {
             else {
                 return violations.append("a range result of no range: \(text)")
             }
-            // A fan-out record that is in the log twice, or is read again after a crash, may have a second result. If
-            // newer commands have another number of ranges, the store has deleted the range's checkpoint with its
-            // counts. Or the store has lost it. The second result may then lack counts, so the first one stays.
+            // A fan-out record that is in the log twice, or is read again after a crash, may have a second result. This
+            // one may lack counts, because the checkpoint with the counts is gone: the store has lost it, or has
+            // deleted it after the number of ranges changed. So the first result stays.
             if parameters.kind == .ranges || wipe.count > 0, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):
@@ -342,11 +344,11 @@ extension Simulation {
 
     private func hasMembers(_ range: SegmentRange) -> Bool { range.firstSegment < SimulatedNames.segmentCount }
 
-    private func finishEmpty(_ record: SimulatedFanout) {
+    private func finishRangeWithoutMembers(_ record: SimulatedFanout) {
         let text = String(decoding: record.value, as: UTF8.self)
         guard let command = SimulatedText.number(after: "\"id\":\"", in: text) else { return }
         let reply = store.perform(
-            call(
+            makeCall(
                 .finishRange(
                     record.instruction.range,
                     version: commands[command].version,

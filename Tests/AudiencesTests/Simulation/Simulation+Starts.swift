@@ -24,8 +24,8 @@ extension Simulation {
         phones[device.identifier]?.startCounts[number, default: 0] += 1
     }
 
-    /// Checks that each device gets the newest start. Checks also that it gets each start at most once, unless a crash,
-    /// a forced move, a repeated outgoing record or a loss of the store explains a second one.
+    /// Checks that each device gets the newest start, and gets each start at most once. A crash, a forced move, a
+    /// repeated outgoing record or a loss of the store may explain a second start.
     func checkStarts() {
         let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
         guard let newest = starts.last else { return }

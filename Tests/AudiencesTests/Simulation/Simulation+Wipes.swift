@@ -8,7 +8,8 @@ import Testbed
 /// The losses of all data in a run, and what the workers read again after the last one.
 struct SimulatedWipe {
     static let pollMilliseconds: Int64 = 1_000
-    /// A record that is read again after the nth loss has its usual number plus n times this constant.
+    /// A command that is read again after the nth loss has this record number: its usual one, plus n times this
+    /// constant.
     static let recordsPerWipe: UInt32 = 1_000_000
 
     /// How many times the store has lost all data.
@@ -17,22 +18,22 @@ struct SimulatedWipe {
     var lastRereadWipe = 0
     /// The number of registrations that the workers must still read again.
     var missingMemberCount = 0
-    /// Whether the core still has commands that it must give back before the worker reads the commands partition
-    /// again. Until then the core gets no commands.
+    /// Whether the core still has commands of the time before the loss. It gets no other commands until it has given
+    /// them back. Then the worker reads the commands again.
     var isDraining = false
-    /// The commands that the worker reads again after the loss, and that have no new outcome yet.
+    /// The commands that the worker must read again after the loss, and that have no new outcome yet.
     var commandsToReread: Set<Int> = []
-    /// The commands that had ended, were read again after the loss, and were admitted once more.
+    /// The commands that had ended before the loss, were read again and were admitted a second time.
     var commandsFannedOutAgain: Set<Int> = []
     /// The records of commands that were read again, as long as the core has them.
     var commandRecordsInCore: Set<UInt32> = []
     var nextPollMilliseconds = Int64.min
-    /// The commands that a core had got, and that had no result yet, when the store lost all data.
+    /// The commands that a core had got and that had no result when the store lost all data.
     var unfinishedCommands: Set<Int> = []
     /// The commands of `unfinishedCommands`, and those that were admitted before all members were in the store again.
     var affectedCommands: Set<Int> = []
-    /// The ranges that a worker claimed after the loss, before it noticed the loss.
-    var unnoticedRanges: Set<SegmentRange> = []
+    /// The ranges that a worker claimed after the loss and before it noticed the loss.
+    var rangesClaimedBeforeNotice: Set<SegmentRange> = []
     var atMilliseconds = Int64.max
 
     var hasAllMembers: Bool { lastRereadWipe == count && missingMemberCount == 0 }
@@ -42,7 +43,7 @@ struct SimulatedWipe {
 /// The store loses all data. The marks in Redis show the loss, and the shells read the settled records again.
 extension Simulation {
     func makeWipes() {
-        for _ in 0..<parameters.wipes {
+        for _ in 0..<parameters.wipeCount {
             let atMilliseconds =
                 nowMilliseconds + Int64(random.number(0...Int(faultsUntilMilliseconds - nowMilliseconds)))
             scheduledEvents.append((atMilliseconds, { [unowned self] in wipeStore() }))
@@ -65,9 +66,9 @@ extension Simulation {
         for worker in workers { worker.core.storeLostAtMilliseconds = nowMilliseconds }
     }
 
-    /// Makes each worker read the marks, about once a second. The worker gets the reply a little later. The reply
-    /// says whether the store had all members when the worker began to read the marks.
-    func pollMembers() {
+    /// Makes each worker read the marks, about once a second. The reply comes a little later. It says whether the store
+    /// had all members when the worker began to read the marks.
+    func readMarks() {
         guard parameters.kind == .wipes, nowMilliseconds >= wipe.nextPollMilliseconds else { return }
         guard nowMilliseconds >= storeAwayUntilMilliseconds else {
             wipe.nextPollMilliseconds = storeAwayUntilMilliseconds
@@ -88,12 +89,12 @@ extension Simulation {
     }
 
     private func beginRereading() {
-        let wipes = wipe.count
-        wipe.lastRereadWipe = wipes
+        let wipeNumber = wipe.count
+        wipe.lastRereadWipe = wipeNumber
         wipe.missingMemberCount = phoneNames.count
         for name in phoneNames {
             let atMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.returnMillisecondsMax))
-            scheduledEvents.append((atMilliseconds, { [unowned self] in registerAgain(name, after: wipes) }))
+            scheduledEvents.append((atMilliseconds, { [unowned self] in registerAgain(name, afterWipe: wipeNumber) }))
         }
         wipe.isDraining = true
         workers[commandWorkerIndex].core
@@ -102,14 +103,14 @@ extension Simulation {
             }
     }
 
-    private func registerAgain(_ name: String, after wipes: Int) {
-        guard wipes == wipe.count else { return }
-        guard let phone = phones[name], !phone.hasLeft else { return rereadRegistration(after: wipes) }
-        addChange(of: phone, atMilliseconds: phone.registeredAtMilliseconds, rereadAfter: wipes)
+    private func registerAgain(_ name: String, afterWipe wipeNumber: Int) {
+        guard wipeNumber == wipe.count else { return }
+        guard let phone = phones[name], !phone.hasLeft else { return noteRereadRegistration(afterWipe: wipeNumber) }
+        addChange(of: phone, atMilliseconds: phone.registeredAtMilliseconds, rereadAfterWipe: wipeNumber)
     }
 
-    func rereadRegistration(after wipes: Int) {
-        if wipes == wipe.count { wipe.missingMemberCount -= 1 }
+    func noteRereadRegistration(afterWipe wipeNumber: Int) {
+        if wipeNumber == wipe.count { wipe.missingMemberCount -= 1 }
     }
 
     func noteAdmitted(_ command: Int) {
@@ -121,22 +122,21 @@ extension Simulation {
         guard !wipe.hasAllMembers, !worker.core.mayLackMembers,
             worker.core.membersLastCompleteAtMilliseconds <= wipe.atMilliseconds
         else { return }
-        wipe.unnoticedRanges.insert(range)
+        wipe.rangesClaimedBeforeNotice.insert(range)
     }
 
-    /// Whether a range may have ended without its members. This can happen if a worker claims the range before the
-    /// worker notices that an operator has emptied the store. The worker notices this within a second, and the restart
-    /// of a server at once.
+    /// Whether a range may have ended without its members, because a worker claimed it before the worker noticed the
+    /// loss. A worker notices the restart of a server at once. If an operator empties the store, the worker notices it
+    /// within a second.
     func mayHaveEndedWithoutMembers(_ range: SegmentRange, _ command: Int) -> Bool {
-        wipe.unnoticedRanges.contains(range) && wipe.affectedCommands.contains(command)
+        wipe.rangesClaimedBeforeNotice.contains(range) && wipe.affectedCommands.contains(command)
     }
 
     func mayHaveEndedWithoutMembers(_ phone: SimulatedPhone, _ command: Int) -> Bool {
         mayHaveEndedWithoutMembers(range(of: phone, commands[command]), command)
     }
 
-    /// Reads commands again after a loss: they ring no alert, and wait until all members are in the store
-    /// again.
+    /// Reads commands again after a loss. They ring no alert, and wait until all members are in the store again.
     func feedRereadCommands(_ worker: SimulatedWorker) {
         if wipe.isDraining, commandsInCore.isEmpty, wipe.commandRecordsInCore.isEmpty {
             wipe.isDraining = false
@@ -151,18 +151,18 @@ extension Simulation {
             wipe.commandRecordsInCore.insert(record)
             var command = commands[number]
             command.hasAlert = false
-            take(command, as: record, by: worker)
+            readCommand(command, as: record, by: worker)
         }
     }
 
     /// - Returns: whether the record is of a command that was read again after a loss.
     func takeReturnedRereadCommand(_ returnedCommand: ReturnedCommand) -> Bool {
         let record = returnedCommand.record.rawValue
-        let (wipes, number) = record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
-        guard wipes > 0 else { return false }
+        let (wipeNumber, number) = record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
+        guard wipeNumber > 0 else { return false }
         trace?("\(nowMilliseconds % 1_000_000) command \(number) again: \(returnedCommand.ending)")
         wipe.commandRecordsInCore.remove(record)
-        if Int(wipes) == wipe.count, returnedCommand.ending != .withdrawn {
+        if Int(wipeNumber) == wipe.count, returnedCommand.ending != .withdrawn {
             wipe.commandsToReread.remove(Int(number))
         }
         return true

@@ -11,8 +11,8 @@ import Testbed
 final class Simulation {
     static let app = "com.example.match"
     static let audience = "match-1"
-    /// If the workers still have work after this virtual time without faults, the run has failed.
-    static let quietLimitMilliseconds: Int64 = 6 * 3_600_000
+    /// If work is left after this virtual time without faults, the run has failed.
+    static let faultFreeMillisecondsMax: Int64 = 6 * 3_600_000
 
     struct Command {
         var number: Int
@@ -26,8 +26,8 @@ final class Simulation {
         /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
-        /// Whether the command was fanned out. No two commands have the same version. So if the outcome is `duplicate`,
-        /// this same command was fanned out before.
+        /// Whether the command was fanned out. No two commands have the same version. So the outcome `duplicate` means
+        /// that this same command was fanned out before.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 
@@ -57,14 +57,14 @@ final class Simulation {
     var trace: ((String) -> Void)?
     var createdWorkerCount = 0
     var nextToken = 0
-    /// The text of each range's last result, by command and range. The first result stays instead in a run of kind
-    /// `ranges`, and after the store has lost its data: a later result may then lack counts.
+    /// The text of each range's result, by command and range. Of several results the last one stays, or the first one
+    /// if later ones may lack counts: in runs of kind `ranges`, and after the store has lost its data.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
     var broadcastResults: [Int: [APNsEnvironment: String]] = [:]
     /// The subscribers of the audience's channel, by environment.
     var subscribers: [APNsEnvironment: SimulatedSubscribers] = [:]
-    /// Membership changes that the core has not reported as done.
+    /// Changes of memberships that the core has not reported as done.
     var changes: [SimulatedChange] = []
     var createdChangeCount: UInt32 = 0
     /// The newest state that the store has admitted since the last start; -1 if there is none.
@@ -73,14 +73,15 @@ final class Simulation {
     var invalidationCount = 0
     /// The number of pushes that phones have received, by range.
     var pushesByRange: [SegmentRange: Int] = [:]
-    /// `hadCrash`: a worker died. `hadForcedMove`: a partition moved before its owner had finished its work, or was
-    /// added. Then pushes may be repeated, and older states may follow newer ones.
+    /// Whether a worker died. Then pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
+    /// Whether a partition moved before its owner had finished its work, or was added. The effects are the same.
     var hadForcedMove = false
-    /// If true, a command may have no result, because the owner of another partition may have claimed one of its
-    /// ranges.
+    /// Whether a partition was added. Then a command may have no result, because the owner of another partition may
+    /// have claimed one of its ranges.
     var hadPartitionAddition = false
     var hadMembershipChange = false
+    /// How often a worker began to read passed-over records again.
     var rereadingCount = 0
     var wipe = SimulatedWipe()
 
@@ -89,11 +90,14 @@ final class Simulation {
         random = SplitMix64(simulationSeed: seed)
         parameters = SimulationParameters(&random, kind: kind)
         store = AudienceStoreModel(nowMilliseconds: nowMilliseconds, pageBytesMax: RoundHarness.pageBytesMax)
-        log = Array(repeating: [], count: parameters.partitions)
-        commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: parameters.partitions)
-        for _ in 0..<parameters.workers { workers.append(makeWorker()) }
-        for _ in 0..<parameters.partitions { owners.append(random.number(0...parameters.workers - 1)) }
-        for partition in 0..<parameters.partitions { assign(partition, to: owners[partition]) }
+        log = Array(repeating: [], count: parameters.partitionCount)
+        commits = Array(
+            repeating: PartitionProgress(committableOffset: 0, metadata: []),
+            count: parameters.partitionCount
+        )
+        for _ in 0..<parameters.workerCount { workers.append(makeWorker()) }
+        for _ in 0..<parameters.partitionCount { owners.append(random.number(0...parameters.workerCount - 1)) }
+        for partition in 0..<parameters.partitionCount { assign(partition, to: owners[partition]) }
         makeScenario()
         makeChannels()
         makeWipes()
@@ -102,8 +106,8 @@ final class Simulation {
     func makeWorker() -> SimulatedWorker {
         createdWorkerCount += 1
         let worker = SimulatedWorker(number: createdWorkerCount, parameters: parameters, seed: random.next())
-        // A new worker does not know whether the store has all members, until it has read the marks for the first
-        // time. In runs of other kinds nothing reads the marks, and no audience waits.
+        // A new worker does not know whether the store has all members until it has read the marks. Only runs of this
+        // kind read the marks. In the other runs no audience waits for members.
         if parameters.kind == .wipes { worker.core.membersLastCompleteAtMilliseconds = .min }
         return worker
     }
@@ -112,12 +116,12 @@ final class Simulation {
 
     private func makeScenario() {
         let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
-        for number in 0..<parameters.members {
-            let name = names[number % parameters.segments][number / parameters.segments]
+        for number in 0..<parameters.memberCount {
+            let name = names[number % parameters.segmentCount][number / parameters.segmentCount]
             addMember(name)
         }
         var atMilliseconds = nowMilliseconds
-        for number in 0..<parameters.commands {
+        for number in 0..<parameters.commandCount {
             atMilliseconds += Int64(random.number(1...parameters.commandGapMillisecondsMax))
             commands.append(
                 Command(
@@ -129,7 +133,7 @@ final class Simulation {
                     ),
                     content: number,
                     hasAlert: random.chance(parameters.alertsPerMille),
-                    isEnd: number == parameters.commands - 1 && random.chance(200),
+                    isEnd: number == parameters.commandCount - 1 && random.chance(200),
                     isStart: random.chance(parameters.startsPerMille),
                     ending: nil
                 )
@@ -143,7 +147,7 @@ final class Simulation {
             )
         }
         faultsUntilMilliseconds = atMilliseconds + 2_000
-        for _ in 0..<parameters.changes {
+        for _ in 0..<parameters.changeCount {
             scheduledEvents.append(
                 (
                     nowMilliseconds + Int64(random.number(0...Int(atMilliseconds - nowMilliseconds))),
@@ -153,7 +157,7 @@ final class Simulation {
         }
     }
 
-    func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
+    func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
         AudienceCall(
             tag: 0,
             app: Array(Self.app.utf8),
@@ -169,8 +173,8 @@ final class Simulation {
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
         var nextFaultMilliseconds = nowMilliseconds
-        let limitMilliseconds = faultsUntilMilliseconds + Self.quietLimitMilliseconds
-        while nowMilliseconds < limitMilliseconds, violations.isEmpty {
+        let endMilliseconds = faultsUntilMilliseconds + Self.faultFreeMillisecondsMax
+        while nowMilliseconds < endMilliseconds, violations.isEmpty {
             step()
             checkGauges()
             if nowMilliseconds >= nextFaultMilliseconds, nowMilliseconds < faultsUntilMilliseconds {
@@ -181,7 +185,7 @@ final class Simulation {
             advance(nextFaultMilliseconds: nextFaultMilliseconds)
         }
         if violations.isEmpty {
-            if !isIdle { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms: \(pendingWork)") }
+            if !isIdle { violations.append("not quiet after \(Self.faultFreeMillisecondsMax) ms: \(pendingWork)") }
             checkInvariants()
         }
         return violations
@@ -234,12 +238,12 @@ final class Simulation {
         let due = scheduledEvents.filter { $0.atMilliseconds <= nowMilliseconds }
         scheduledEvents.removeAll { $0.atMilliseconds <= nowMilliseconds }
         for event in due.sorted(by: { $0.atMilliseconds < $1.atMilliseconds }) { event.action() }
-        pollMembers()
+        readMarks()
         for worker in workers {
-            feed(worker)
+            feedCore(worker)
             deliverReplies(worker)
             deliverResponses(worker)
-            deliverReports(worker)
+            deliverProduceReports(worker)
             worker.core.advance(now: worker.moment(nowMilliseconds))
             performActions(worker)
             takeReturnedCommands(worker)
@@ -248,7 +252,7 @@ final class Simulation {
         }
     }
 
-    private func feed(_ worker: SimulatedWorker) {
+    private func feedCore(_ worker: SimulatedWorker) {
         if workers[commandWorkerIndex] === worker { feedChanges(worker) }
         if workers[commandWorkerIndex] === worker {
             for position in commands.indices
@@ -256,7 +260,7 @@ final class Simulation {
                 && !commandsInCore.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
             {
                 commandsInCore.insert(position)
-                take(commands[position], as: UInt32(position), by: worker)
+                readCommand(commands[position], as: UInt32(position), by: worker)
             }
             feedRereadCommands(worker)
             worker.core.endBatch(now: worker.moment(nowMilliseconds))
@@ -314,8 +318,8 @@ final class Simulation {
         command.isStart ? "\"activity\":\"\(Self.activityTemplate)\"," : ""
     }
 
-    /// - Parameter record: the number of the record that the worker has read.
-    func take(_ command: Command, as record: UInt32, by worker: SimulatedWorker) {
+    /// Lets a worker read a command, as the record with this number, and hand it over to its core.
+    func readCommand(_ command: Command, as record: UInt32, by worker: SimulatedWorker) {
         let text = Array(
             "{\"app\":\"\(Self.app)\",\"audience\":\"\(Self.audience)\",\(template(command))\"id\":\"\(command.number)\",\"sequence\":\(command.version.sequence),\"priority\":10,\"aps\":\(aps(command))}"
                 .utf8

@@ -3,8 +3,8 @@ import Testbed
 
 /// The sizes and the chances of faults in a run, which the seed determines before the run begins.
 struct SimulationParameters {
-    /// In all kinds but `calm`, pushes, calls and outgoing records may fail. Some runs lack a fault that their kind
-    /// names.
+    /// The faults of a run. In all kinds except `calm`, pushes, calls and outgoing records may fail. A kind adds
+    /// further faults; some of its runs lack one of them.
     enum Kind: String, CaseIterable, Sendable {
         /// No faults, so the checks expect exact numbers.
         case calm
@@ -14,10 +14,9 @@ struct SimulationParameters {
         /// An APNs host or the store does not respond for a long time.
         case outages
         /// Workers die and partitions move. Each admission draws its number of ranges at random, as if the audience's
-        /// size had changed, so the commands have different ranges.
+        /// size had changed. So the commands have different ranges.
         case ranges
-        /// Workers die and partitions move. The fan-out topic gets more partitions, so that ranges move to
-        /// other partitions and owners.
+        /// Workers die and partitions move. The fan-out topic gets more partitions, so ranges move to other owners.
         case partitions
         /// Workers die and partitions move, and the audience has channels.
         case channels
@@ -31,21 +30,23 @@ struct SimulationParameters {
     }
 
     var kind: Kind
-    var members: Int
-    var segments: Int
+    var memberCount: Int
+    var segmentCount: Int
     var rangeCount: UInt16
     var idBytes: Int
-    var partitions: Int
-    var workers: Int
-    var commands: Int
+    var partitionCount: Int
+    var workerCount: Int
+    var commandCount: Int
     var commandGapMillisecondsMax: Int
-    var streams: Int
+    var streamsMax: Int
     var latencyMillisecondsMax: Int
     var alertsPerMille: Int
     var sandboxPerMille: Int
-    var changes: Int
-    // How many of the members are devices, and how many of the commands are starts, in per mille.
+    /// The number of changes of memberships.
+    var changeCount: Int
+    /// Per mille of members that are devices.
     var devicesPerMille: Int
+    /// Per mille of commands that are starts.
     var startsPerMille: Int
     // The chances of faults, in per mille.
     var pushFailurePerMille = 0
@@ -62,34 +63,33 @@ struct SimulationParameters {
     var outageMillisecondsMax = 0
     /// The chance that a partition is added, in per mille.
     var partitionAdditionPerMille = 0
-    /// The number of times that the store loses all data.
-    var wipes = 0
-    /// When the workers begin to read again after a loss, they read a member's registration at most this many
-    /// milliseconds later.
+    /// How often the store loses all data.
+    var wipeCount = 0
+    /// How long after the beginning of the rereading the workers read a member's registration at the latest.
     var returnMillisecondsMax = 0
 
-    /// The numbers of ranges into which a command may be divided.
+    /// The numbers of ranges into which a command may be divided, in runs of kind `ranges`.
     static let rangeCounts: [UInt16] = [256, 128, 64]
 
     init(_ random: inout SplitMix64, kind: Kind) {
         self.kind = kind
-        members = random.number(1...[6, 24, 60][random.number(0...2)])
+        memberCount = random.number(1...[6, 24, 60][random.number(0...2)])
         rangeCount = [256, 256, 128, 64][random.number(0...3)]
-        segments = random.number(1...4)
+        segmentCount = random.number(1...4)
         idBytes = [0, 0, 200][random.number(0...2)]
-        partitions = random.number(1...3)
-        workers = kind == .calm ? 1 : random.number(1...2)
-        commands = random.number(1...[2, 6, 12][random.number(0...2)])
+        partitionCount = random.number(1...3)
+        workerCount = kind == .calm ? 1 : random.number(1...2)
+        commandCount = random.number(1...[2, 6, 12][random.number(0...2)])
         commandGapMillisecondsMax = [40, 300, 1_200, 4_000][random.number(0...3)]
-        streams = [1, 3, 10, 100][random.number(0...3)]
+        streamsMax = [1, 3, 10, 100][random.number(0...3)]
         latencyMillisecondsMax = [2, 20, 200][random.number(0...2)]
         alertsPerMille = [0, 300, 1_000][random.number(0...2)]
         sandboxPerMille = [0, 0, 300][random.number(0...2)]
-        changes = [0, 0, 20, 80][random.number(0...3)]
+        changeCount = [0, 0, 20, 80][random.number(0...3)]
         devicesPerMille = [0, 0, 500][random.number(0...2)]
         startsPerMille = devicesPerMille > 0 ? 400 : 0
         guard kind != .calm else { return }
-        func randomPerMille(_ most: Int) -> Int { random.chance(500) ? random.number(0...most) : 0 }
+        func randomPerMille(_ limit: Int) -> Int { random.chance(500) ? random.number(0...limit) : 0 }
         pushFailurePerMille = randomPerMille(300)
         pushLossPerMille = randomPerMille(200)
         rateLimitPerMille = randomPerMille(100)
@@ -104,7 +104,7 @@ struct SimulationParameters {
         }
         if kind.addsPartitions { partitionAdditionPerMille = 40 }
         if kind == .wipes {
-            wipes = random.number(1...2)
+            wipeCount = random.number(1...2)
             returnMillisecondsMax = [200, 3_000, 30_000][random.number(0...2)]
             if random.chance(300) { crashPerMille = 20 }
         }

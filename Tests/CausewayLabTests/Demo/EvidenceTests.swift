@@ -24,15 +24,15 @@ struct EvidenceTests {
     )
 
     @Test func `The journal names each command`() throws {
-        let evidence = try Evidence(directory: directory.path("evidence"))
+        let evidence = try EvidenceFiles(directory: directory.path("evidence"))
         let journal = try evidence.makeJournal()
         let before = Clock.wallMilliseconds
         for number in 1...2_000 {
             try journal.append(CommandJournal.Entry(frame, event: "update", sequence: number), activity: "m-0007")
         }
-        var quiet = frame
-        quiet.alert = nil
-        try journal.append(CommandJournal.Entry(quiet, event: "end", sequence: 2_001), activity: "m-0008")
+        var quietFrame = frame
+        quietFrame.alert = nil
+        try journal.append(CommandJournal.Entry(quietFrame, event: "end", sequence: 2_001), activity: "m-0008")
         try journal.flush()
         let lines = try objects(evidence.commandsFile)
         #expect(lines.count == 2_001)
@@ -45,8 +45,8 @@ struct EvidenceTests {
         #expect((lines[0]["state"] as? String)?.count == 16)
     }
 
-    @Test func `The policy is the one that counts`() throws {
-        let evidence = try Evidence(directory: directory.path("evidence"))
+    @Test func `The file of the policy has the numbers that apply`() throws {
+        let evidence = try EvidenceFiles(directory: directory.path("evidence"))
         var policy = Policy(name: "default")
         policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
         try evidence.writePolicy(policy)
@@ -56,11 +56,11 @@ struct EvidenceTests {
     }
 
     @Test func `Files of an earlier run are deleted`() throws {
-        let evidence = try Evidence(directory: directory.path("evidence"))
+        let evidence = try EvidenceFiles(directory: directory.path("evidence"))
         for file in [evidence.commandsFile, evidence.pushesFile] { try TextFile.write("old\n", to: file) }
-        _ = try Evidence(directory: directory.path("evidence"))
+        _ = try EvidenceFiles(directory: directory.path("evidence"))
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path("evidence")).isEmpty)
-        #expect(throws: LabError.self) { try Evidence(directory: "/nowhere/at/all") }
+        #expect(throws: LabError.self) { try EvidenceFiles(directory: "/nowhere/at/all") }
     }
 
     @Test func `The lines of a growing file are counted`() throws {

@@ -59,11 +59,11 @@ struct ResultTallyTests {
         let members = #""members":{"delivered":49,"unregistered":1}"#
         let name = #""command":"c","app":"a","audience":"m""#
         let range = #"{\#(name),"segments":[0,255],"outcome":"delivered",\#(members),\#(source)}"#
-        let whole =
+        let totalResult =
             #"{\#(name),"outcome":"delivered",\#(members),"ranges":1,\#(source),\#(times)}"#
-        let waited = #"{"audience":"m","outcome":"superseded",\#(source.replacing("7", with: "8"))}"#
+        let supersededResult = #"{"audience":"m","outcome":"superseded",\#(source.replacing("7", with: "8"))}"#
         var tally = ResultTally(of: .audiences)
-        for record in [range, whole, whole, waited] {
+        for record in [range, totalResult, totalResult, supersededResult] {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
         }
         #expect(tally.commands == 2 && tally.repeatedResults == 1 && tally.unreadableRecords == 0)
@@ -76,10 +76,10 @@ struct ResultTallyTests {
         let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
         let broadcast =
             #"{"audience":"m","channel":"dHN0","environment":"sandbox","outcome":"delivered",\#(source)}"#
-        let whole =
+        let totalResult =
             #"{"audience":"m","channel":"none","outcome":"delivered","members":{"delivered":49},"ranges":1,\#(source)}"#
         var tally = ResultTally(of: .audiences)
-        for record in [broadcast, whole] {
+        for record in [broadcast, totalResult] {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
         }
         #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.unreadableRecords == 0)
@@ -114,10 +114,10 @@ struct ResultTallyTests {
 
     @Test func `Demotions and the end of the work are noted`() {
         var tally = ResultTally()
-        var second = result(.accepted, offset: 1)
-        second.isDemoted = true
+        var demotedResult = result(.accepted, offset: 1)
+        demotedResult.isDemoted = true
         tally.add(result(.superseded), isFreshnessCounted: true)
-        tally.add(second, isFreshnessCounted: true)
+        tally.add(demotedResult, isFreshnessCounted: true)
         #expect(tally.demotions == 1)
         #expect(tally.lastResponseAtMilliseconds == 1_250)
     }
@@ -131,7 +131,7 @@ struct ResultTallyTests {
 
 @Suite("Reading a result record", .ownThread)
 struct ResultSummaryTests {
-    private func summary(_ text: String) -> ResultSummary {
+    private func readSummary(_ text: String) -> ResultSummary {
         Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
     }
 
@@ -178,7 +178,7 @@ struct ResultSummaryTests {
     }
 
     @Test func `The order of members does not matter`() {
-        let summary = summary(
+        let summary = readSummary(
             #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
         )
         // The worker writes no spaces, but the reader must accept them.
@@ -187,19 +187,19 @@ struct ResultSummaryTests {
 
     @Test(arguments: Outcome.allCases)
     func `Every outcome is read`(outcome: Outcome) {
-        let summary = summary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
+        let summary = readSummary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
         #expect(summary.outcome == outcome && summary.isComplete)
     }
 
     @Test func `A demotion is read`() {
-        let rest = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
-        #expect(summary(#"{"demoted":true,"priority":5,"# + rest).isDemoted)
-        #expect(!summary(#"{"priority":5,"reason":"demoted","# + rest).isDemoted)
-        #expect(!summary(#"{"payload":{"demoted":true},"# + rest).isDemoted)
+        let otherMembers = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
+        #expect(readSummary(#"{"demoted":true,"priority":5,"# + otherMembers).isDemoted)
+        #expect(!readSummary(#"{"priority":5,"reason":"demoted","# + otherMembers).isDemoted)
+        #expect(!readSummary(#"{"payload":{"demoted":true},"# + otherMembers).isDemoted)
     }
 
     @Test func `A name inside a value is not mistaken for a member`() {
-        let summary = summary(
+        let summary = readSummary(
             #"{"reason":"outcome","outcome":"accepted","payload":{"outcome":"failed","priority":9},"source":{"partition":2,"offset":3}}"#
         )
         #expect(summary.outcome == .accepted && summary.priority == 0 && summary.sourcePartition == 2)
@@ -210,7 +210,7 @@ struct ResultSummaryTests {
         "{\"outcome\":\"no\"}",
     ])
     func `Garbage counts as incomplete`(text: String) {
-        #expect(!summary(text).isComplete)
+        #expect(!readSummary(text).isComplete)
     }
 }
 

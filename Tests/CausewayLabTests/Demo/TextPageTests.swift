@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The page at the end", .ownThread)
 struct TextPageTests {
-    static func figures() throws -> DemoFigures {
+    static func makeFigures() throws -> DemoFigures {
         var histogram = DurationHistogram()
         for value in [12, 40, 900] { histogram.add(milliseconds: Int64(value)) }
         let usage = try #require(
@@ -55,7 +55,7 @@ struct TextPageTests {
     }
 
     @Test func `Every line is as wide as the page`() throws {
-        var figures = try Self.figures()
+        var figures = try Self.makeFigures()
         #expect(TextPage(figures, isColoured: false).lines.allSatisfy { $0.count == TextPage.width })
         figures.wrongPhones = (0..<20)
             .map { .init(activity: "1136561-\($0)", shows: String(repeating: "long ", count: 40)) }
@@ -67,7 +67,7 @@ struct TextPageTests {
     }
 
     @Test func `Audiences are named`() throws {
-        var figures = try Self.figures()
+        var figures = try Self.makeFigures()
         (figures.audiences, figures.commands) = (60, 14_400)
         let lines = TextPage(figures, isColoured: false).lines
         #expect(lines.allSatisfy { $0.count == TextPage.width })
@@ -90,7 +90,7 @@ struct TextPageTests {
     )
 
     @Test func `Channels are counted`() throws {
-        var figures = try Self.figures()
+        var figures = try Self.makeFigures()
         (figures.audiences, figures.channels) = (60, Self.channels)
         let lines = TextPage(figures, isColoured: false).lines
         #expect(figures.isGood && lines.allSatisfy { $0.count == TextPage.width })
@@ -108,7 +108,7 @@ struct TextPageTests {
             { $0.left = 1 }, { $0.created = 0 }, { $0.phonesReached = 1_499 }, { $0.strayTokens = 1 },
         ]
         for change in changes {
-            var figures = try Self.figures()
+            var figures = try Self.makeFigures()
             var channels = Self.channels
             change(&channels)
             figures.channels = channels
@@ -117,7 +117,7 @@ struct TextPageTests {
     }
 
     @Test func `The lines of the frame meet the columns`() throws {
-        let lines = TextPage(try Self.figures(), isColoured: false).lines
+        let lines = TextPage(try Self.makeFigures(), isColoured: false).lines
         #expect(lines.first?.hasPrefix("╭") == true && lines.last?.hasPrefix("╰") == true)
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┬") })
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┼") })
@@ -125,7 +125,7 @@ struct TextPageTests {
     }
 
     @Test func `The page shows the figures`() throws {
-        let text = TextPage(try Self.figures(), isColoured: false).lines.joined(separator: "\n")
+        let text = TextPage(try Self.makeFigures(), isColoured: false).lines.joined(separator: "\n")
         for expected in [
             "718,800", "180,000   25.0 %", "538,800   75.0 %", "at priority 5", "130,000", "7.20 s of CPU", "40.0 µs",
             "10.0 µs",
@@ -138,11 +138,11 @@ struct TextPageTests {
     }
 
     @Test func `The page has colours only on request`() throws {
-        #expect(TextPage(try Self.figures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
+        #expect(TextPage(try Self.makeFigures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
     }
 
     @Test func `A wrong phone is named`() throws {
-        var figures = try Self.figures()
+        var figures = try Self.makeFigures()
         #expect(figures.isGood)
         figures.phonesWithFinalScore = 2_999
         figures.wrongPhones = [.init(activity: "1136561-0007", shows: "CSK 165/9 (19.4), no result")]
@@ -153,12 +153,12 @@ struct TextPageTests {
     }
 
     @Test func `One wrong phone is enough for a bad result`() throws {
-        var older = try Self.figures()
-        older.phonesBackInTime = 1
-        #expect(!older.isGood)
-        var twice = try Self.figures()
-        twice.phonesStartedTwice = 1
-        #expect(!twice.isGood)
+        var figuresOfOlderState = try Self.makeFigures()
+        figuresOfOlderState.phonesBackInTime = 1
+        #expect(!figuresOfOlderState.isGood)
+        var figuresOfSecondStart = try Self.makeFigures()
+        figuresOfSecondStart.phonesStartedTwice = 1
+        #expect(!figuresOfSecondStart.isGood)
     }
 }
 
@@ -183,9 +183,9 @@ struct ProgressTests {
     }
 
     @Test func `The bar is never longer than its width`() {
-        var late = progress
-        late.elapsedMilliseconds = 90_000
-        #expect(late.barLine.count { $0 == "█" } == DemoProgress.barWidth)
+        var lateProgress = progress
+        lateProgress.elapsedMilliseconds = 90_000
+        #expect(lateProgress.barLine.count { $0 == "█" } == DemoProgress.barWidth)
     }
 
     @Test func `The progress for a log is one line`() {

@@ -11,7 +11,7 @@ struct ChildProcessTests {
 
     init() throws { directory = try TemporaryDirectory() }
 
-    private func child(
+    private func startChild(
         _ script: String,
         output: ChildProcess.StandardOutput = .log,
         variables: [String] = ChildProcess.inheritedVariables
@@ -21,19 +21,19 @@ struct ChildProcessTests {
     }
 
     @Test func `The first line and the exit code of a child process are read`() throws {
-        let child = try child("echo ready; echo more; exit 3", output: .pipe)
+        let child = try startChild("echo ready; echo more; exit 3", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "ready")
         #expect(child.wait(milliseconds: 60_000) == .exited(3))
     }
 
     @Test func `The error about a child process that dies shows the end of its log`() throws {
-        let child = try child("echo 'no port left' >&2; exit 1", output: .pipe)
+        let child = try startChild("echo 'no port left' >&2; exit 1", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 60_000) }
         #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
     }
 
     @Test func `A child process that prints nothing is reported in time`() throws {
-        let child = try child("exec sleep 60", output: .pipe)
+        let child = try startChild("exec sleep 60", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 20) }
         #expect(error?.reason.contains("printed nothing in time") == true)
         child.stop(graceMilliseconds: 60_000)
@@ -41,7 +41,7 @@ struct ChildProcessTests {
     }
 
     @Test func `A child process that ignores SIGTERM is killed`() throws {
-        let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
+        let child = try startChild("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "deaf")
         child.stop(graceMilliseconds: 20)
         #expect(child.poll() == .killed(signal: SIGKILL))
@@ -50,7 +50,7 @@ struct ChildProcessTests {
     @Test func `A worker's configuration is not inherited`() throws {
         // The variable is set for the child only. If this process set it, the programs of other tests would
         // inherit it.
-        let child = try child(
+        let child = try startChild(
             "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
             output: .pipe,
             variables: ["CAUSEWAY_DEMO_TEST=leaked", "OTHER=kept"]
@@ -63,7 +63,7 @@ struct ChildProcessTests {
         // Foundation's pipe has no close-on-exec flag, so the child could inherit it.
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
-        let child = try child("[ -e /proc/$$/fd/\(descriptor) ] && echo held || echo free", output: .pipe)
+        let child = try startChild("[ -e /proc/$$/fd/\(descriptor) ] && echo held || echo free", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "free")
         #expect(child.wait(milliseconds: 60_000) == .exited(0))
         withExtendedLifetime(pipe) {}

@@ -30,7 +30,7 @@ struct LivePageTests {
         }
     }
 
-    @Test func `The pageState gives each side its own steps`() {
+    @Test func `The worker's side and APNs' side each get their own steps`() {
         let pageState = LivePageState()
         #expect(!pageState.press(.killWorker), "nothing is allowed at first")
         pageState.allow([.killWorker, .cutConnections])
@@ -59,12 +59,12 @@ struct LivePageTests {
     }
 
     @Test func `Commands without a result after the time limit are late`() {
-        var late = LateCommandCounter()
-        for second in 0...29 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
-        #expect(late.lateCount(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
-        for second in 30...90 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
-        #expect(late.lateCount(results: 6_000, nowMilliseconds: 90_000) == 0)
-        #expect(late.lateCount(results: 5_900, nowMilliseconds: 90_000) == 100)
+        var counter = LateCommandCounter()
+        for second in 0...29 { counter.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        #expect(counter.lateCount(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
+        for second in 30...90 { counter.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        #expect(counter.lateCount(results: 6_000, nowMilliseconds: 90_000) == 0)
+        #expect(counter.lateCount(results: 5_900, nowMilliseconds: 90_000) == 100)
     }
 
     @Test func `The page shows phones spread over all in full`() {
@@ -195,11 +195,14 @@ struct LivePageTests {
     @Test func `A histogram gives the values added since an earlier state`() {
         var histogram = DurationHistogram()
         for value in [5, 5, 900] { histogram.add(milliseconds: Int64(value)) }
-        let earlier = histogram
-        #expect(histogram.subtracting(earlier).percentileMilliseconds(50) == nil)
+        let earlierHistogram = histogram
+        #expect(histogram.subtracting(earlierHistogram).percentileMilliseconds(50) == nil)
         for value in [40, 50, 60] { histogram.add(milliseconds: Int64(value)) }
-        let recent = histogram.subtracting(earlier)
-        #expect(recent.count == 3 && recent.percentileMilliseconds(50) == 50 && recent.percentileMilliseconds(99) == 60)
+        let recentHistogram = histogram.subtracting(earlierHistogram)
+        #expect(
+            recentHistogram.count == 3 && recentHistogram.percentileMilliseconds(50) == 50
+                && recentHistogram.percentileMilliseconds(99) == 60
+        )
     }
 
     @Test func `Every file of the page is in the program`() {

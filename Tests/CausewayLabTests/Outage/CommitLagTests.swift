@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The time that records wait for their commit")
 struct CommitLagTests {
-    private func longest(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
+    private func longestWaitMilliseconds(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
         var lag = CommitLag()
         for poll in polls {
             lag.addPoll([.init(committedOffset: poll.committed, logEndOffset: poll.end)], at: poll.milliseconds)
@@ -14,15 +14,15 @@ struct CommitLagTests {
     }
 
     @Test func `Nothing waits if everything is committed`() {
-        #expect(longest([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
+        #expect(longestWaitMilliseconds([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
     }
 
     @Test func `The oldest record counts`() {
-        #expect(longest([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
+        #expect(longestWaitMilliseconds([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
     }
 
     @Test func `A committed record no longer waits`() {
-        #expect(longest([(0, nil, 3), (1_000, nil, 7), (2_000, 3, 9), (4_000, 7, 12)]) == 2_000)
+        #expect(longestWaitMilliseconds([(0, nil, 3), (1_000, nil, 7), (2_000, 3, 9), (4_000, 7, 12)]) == 2_000)
     }
 
     @Test func `Each partition's wait is measured separately`() {

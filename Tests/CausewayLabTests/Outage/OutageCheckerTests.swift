@@ -269,9 +269,9 @@ struct OutageCheckerTests {
         let restarted = lifetimeHistory(restarts: 1, isFinished: false)
         #expect(restarted.findings(afterLifetime: .restart).isGood)
         #expect(findingCounts(restarted.findings(afterLifetime: .end)) == [1, 0, 1, 0])
-        let ended = lifetimeHistory(restarts: 0, isFinished: true)
-        #expect(ended.findings(afterLifetime: .end).isGood)
-        #expect(findingCounts(ended.findings(afterLifetime: .restart)) == [2, 0, 0, 0])
+        let endedHistory = lifetimeHistory(restarts: 0, isFinished: true)
+        #expect(endedHistory.findings(afterLifetime: .end).isGood)
+        #expect(findingCounts(endedHistory.findings(afterLifetime: .restart)) == [2, 0, 0, 0])
         #expect(
             lifetimeHistory(isStarted: false, restarts: 0, isFinished: true).findings(afterLifetime: .restart).isGood
         )

@@ -46,19 +46,19 @@ struct OutageHourTests {
     }
 
     @Test func `Each broken promise is reported`() {
-        let late = Self.minutes { minute in
+        let slowMinutes = Self.minutes { minute in
             guard minute.number == 3 else { return }
             for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
         }
-        #expect(brokenPromises(late) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
+        #expect(brokenPromises(slowMinutes) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
         #expect(
             brokenPromises(Self.minutes { if $0.number == 4 { $0.freshness = DurationHistogram() } }).count == 1,
             "none came"
         )
-        let uncommitted = Self.minutes { if $0.number == 5 { $0.longestCommitWaitMilliseconds = 60_001 } }
-        #expect(brokenPromises(uncommitted) == ["a record waited 60001 ms for its commit"])
-        let growing = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
-        #expect(brokenPromises(growing) == ["resident memory grew from 109 to 115 MiB"])
+        let uncommittedMinutes = Self.minutes { if $0.number == 5 { $0.longestCommitWaitMilliseconds = 60_001 } }
+        #expect(brokenPromises(uncommittedMinutes) == ["a record waited 60001 ms for its commit"])
+        let growingMinutes = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
+        #expect(brokenPromises(growingMinutes) == ["resident memory grew from 109 to 115 MiB"])
         #expect(brokenPromises(wrongScreenCount: 2) == ["2 phones do not show the newest state"])
         #expect(brokenPromises(failed: 1) == ["1 commands have the outcome failed"])
     }
@@ -98,13 +98,23 @@ struct OutageHourTests {
     }
 
     @Test func `A push is recognized by its state`() {
-        var recent = RecentCommands()
-        for number in 1...100 { recent.append(makeCommand(UInt64(number))) }
-        let newest = OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 100")
-        #expect(recent.command(of: newest)?.version.sequence == 100)
-        #expect(recent.newestCommand(of: "a")?.version.sequence == 100)
-        let forgotten = OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", stateDigest: "state 1")
-        #expect(recent.command(of: forgotten) == nil)
+        var recentCommands = RecentCommands()
+        for number in 1...100 { recentCommands.append(makeCommand(UInt64(number))) }
+        let newestPush = OutageHistory.Push(
+            arrivedAtMilliseconds: 0,
+            status: 200,
+            activity: "a",
+            stateDigest: "state 100"
+        )
+        #expect(recentCommands.command(of: newestPush)?.version.sequence == 100)
+        #expect(recentCommands.newestCommand(of: "a")?.version.sequence == 100)
+        let forgottenPush = OutageHistory.Push(
+            arrivedAtMilliseconds: 0,
+            status: 200,
+            activity: "a",
+            stateDigest: "state 1"
+        )
+        #expect(recentCommands.command(of: forgottenPush) == nil)
     }
 
     private func makeCommand(_ number: UInt64) -> OutageHistory.Command {

@@ -79,10 +79,10 @@ struct TestHistory {
         crash: AlertRepeatCause? = nil,
         afterLifetime: AfterLifetime? = nil
     ) -> OutageFindings {
-        var ended = history
-        ended.screensReadAtMilliseconds = Self.beginMilliseconds + milliseconds
+        var endedHistory = history
+        endedHistory.screensReadAtMilliseconds = Self.beginMilliseconds + milliseconds
         return OutageChecker.findings(
-            of: ended,
+            of: endedHistory,
             ageLimits: ageLimits,
             alertRepeatCauses: crash.map { [$0] } ?? [],
             afterLifetime: afterLifetime

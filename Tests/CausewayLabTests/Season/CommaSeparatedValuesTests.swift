@@ -18,7 +18,7 @@ struct CommaSeparatedValuesTests {
         ("\"\"\n", [[""]]),
         ("", []),
     ])
-    func `Rows are read as in the standard`(text: String, expected: [[String]]) throws {
+    func `Rows with quotes and line ends are read`(text: String, expected: [[String]]) throws {
         #expect(try fields(text) == expected)
     }
 

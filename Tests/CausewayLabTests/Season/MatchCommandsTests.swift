@@ -86,10 +86,10 @@ struct MatchCommandsTests {
         let update = try #require(value["aps"] as? [String: Any])
         #expect(update["timestamp"] as? Int == 1_790_000_123 && update["event"] as? String == "update")
         start.setTimestamp(seconds: 1_790_000_000)
-        let begun = try object(start).value
-        #expect(begun["audience"] as? String == key && begun["device"] == nil)
-        #expect(begun["activity"] as? String == "{device}-MatchAttributes-0")
-        let attributes = try #require((begun["aps"] as? [String: Any])?["attributes"] as? [String: Any])
+        let startObject = try object(start).value
+        #expect(startObject["audience"] as? String == key && startObject["device"] == nil)
+        #expect(startObject["activity"] as? String == "{device}-MatchAttributes-0")
+        let attributes = try #require((startObject["aps"] as? [String: Any])?["attributes"] as? [String: Any])
         #expect(attributes["activity"] == nil && attributes["match"] as? String == "1136561")
     }
 

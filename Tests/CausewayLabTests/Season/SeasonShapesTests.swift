@@ -11,7 +11,7 @@ struct SeasonShapesTests {
     /// Most states have the template (the same keys in the same order) of a recent state. For these, the decoder checks
     /// only the changed values. The others need the full check ("walk"), which costs most; `make bench-check` counts
     /// its instructions.
-    @Test func `The decoder reads most of a season's states by their form, and few are walked`() throws {
+    @Test func `Most states of a season match a template, and few need the full check`() throws {
         let season = try SeasonData.season.get()
         let shapes = try SeasonData.file("shapes.json")
         let contract = try shapes.withUnsafeBytes { try Contract(shapes: $0, ofApp: MatchCommands.app) }
@@ -22,7 +22,7 @@ struct SeasonShapesTests {
         )
         app.contract = ContractRule(contract: contract, rejectsMismatches: true)
         var contracts = LaneContracts([app], salt: 1)
-        var read = 0
+        var matchedCount = 0
         let records = season.matches.map { MatchCommands($0, frames: $0.frames()) }
         let events = Timeline(season.matches, durationMilliseconds: 60_000).events
         for (index, event) in events.enumerated() {
@@ -30,22 +30,22 @@ struct SeasonShapesTests {
             template.setFollower(1)
             template.setTimestamp(seconds: 1_790_000_000)
             template.withRecord { _, value in
-                var last = ApsCache()
-                guard let command = try? Command.decodeAnySize(value, recalling: &last, &contracts.templates) else {
+                var apsCache = ApsCache()
+                guard let command = try? Command.decodeAnySize(value, recalling: &apsCache, &contracts.templates) else {
                     Issue.record("record \(index) cannot be decoded")
                     return
                 }
-                if contracts.templates.hasMatched(command, ofApp: 0) { read += 1 }
+                if contracts.templates.hasMatched(command, ofApp: 0) { matchedCount += 1 }
                 #expect(
                     contracts.findMismatch(of: command, 0, apsDictionaryNumber: UInt64(index + 1), in: value) == nil
                 )
             }
         }
         #expect(events.count > 14_000)
-        #expect(read > events.count * 9 / 10)
+        #expect(matchedCount > events.count * 9 / 10)
         #expect(
             contracts.comparedStateCount <= UInt64(events.count / 100),
-            "\(read) read by the decoder, \(contracts.comparedStateCount) walked"
+            "\(matchedCount) read by the decoder, \(contracts.comparedStateCount) walked"
         )
     }
 }

@@ -43,10 +43,10 @@ struct SeasonTests {
     }
 
     @Test func `Rain changed three matches`() {
-        let revised = season.matches.filter(\.chase.isRevised)
-        #expect(revised.map(\.identifier) == ["1136566", "1136578", "1136592"])
-        #expect(revised.map(\.chase.target) == [71, nil, 151])
-        #expect(revised.map(\.chase.balls) == [36, nil, 72])
+        let revisedMatches = season.matches.filter(\.chase.isRevised)
+        #expect(revisedMatches.map(\.identifier) == ["1136566", "1136578", "1136592"])
+        #expect(revisedMatches.map(\.chase.target) == [71, nil, 151])
+        #expect(revisedMatches.map(\.chase.balls) == [36, nil, 72])
     }
 
     @Test func `Every over that was finished has six legal balls`() {
@@ -55,10 +55,13 @@ struct SeasonTests {
                 let balls = match.balls.filter { $0.innings == innings }
                 let lastOver = balls.last?.over ?? 0
                 for over in 0..<lastOver {
-                    let legal = balls.count { $0.over == over && $0.legality == .legal }
+                    let legalBallCount = balls.count { $0.over == over && $0.legality == .legal }
                     // An umpire counted wrongly, so the season's files have an over of seven balls without an
                     // extra.
-                    #expect(legal == 6 || (legal == 7 && balls.allSatisfy { $0.over != over || $0.extraRuns == 0 }))
+                    #expect(
+                        legalBallCount == 6
+                            || (legalBallCount == 7 && balls.allSatisfy { $0.over != over || $0.extraRuns == 0 })
+                    )
                 }
                 #expect(balls.count { $0.over == lastOver && $0.legality == .legal } <= 6)
             }
@@ -68,29 +71,31 @@ struct SeasonTests {
     @Test func `The opening match has the expected frames`() throws {
         let match = try #require(season.matches.first)
         let frames = match.frames()
-        let opening = match.openingFrame
-        #expect(opening.state.phase == .upcoming && opening.alert?.title == "Mumbai Indians v Chennai Super Kings")
+        let openingFrame = match.openingFrame
+        #expect(
+            openingFrame.state.phase == .upcoming && openingFrame.alert?.title == "Mumbai Indians v Chennai Super Kings"
+        )
         #expect(frames[121].state.score == "MI 165/4 (20)")
         #expect(frames[121].state.phase == .inningsBreak)
-        let chasing = try #require(frames[122].state.chase)
-        #expect(chasing.target == 166)
-        let end = try #require(frames.last)
-        #expect(end.state.score == "CSK 169/9 (19.5)")
-        #expect(end.state.striker?.name == "KM Jadhav" && end.state.striker?.runs == 24)
-        #expect(end.state.thisOver == ". . . 6 4")
-        #expect(end.state.firstInnings == "MI 165/4 (20)")
-        #expect(end.alert?.title == "Chennai Super Kings won by 1 wicket")
-        #expect(end.alert?.body.hasSuffix("Player of the match: DJ Bravo") == true)
+        let chase = try #require(frames[122].state.chase)
+        #expect(chase.target == 166)
+        let lastFrame = try #require(frames.last)
+        #expect(lastFrame.state.score == "CSK 169/9 (19.5)")
+        #expect(lastFrame.state.striker?.name == "KM Jadhav" && lastFrame.state.striker?.runs == 24)
+        #expect(lastFrame.state.thisOver == ". . . 6 4")
+        #expect(lastFrame.state.firstInnings == "MI 165/4 (20)")
+        #expect(lastFrame.alert?.title == "Chennai Super Kings won by 1 wicket")
+        #expect(lastFrame.alert?.body.hasSuffix("Player of the match: DJ Bravo") == true)
     }
 
     @Test func `Runs and wickets never fall within an innings`() {
         for match in season.matches {
-            var previous = match.openingFrame.state
+            var previousState = match.openingFrame.state
             for frame in match.frames() {
-                if frame.state.innings == previous.innings {
-                    #expect(frame.state.runs >= previous.runs && frame.state.wickets >= previous.wickets)
+                if frame.state.innings == previousState.innings {
+                    #expect(frame.state.runs >= previousState.runs && frame.state.wickets >= previousState.wickets)
                 }
-                previous = frame.state
+                previousState = frame.state
             }
         }
     }

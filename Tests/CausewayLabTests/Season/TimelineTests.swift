@@ -14,15 +14,15 @@ struct TimelineTests {
     }
 
     @Test func `Every frame occurs once and in order`() {
-        var next = [Int](repeating: 0, count: season.matches.count)
-        var last: Int64 = 0
+        var nextFrameIndices = [Int](repeating: 0, count: season.matches.count)
+        var lastDueMilliseconds: Int64 = 0
         for event in timeline.events {
-            #expect(event.dueMilliseconds >= last)
-            last = event.dueMilliseconds
-            #expect(event.frameIndex == next[event.matchIndex])
-            next[event.matchIndex] += 1
+            #expect(event.dueMilliseconds >= lastDueMilliseconds)
+            lastDueMilliseconds = event.dueMilliseconds
+            #expect(event.frameIndex == nextFrameIndices[event.matchIndex])
+            nextFrameIndices[event.matchIndex] += 1
         }
-        #expect(next == season.matches.map { $0.balls.count + 1 })
+        #expect(nextFrameIndices == season.matches.map { $0.balls.count + 1 })
     }
 
     @Test func `Every match begins near the start, and the longest ends at the end`() {
@@ -36,13 +36,14 @@ struct TimelineTests {
     }
 
     @Test func `The pace is that of the real match`() throws {
-        let own = Timeline([season.matches[0]], durationMilliseconds: 10_000_000).events.map(\.dueMilliseconds)
-        let ball = own[1] - own[0]
-        #expect(abs(own[6] - own[5] - ball * 3 / 2) <= 2)
-        #expect(abs(own[122] - own[121] - ball * 30) <= 30)
+        let dueMilliseconds = Timeline([season.matches[0]], durationMilliseconds: 10_000_000).events
+            .map(\.dueMilliseconds)
+        let millisecondsPerBall = dueMilliseconds[1] - dueMilliseconds[0]
+        #expect(abs(dueMilliseconds[6] - dueMilliseconds[5] - millisecondsPerBall * 3 / 2) <= 2)
+        #expect(abs(dueMilliseconds[122] - dueMilliseconds[121] - millisecondsPerBall * 30) <= 30)
     }
 
-    @Test func `No matches, no events`() {
+    @Test func `A season without matches has no events`() {
         #expect(Timeline([], durationMilliseconds: 1).events.isEmpty)
     }
 }

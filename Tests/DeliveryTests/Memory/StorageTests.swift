@@ -62,15 +62,15 @@ import Testing
 @Suite struct SlabTests {
     @Test func `A freed index is given out again`() {
         var slab = Slab<Int>(limit: 100)
-        let first = slab.allocate(10)
-        let second = slab.allocate(20)
-        #expect(first != second)
-        slab.free(first)
-        #expect(slab.isInUse(first) == false)
-        #expect(slab.isInUse(second) == true)
-        #expect(slab.allocate(30) == first)
-        #expect(slab[first] == 30)
-        #expect(slab[second] == 20)
+        let freedIndex = slab.allocate(10)
+        let otherIndex = slab.allocate(20)
+        #expect(freedIndex != otherIndex)
+        slab.free(freedIndex)
+        #expect(slab.isInUse(freedIndex) == false)
+        #expect(slab.isInUse(otherIndex) == true)
+        #expect(slab.allocate(30) == freedIndex)
+        #expect(slab[freedIndex] == 30)
+        #expect(slab[otherIndex] == 20)
         #expect(slab.indexBound == 2)
     }
 

@@ -5,7 +5,7 @@ import Testing
 /// An alert that APNs has not accepted moves to a newer state, and its record settles with that state. An alert that is
 /// too old or does not fit is left out.
 @Suite struct AlertTests {
-    static func bodyPrefix(withAlert second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
+    static func bodyPrefix(withAlert second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alertJSON(second)),"# }
 
     @Test func `A newer state of the same batch carries the alert`() throws {
         let core = CoreHarness()
@@ -38,7 +38,7 @@ import Testing
         core.reply(.send, number: CoreHarness.startSeconds + 7)
         let push = try #require(core.push())
         #expect(
-            push.body == #"{"aps":{"alert":\#(CommandText.alert(1)),"timestamp":1790000007,"event":"update","#
+            push.body == #"{"aps":{"alert":\#(CommandText.alertJSON(1)),"timestamp":1790000007,"event":"update","#
                 + #""content-state":{"n":2},"stale-date":1790000100},"x":[1]}"#
         )
         #expect(push.sentExpirationSeconds == 1_790_000_100)
@@ -132,7 +132,7 @@ import Testing
 
     /// The alert of u1 moves from u2 to u3. If the core also settled u2 in Redis, Redis would count this alert as
     /// replaced, although u3 still carries it.
-    @Test func `A carrier that was admitted and then overtaken is not settled`() {
+    @Test func `A carrier that was admitted and then superseded is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         core.reply(.send)
@@ -294,7 +294,7 @@ import Testing
         carryingCore.receive(.alert(1), .update(2))
         #expect(try coreWithoutAlert.oldestCall.admission?.digest != carryingCore.oldestCall.admission?.digest)
         let coreWithOwnAlert = CoreHarness()
-        let aps = #""aps":{"alert":\#(CommandText.alert(1)),"#
+        let aps = #""aps":{"alert":\#(CommandText.alertJSON(1)),"#
         coreWithOwnAlert.receive(String.update(2).replacing(#""aps":{"#, with: aps))
         #expect(try coreWithOwnAlert.oldestCall.admission?.digest == carryingCore.oldestCall.admission?.digest)
     }

@@ -45,7 +45,7 @@ import Testing
         #expect(try Command.decode(writer.bytes).requestsChannel == requestsChannel)
     }
 
-    @Test(arguments: [APNsEnvironment.sandbox, nil]) func `It may name a channel`(environment: APNsEnvironment?)
+    @Test(arguments: [APNsEnvironment.sandbox, nil]) func `A command may name a channel`(environment: APNsEnvironment?)
         throws
     {
         let core = CoreHarness()
@@ -141,8 +141,8 @@ import Testing
         let (firstHandover, secondHandover) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
         core.beginRevoking(core.commandsPartition)
         #expect(
-            core.delivery.isPartitionBeingRevoked(firstHandover)
-                && core.delivery.isPartitionBeingRevoked(secondHandover)
+            core.delivery.isRevocationUnderWay(firstHandover)
+                && core.delivery.isRevocationUnderWay(secondHandover)
         )
         core.endHandover(secondHandover, .withdrawn)
         #expect(!core.isDrained(core.commandsPartition))
@@ -159,7 +159,7 @@ import Testing
         let record = try #require(core.takeHandover())
         core.release(core.commandsPartition)
         _ = core.assign(.commands)
-        #expect(core.delivery.isPartitionRevokedOrRevoking(record) && !core.delivery.isPartitionBeingRevoked(record))
+        #expect(core.delivery.isPartitionRevoked(record) && !core.delivery.isRevocationUnderWay(record))
         core.endHandover(record, .fannedOut)
         #expect(core.recordsInProgress == 0)
         #expect(core.committableOffset == nil)

@@ -72,7 +72,7 @@ import Testing
 
     // MARK: - 429
 
-    @Test func `A limited token is recorded before the command is admitted again`() {
+    @Test func `A 429 is recorded before the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
@@ -89,7 +89,7 @@ import Testing
         #expect(core.counters.throttledResponses == 1)
     }
 
-    @Test func `A limited state is replaced by a newer one`() {
+    @Test func `A state that got a 429 is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
@@ -99,7 +99,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
     }
 
-    @Test func `Every limit is recorded`() {
+    @Test func `Every 429 is recorded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...3 {
@@ -111,16 +111,16 @@ import Testing
         #expect(core.settlements == ["u1 limited", "u1 limited", "u1 limited"])
     }
 
-    @Test func `A limit that Redis refuses to record stops nothing`() {
+    @Test func `A 429 that Redis refuses to record stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         core.elapse(1_010)
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `The limit of a leaving partition is recorded before it leaves`() {
+    @Test func `A 429 is recorded before its partition leaves`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
@@ -132,7 +132,7 @@ import Testing
     }
 
     /// The activity does not exist before its start is accepted, so there is no spacing to lengthen.
-    @Test func `A limited start only backs off`() {
+    @Test func `A start that got a 429 only backs off`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -145,7 +145,7 @@ import Testing
 
     // MARK: - An activity that is too old
 
-    @Test func `An activity that is too old is sent only its end`() {
+    @Test func `An activity that is too old gets only its end`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.activityOver)
@@ -233,7 +233,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A start that is overtaken before it finds a stream returns its draw`() {
+    @Test func `A start that is superseded before it finds a stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)

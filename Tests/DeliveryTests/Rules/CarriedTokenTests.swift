@@ -135,14 +135,14 @@ import Testing
         core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(.superseded)
         core.acknowledgeAll()
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.committableOffset == 1)
     }
 
     // MARK: - With an alert
 
-    @Test func `A held command takes the alert of the command that it overtook`() {
+    @Test func `A held command takes the alert of the command that it superseded`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.alertAwaitsCarrier)
@@ -154,7 +154,7 @@ import Testing
         core.reply(.send)
         let push = core.push()
         #expect(push?.command == "u2")
-        #expect(push?.body.contains(#""alert":\#(CommandText.alert(1))"#) ?? false)
+        #expect(push?.body.contains(#""alert":\#(CommandText.alertJSON(1))"#) ?? false)
         #expect(push?.priority == 10)
     }
 
@@ -169,11 +169,11 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `Without a held command an alert waits for the state that overtook it`(isRefused: Bool) {
+    func `Without a held command an alert waits for the state that superseded it`(isRefused: Bool) {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.alertAwaitsCarrier)
-        if isRefused { core.refuse("NOPERM") } else { core.reply(.registered) }
+        if isRefused { core.refuseOldestCall("NOPERM") } else { core.reply(.registered) }
         #expect(core.outcomes == [])
         core.receive(.update(2))
         core.reply(.send)

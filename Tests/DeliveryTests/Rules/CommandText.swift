@@ -15,7 +15,7 @@ enum CommandText {
         beside: String = "",
         inside: String = ""
     ) -> String {
-        let alert = alert ? #","alert":\#(self.alert(second))"# : ""
+        let alert = alert ? #","alert":\#(self.alertJSON(second))"# : ""
         return command(
             "u",
             second,
@@ -28,7 +28,7 @@ enum CommandText {
     }
 
     /// The alert that an update or end of this second has with `alert: true`. Its text names the second.
-    static func alert(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
+    static func alertJSON(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
 
     static func end(
         _ second: Int64,
@@ -37,7 +37,7 @@ enum CommandText {
         alert: Bool = false,
         beside: String = ""
     ) -> String {
-        let alert = alert ? #","alert":\#(self.alert(second))"# : ""
+        let alert = alert ? #","alert":\#(self.alertJSON(second))"# : ""
         return command("e", second, activity, app, id, beside, #""event":"end"\#(alert)"#)
     }
 

@@ -158,13 +158,12 @@ import Testing
     }
 
     @Test(arguments: [
-        // Before a state comes again, two other states come. So the core must remember more states than
-        // the last one.
+        // Each state comes again after the two others. So the core must remember more states than the last one.
         [#"{"n":1}"#, #"{"n":1,"who":null}"#, #"{"who":{"name":"a"},"n":2}"#],
         // The core also remembers states that it has refused.
         [#"{"n":"1"}"#, #"{"n":1,"who":{}}"#, #"{"n":1,"who":{"name":7}}"#],
     ])
-    func `A state that was seen before is not walked again`(_ states: [String]) {
+    func `A state that was seen before is not compared with the shapes again`(_ states: [String]) {
         let core = Self.makeCore()
         for second in 1...10 {
             for (place, state) in states.enumerated() {
@@ -172,14 +171,13 @@ import Testing
             }
         }
         #expect(core.delivery.comparedStateCount == 3)
-        // Each detail contains the position of a byte in its record. In the tenth record of a state this position is
-        // one higher, because the record's `id` ends with `10`, which has one digit more than `9`. So each of the three
-        // states has two details.
+        // Each detail contains the position of a byte in its record. In the tenth record this position is one higher,
+        // because the `id` of this record has one more digit. So each of the three states has two details.
         let details = core.deadLetters.map(\.detail)
         #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
     }
 
-    @Test func `Of a state in the form of one that fits, only what differs is read`() {
+    @Test func `If a state has the form of one that fits, only the differences are read`() {
         let core = Self.makeCore()
         core.receive(Self.update(1, of: "a", #"{"n":1,"who":{"name":"Olmo"}}"#))
         core.receive(Self.update(1, of: "b", #"{"n":23456,"who":{"name":"\u004bane"}}"#))

@@ -4,7 +4,7 @@ import Testing
 
 /// The test takes the role of the core of audiences.
 extension CoreHarness {
-    /// A change of memberships: the audiences that a member joins or leaves.
+    /// The audiences that a member joins and leaves, copied from the core's change of memberships.
     struct SeenMembershipChange: Equatable {
         var member: String
         var kind: StoreSubjectKind

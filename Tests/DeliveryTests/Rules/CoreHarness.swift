@@ -39,12 +39,12 @@ final class CoreHarness {
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
     private(set) var deferrals: [SeenDeferral] = []
-    /// Superseded commands that are only counted and have no result, but whose trace is exported.
+    /// Superseded commands that have no result, but a trace that is exported. They are only counted.
     private(set) var endedTraces: [String] = []
-    /// All calls so far that settle an outcome, or report a limit, a dead token, a start that is read again, a refund
-    /// or notified audiences. An entry is `u1 accepted`, for example, or `u1 limited`. Reports of a life are left out.
+    /// All settlements (`isSettlement`) so far, except reports of a life. An entry is `u1 accepted`, for example, or
+    /// `u1 limited` after a 429.
     private(set) var settlements: [String] = []
-    /// For each settlement of an activity: the version whose alert APNs accepted; nil if none.
+    /// For each settled outcome of an activity's command: the version whose alert APNs accepted; nil if none.
     private(set) var settledAlertVersions: [Version?] = []
 
     init(
@@ -71,8 +71,8 @@ final class CoreHarness {
         registrationsPartition = assign(.registrations)
     }
 
-    /// Assigns partition 0 of the commands and of the registrations again, from the beginning. Records below the
-    /// offset, or named in the metadata, count as records that were settled before Redis lost its data.
+    /// Assigns partition 0 of the commands and of the registrations again, from the beginning. Redis has lost its data.
+    /// Records below the offset, or named in the metadata, were settled before.
     func reread(below offset: Int64, metadata: [UInt8] = []) {
         for partition in [commandsPartition, registrationsPartition] {
             delivery.release(partition: partition, now: now)
@@ -187,8 +187,8 @@ final class CoreHarness {
 
     // MARK: - Redis
 
-    /// Replies to a call other than a settlement: the oldest one, or the newest if `toNewest` is set. A
-    /// `send` permits the command's own timestamp, unless the test passes another number.
+    /// Replies to the oldest call that is no settlement; with `toNewest`, to the newest one. `number` is the reply's
+    /// timestamp, wait or draw, whichever the verdict has. By default the timestamp is the command's own.
     func reply(
         _ verdict: StoreVerdict,
         number: Int64? = nil,
@@ -200,7 +200,7 @@ final class CoreHarness {
         isDemoted: Bool = false,
         budgetLeft: Int = -1,
         departures: [UInt8]? = nil,
-        wasNotShown: Bool = false,
+        isUnshownDuplicate: Bool = false,
         toNewest: Bool = false
     ) {
         let needsReply = { (call: StoreCall<[UInt8]>) in !call.isSettlement }
@@ -224,7 +224,7 @@ final class CoreHarness {
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
         reply.departures = departures
-        reply.wasNotShown = wasNotShown
+        reply.isUnshownDuplicate = isUnshownDuplicate
         reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
         collectActions()
     }
@@ -240,8 +240,8 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Fails the oldest call with an error of Redis whose cause is unknown.
-    func failWithUnexplainedError() {
+    /// Lets the oldest call fail with an error of Redis whose cause is unknown.
+    func failOldestCallForUnknownReason() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
             return
@@ -252,7 +252,7 @@ final class CoreHarness {
     }
 
     /// Lets the oldest call fail for an error that is proven to be its own, so the core must not repeat it. (R23)
-    func refuse(_ reason: String) {
+    func refuseOldestCall(_ reason: String) {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
             return
@@ -320,7 +320,7 @@ final class CoreHarness {
         collectActions()
     }
 
-    /// Lets Redis permit the oldest command that waits for Redis, offers a stream, and responds to the oldest push.
+    /// Lets Redis admit the oldest command that waits for Redis, offers a stream, and responds to the oldest push.
     func admitAndRespond(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()

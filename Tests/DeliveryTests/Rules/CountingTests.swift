@@ -215,8 +215,7 @@ import Testing
     }
 
     /// The result of u5 may count the superseded alert u2 only if u5 has an alert of its own, or its rider has one.
-    /// Here u5 has no alert and no rider. Simulation seed 12038 of `pace` found an alert that had no result although no
-    /// newer alert replaced it.
+    /// Here u5 has no alert and no rider.
     @Test func `A superseded alert has its own result`() {
         let core = makeCountingCore()
         core.receive(.alert(4))
@@ -227,8 +226,7 @@ import Testing
     }
 
     /// Redis releases the held command u4 with an alert. This alert may belong to the older command u3. So u3 must have
-    /// a result of its own, and the result of u4 must not count it. Simulation seed 73417 of `pace` found such an alert
-    /// without a result.
+    /// a result of its own, and the result of u4 must not count it.
     @Test func `An alert that a released command already carries has its own result`() {
         let core = makeCountingCore()
         core.receive(.update(1))

@@ -30,8 +30,8 @@ extension DeferralTests {
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    /// One response does not end the block while 20 pushes wait. It ends the block when only `stayingPushes` wait,
-    /// because the others have expired.
+    /// While 20 pushes wait, one response does not end the pool's block. The block ends when all but `stayingPushes`
+    /// have expired.
     @Test(arguments: [0, 1])
     func `The end of a block is also reported if the other waiting pushes expire`(stayingPushes: Int) throws {
         let core = try coreWithBlockedPool()
@@ -81,8 +81,8 @@ extension DeferralTests {
     /// Regular reviews (`reviewPoolQueues`) remove expired pushes. A review also ends a span of measurement that is
     /// long enough.
     ///
-    /// - Parameter second: decides when the last waiting pushes expire. 18: before the review that ends the span; 19:
-    ///   in this review; 20: in a later review.
+    /// - Parameter second: when the last waiting pushes expire. 18: before the review that ends the span; 19: in this
+    ///   review; 20: in a later review.
     @Test(arguments: [18, 19, 20])
     func `The block of an idle pool ends even if a span of measurement has just ended`(second: Int64) throws {
         let core = try Self.makeCoreWithSlowPool()

@@ -102,7 +102,7 @@ import Testing
         #expect(core.committableOffset(core.deferredPartition) == 1)
     }
 
-    @Test func `An alert that was deferred is not overtaken by a state without one`() throws {
+    @Test func `A state without an alert does not overtake a deferred alert`() throws {
         let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()

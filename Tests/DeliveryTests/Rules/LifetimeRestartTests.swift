@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    private func keptCommands(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
+    private func commandsKeptForRestart(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
             guard case .reportLifetimeEvent(let event, let command?) = call.operation else { return nil }
             return (event, "\(command.isStart ? "start" : "shown") \(String(decoding: command.record, as: UTF8.self))")
@@ -41,23 +41,26 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndRespond()
-        #expect(keptCommands(core).count == 1)
+        #expect(commandsKeptForRestart(core).count == 1)
         #expect(
-            keptCommands(core).first?.command
+            commandsKeptForRestart(core).first?.command
                 .hasPrefix(#"start {"app":"com.example.match","activity":"a","device":"d","#)
                 == true
         )
         core.loseRedis()
         core.loseRedis()
         #expect(
-            keptCommands(core).count == 1
-                && keptCommands(core).first?.command.contains(#""content-state":{"n":0}"#) == true
+            commandsKeptForRestart(core).count == 1
+                && commandsKeptForRestart(core).first?.command.contains(#""content-state":{"n":0}"#) == true
         )
         core.acknowledgeAll()
         core.elapse(5_000)
         core.receive(.update(2))
         core.admitAndRespond()
-        #expect(keptCommands(core).count == 1 && keptCommands(core).first?.command.hasPrefix("shown ") == true)
+        #expect(
+            commandsKeptForRestart(core).count == 1
+                && commandsKeptForRestart(core).first?.command.hasPrefix("shown ") == true
+        )
         core.acknowledgeAll()
         #expect(core.committableOffset == 2 && core.recordsInProgress == 0)
     }
@@ -67,7 +70,7 @@ import Testing
         core.receive(.update(3))
         core.reply(.ended)
         #expect(core.outcomes == ["u3 ended"])
-        #expect(keptCommands(core).map(\.event) == [.updatedAfterEnd])
+        #expect(commandsKeptForRestart(core).map(\.event) == [.updatedAfterEnd])
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
     }
@@ -76,7 +79,7 @@ import Testing
         let core = restartingCore()
         core.receive(.update(1, beside: #""policy":"once","#))
         core.admitAndRespond()
-        #expect(keptCommands(core).isEmpty && lifetimeEvents(core).count == 1)
+        #expect(commandsKeptForRestart(core).isEmpty && lifetimeEvents(core).count == 1)
         core.acknowledgeAll()
         core.receive(.update(2, of: "b", beside: #""policy":"once","#))
         core.reply(.ended)
@@ -90,8 +93,8 @@ import Testing
         core.reread(below: 2)
         core.receive(.start(1))
         #expect(
-            keptCommands(core).map(\.event) == lifetimeEvents(core)
-                && keptCommands(core).first?.command.hasPrefix("start ") == true
+            commandsKeptForRestart(core).map(\.event) == lifetimeEvents(core)
+                && commandsKeptForRestart(core).first?.command.hasPrefix("start ") == true
         )
         core.acknowledgeSettlements()
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
@@ -110,7 +113,10 @@ import Testing
                 .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(filler)"}"#)
         )
         #expect(lifetimeEvents(core).count == 1 && core.outcomes == [])
-        #expect(keptCommands(core).map { $0.command.contains(#""content-state":{"n":0}"#) } == (isKept ? [true] : []))
+        #expect(
+            commandsKeptForRestart(core).map { $0.command.contains(#""content-state":{"n":0}"#) }
+                == (isKept ? [true] : [])
+        )
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -127,7 +133,7 @@ import Testing
         #expect(
             lifetimeEvents(core) == [.began(atMilliseconds: Self.endedAtMilliseconds, lifetimeMilliseconds: 3_600_000)]
         )
-        #expect(keptCommands(core).count == 1)
+        #expect(commandsKeptForRestart(core).count == 1)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }

@@ -64,14 +64,14 @@ import Testing
         #expect(lifetimeEvents(core) == [.removed])
     }
 
-    @Test func `A time in the future is no evidence`() {
+    @Test func `An update with a time in the future shows that its activity lives now`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(60))
         core.admitAndRespond()
         #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 0)])
     }
 
-    @Test func `A command of another policy takes its activity out`() {
+    @Test func `A command whose policy has no lifetime takes its activity out of the timetable`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1, beside: #""policy":"endless","#))
         core.admitAndRespond()
@@ -103,7 +103,7 @@ import Testing
     @Test func `A registration that Redis refuses to note is registered`() {
         let core = coreWithLimitedLifetimes()
         core.register(CommandText.registration())
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         #expect(core.outstandingCalls == ["registerToken a"])
     }
 
@@ -131,9 +131,9 @@ import Testing
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    // MARK: - The command that ends an activity ("it" in the names of these tests)
+    // MARK: - The lifetime's end: the command that ends an activity
 
-    @Test func `It is admitted if the life lasts, and its result says why it came`() {
+    @Test func `A lifetime's end is admitted if the life lasts, and its result says why it came`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganAtMilliseconds)"])
@@ -151,7 +151,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    @Test func `It ends no later life`() {
+    @Test func `A lifetime's end ends no later life`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.superseded)
@@ -160,14 +160,14 @@ import Testing
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1)
     }
 
-    @Test func `It asks again if Redis does not reply`() {
+    @Test func `A lifetime's end that got no reply from Redis asks again`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.loseRedis()
         #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganAtMilliseconds)"])
     }
 
-    @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
+    @Test func `A lifetime's end whose partition leaves is left to the next owner`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.beginRevoking(core.commandsPartition)
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(arguments: [10 as Int64, 8])
-    func `It replaces no state that waits, older or newer`(second: Int64) {
+    func `A lifetime's end replaces no state that waits, older or newer`(second: Int64) {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(.update(second))
@@ -196,7 +196,7 @@ import Testing
 
     /// The update u10 is newer than the keeper's end. Redis tells u10 to wait. After this wait the core must still
     /// admit u10 before the end.
-    @Test func `A state that waits again is sent before it`() {
+    @Test func `A state that waits again is sent before the lifetime's end`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(.update(10))
@@ -215,7 +215,7 @@ import Testing
     }
 
     @Test(arguments: [10 as Int64, 9, 8])
-    func `A producer's own end replaces it, whatever its version`(second: Int64) {
+    func `An end of the producer replaces the lifetime's end, whatever its version`(second: Int64) {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(Self.lifetimeEnd)
@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test(arguments: [9 as Int64, 8])
-    func `An update up to its version that comes later is sent first`(second: Int64) {
+    func `An update that comes later and is not newer is sent before the lifetime's end`(second: Int64) {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(Self.lifetimeEnd)
@@ -242,7 +242,7 @@ import Testing
         )
     }
 
-    @Test func `It does not wait behind a start or an end of the producer`() {
+    @Test func `A lifetime's end does not wait behind a start or an end of the producer`() {
         for event in [CommandText.start(1), CommandText.end(1)] {
             let core = coreWithLimitedLifetimes()
             core.receive(event)
@@ -253,7 +253,7 @@ import Testing
         }
     }
 
-    @Test func `Without a token it is not held`() {
+    @Test func `A lifetime's end without a token is not held`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
@@ -268,7 +268,7 @@ import Testing
 
     /// The token died before the keeper made this end, so the 410 does not show that this end reached the
     /// phone. Perhaps a worker sent an earlier end of the same life, and died before it settled that end.
-    @Test func `With a dead token it is not held, and the keeper makes it again`() {
+    @Test func `A lifetime's end with a dead token is not held, and the keeper makes it again`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
@@ -282,7 +282,7 @@ import Testing
 
     /// APNs says that the token died after the keeper made this end. A token dies when its activity ends. So the core
     /// assumes that an earlier attempt of this end reached the phone, and that its response was lost.
-    @Test func `A token that has died since it was made has been ended by it`() {
+    @Test func `If the token died after the lifetime's end was made, the end counts as accepted`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
@@ -300,16 +300,16 @@ import Testing
     /// A worker died after it had settled the end in Redis. The core must find out whether APNs accepted the
     /// end, because only an end that was shown may lead to a new start.
     @Test(arguments: [true, false])
-    func `An end that was settled before counts as shown only if it was`(wasNotShown: Bool) {
+    func `A lifetime's end that was settled before counts as shown only if it was shown`(isUnshownDuplicate: Bool) {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
-        core.reply(.duplicate, wasNotShown: wasNotShown)
+        core.reply(.duplicate, isUnshownDuplicate: isUnshownDuplicate)
         #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) duplicate"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
         // If the end was not shown, the life stays in the timetable, and the keeper makes the end again.
-        #expect(lifetimeEvents(core) == (wasNotShown ? [] : [Self.endWithRestart]))
+        #expect(lifetimeEvents(core) == (isUnshownDuplicate ? [] : [Self.endWithRestart]))
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -331,7 +331,7 @@ import Testing
 
     // MARK: - The keeper has made the end again
 
-    @Test func `Behind another end it leaves the life alone`() {
+    @Test func `A lifetime's end behind another end reports that the other end ended the life`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
@@ -343,7 +343,7 @@ import Testing
     }
 
     /// The keeper has made two ends of one life. The core keeps the older end, because Redis has admitted it.
-    @Test func `The older one is sent when it comes back from the deferred topic`() throws {
+    @Test func `Of two lifetime's ends, the older one is sent when it comes back from the deferred topic`() throws {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
@@ -353,7 +353,7 @@ import Testing
         core.acknowledgeAll()
         core.receive(CommandText.end(19, id: "lifetime:\(Self.beganAtMilliseconds)"))
         core.reply(.retry)
-        #expect(core.outstandingCalls == [], "it waits for the deferred one")
+        #expect(core.outstandingCalls == [], "it waits for the deferred end")
         core.receive(deferredCommand)
         core.reply(.retry)
         #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) superseded"])
@@ -361,7 +361,7 @@ import Testing
         #expect(core.push()?.body.contains("\"timestamp\":\(CoreHarness.startSeconds + 9)") == true)
     }
 
-    @Test func `Nothing stays in memory of one that comes back too late`() throws {
+    @Test func `A lifetime's end that comes back too late leaves nothing in memory`() throws {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.reply(.retry)
@@ -375,14 +375,14 @@ import Testing
         #expect(core.delivery.activities.count == 0)
     }
 
-    @Test func `Its id is no other command's`() {
-        for other in [
+    @Test func `Only an end with an id of the right form is a lifetime's end`() {
+        for identifier in [
             "lifetime:", "lifetime:1x", "lifetimes:1", "Lifetime:1", "lifetime:1234567890123456", "lifetime:1:",
             "lifetime:1:2", "lifetime:1:2.x",
         ] {
             let core = coreWithLimitedLifetimes()
-            core.receive(CommandText.end(9, id: other))
-            #expect(core.outstandingCalls == ["admit \(other)"])
+            core.receive(CommandText.end(9, id: identifier))
+            #expect(core.outstandingCalls == ["admit \(identifier)"])
         }
         let core = coreWithLimitedLifetimes()
         core.receive(CommandText.update(9, id: "lifetime:\(Self.beganAtMilliseconds)"))

@@ -69,8 +69,8 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    /// The released command has the token of a command that it replaced. So the command's record registers this token
-    /// when another worker has admitted a newer state.
+    /// The released command u5 replaces u4, and takes over the token that u4 brought. Another worker has admitted a
+    /// newer state than u5. So u5 only registers the token.
     @Test func `A released command registers a token without audiences`() throws {
         let core = CoreHarness()
         core.receive(.update(3))

@@ -7,9 +7,8 @@ import Testing
 /// those of records that must be read again together with another record. The next owner skips the records in the
 /// metadata. (R10)
 @Suite struct NextOwnerTests {
-    /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had committed.
-    /// `spoil` may change the metadata first. Returns how many settled offsets the core took from the metadata; nil if
-    /// it refused the metadata.
+    /// Revokes the partition of commands, and assigns it again with the committed offset and metadata, which `spoil`
+    /// may change. Returns how many settled offsets the core took from the metadata; nil if it refused the metadata.
     private func handOver(_ core: CoreHarness, logEndOffset: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in })
         throws
         -> Int?
@@ -93,9 +92,8 @@ import Testing
         #expect(core.counters.recordsSettledByEarlierOwner == 1)
     }
 
-    /// The first registration released u1, and u1 is in progress. So both registrations must be read again. The first
-    /// one alone would be older than the token in Redis and release nothing, and u1 would be lost. Simulation seed 108
-    /// of `longLives` found this.
+    /// The first registration released u1, and u1 is in progress. So the next owner must read both registrations again.
+    /// The first one alone is older than the token in Redis, so it would release nothing, and u1 would be lost.
     @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))

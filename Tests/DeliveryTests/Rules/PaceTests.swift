@@ -137,7 +137,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    @Test func `A push that finds no stream for a spacing is overtaken`() {
+    @Test func `A push that finds no stream for a spacing is superseded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -149,7 +149,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test func `A push is sent if its successor could not be sent yet`() {
+    @Test func `A push is sent if the newer state could not be sent yet`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -158,7 +158,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func `A push that finds no stream after all is first again, and has lost no attempt`() throws {
+    @Test func `A push that found no stream is the next one again, and has lost no attempt`() throws {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -173,7 +173,7 @@ import Testing
 
     /// The push found no stream, so no spacing follows. A newer state replaces the state that waits, and is
     /// admitted at once.
-    @Test func `A push that found no stream is still overtaken`() {
+    @Test func `A push that found no stream may still be superseded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)

@@ -98,9 +98,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// While the start backed off, the next owner reported it as `unknown`, and a later command reached the
-    /// activity. Simulation seed 5327 of `pace` found that this worker then sent the start again, and the
-    /// phone got a second activity.
+    /// While the start backed off, the next owner reported it as `unknown`, and a later command reached the activity.
+    /// If this worker now sent the start, the phone would get a second activity.
     @Test func `A start that backs off is not sent when Redis no longer admits it`() {
         let core = CoreHarness()
         core.receive(.start(1))

@@ -2,9 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A failed push is sent again soon in one of three cases: its pool's retry budget permits the retry, APNs accepted at
-/// least ten of the last 20 pushes, or the pool has sent nothing for a second. In all other cases the push waits
-/// longer. (R21)
+/// A failed push is sent again soon in three cases: its pool's retry budget permits the retry; APNs accepted at least
+/// ten of the last 20 pushes; the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
 @Suite struct RetryBudgetTests {
     @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()

@@ -9,16 +9,16 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
-        let first = try #require(core.push())
+        let firstPush = try #require(core.push())
         core.respond(.retryNow, connection: 3)
         #expect(core.push() == nil, "not without a back-off")
         core.elapse(200 + 8)
         #expect(core.outstandingCalls == [], "Redis is not asked again")
-        let second = try #require(core.push())
-        #expect(second.body == first.body)
-        #expect(second.apnsIdentifier == first.apnsIdentifier)
-        #expect(second.attempts == 2)
-        #expect(second.avoidedConnection == 3)
+        let secondPush = try #require(core.push())
+        #expect(secondPush.body == firstPush.body)
+        #expect(secondPush.apnsIdentifier == firstPush.apnsIdentifier)
+        #expect(secondPush.attempts == 2)
+        #expect(secondPush.avoidedConnection == 3)
         core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
-    func `A push that may have been overtaken elsewhere is admitted again`(disposition: PushResult.Disposition) {
+    func `A push that another worker may have superseded is admitted again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(disposition)
@@ -294,16 +294,16 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.send)
-        let first = core.push()
+        let firstPush = core.push()
         core.respond(disposition)
         core.elapse(408)
         #expect(core.outstandingCalls == ["admit s1"], "the address and the draw it has")
         core.elapse(60_000)
         core.reply(.send)
-        let second = core.push()
-        #expect(second?.command == "s1" && second?.apnsIdentifier == first?.apnsIdentifier)
+        let secondPush = core.push()
+        #expect(secondPush?.command == "s1" && secondPush?.apnsIdentifier == firstPush?.apnsIdentifier)
         #expect(
-            second?.sentExpirationSeconds == first?.sentExpirationSeconds,
+            secondPush?.sentExpirationSeconds == firstPush?.sentExpirationSeconds,
             "a start that comes late is worse than none"
         )
         core.respond(.accepted)

@@ -74,7 +74,7 @@ import Testing
     /// Redis releases the state u8 twice, first for the alert of u2, and then for the alert of u5. By then u8 carries
     /// the alert of u2 and rides on the waiting update u9. The alert of u5 is newer, so u5 replaces u8 as the rider of
     /// u9. Then u10 replaces u9 and takes over the alert of u5.
-    @Test func `A waiting rider goes to the carrier of a rider`() throws {
+    @Test func `A newer alert becomes the rider of a state that already has a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.alertAwaitsCarrier)
@@ -99,14 +99,14 @@ import Testing
         )
     }
 
-    @Test func `An overtaken alert waits for the state that overtook it`() throws {
+    @Test func `A superseded alert waits for the state that superseded it`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
         core.elapse(4_000)
         core.receive(.update(2))
-        #expect(core.outstandingCalls == ["admit u2"], "it does not wait for the rider's patience")
+        #expect(core.outstandingCalls == ["admit u2"], "it does not wait until the rider's time is over")
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
         core.respond(.accepted)
@@ -115,7 +115,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func `An overtaken alert waits only for its patience`() {
+    @Test func `A superseded alert waits for a carrier only for a limited time`() {
         let core = CoreHarness { $0.riderWaitMilliseconds = 7_000 }
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
@@ -128,7 +128,7 @@ import Testing
         #expect(core.recordsInProgress == 0 && core.nextDueMilliseconds == nil)
     }
 
-    @Test func `A spacing does not prolong the patience`() {
+    @Test func `A spacing does not prolong the wait for a carrier`() {
         let core = CoreHarness { $0.policies[0].spacingMilliseconds = 60_000 }
         core.receive(.update(1))
         core.reply(.send)
@@ -142,7 +142,7 @@ import Testing
         #expect(core.outcomes.last == "u2 superseded")
     }
 
-    @Test func `An overtaken alert rides at once on a waiting state`() {
+    @Test func `A superseded alert rides at once on a waiting state`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
@@ -151,7 +151,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test func `Of two overtaken alerts, the newer one waits`() {
+    @Test func `Of two superseded alerts, the newer one waits for a carrier`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.alert(2))
@@ -165,7 +165,7 @@ import Testing
         #expect(core.outcomes.last == "u2 superseded")
     }
 
-    @Test func `An overtaken alert that comes again is a duplicate`() {
+    @Test func `A superseded alert that comes again is a duplicate`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
@@ -194,7 +194,7 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
-    @Test func `A command that is overtaken without an alert is superseded`() {
+    @Test func `A superseded command without an alert waits for no carrier`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.alertAwaitsCarrier)
@@ -227,7 +227,7 @@ import Testing
         #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
     }
 
-    @Test func `A command that is overtaken while its partition leaves is left to the next owner`() {
+    @Test func `A superseded alert whose partition leaves is left to the next owner`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.beginRevoking(core.commandsPartition)
@@ -274,7 +274,6 @@ import Testing
 
     /// The partition is revoked and assigned again. Before that, u4 carries the alert of u3, and APNs limits the push
     /// of u4. Afterwards u3 and u4 are read again. When the old u4 ends, the new record of u3 must not settle with it.
-    /// Simulation seed 30787 of `repeats` found that it did.
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
@@ -290,9 +289,9 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
-    /// Two records have the same alert: the command's own record, and the registration that released the command.
-    /// Simulation seed 16144 of `pace` found that the core settled the alert's command in Redis too early, before the
-    /// newer state with the alert was sent. So the alert was lost.
+    /// Two records have the alert u2: the command's own record, and the registration that released the command. The
+    /// newer state u4 carries the alert and is not sent yet. If the core settled u2 in Redis now, the alert could be
+    /// lost.
     @Test func `An alert that a newer state already carries is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

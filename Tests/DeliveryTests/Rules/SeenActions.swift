@@ -77,6 +77,7 @@ struct SeenDeferral {
     }
 }
 
+/// A dead letter, copied when the core produced it.
 struct SeenDeadLetter: Equatable {
     var key: String?
     var value: String?
@@ -103,6 +104,7 @@ struct SeenDeadLetter: Equatable {
     }
 }
 
+/// An invalidation, copied when the core produced it.
 struct SeenInvalidation: Equatable {
     var activity: String
     var device: String
@@ -137,6 +139,7 @@ struct SeenInvalidation: Equatable {
     }
 }
 
+/// A push, copied when the core offered it.
 struct SeenPush {
     var record: RecordIndex
     var command: String
@@ -172,8 +175,8 @@ extension RecordView {
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
 extension StoreCall {
-    /// Whether a test replies to the call with `acknowledgeSettlement`, not with `reply`: the call only reports
-    /// something to Redis, so its verdict is always `settled`.
+    /// Whether the call only reports something to Redis, so that its verdict is always `settled`. A test replies to it
+    /// with `acknowledgeSettlement`, to all other calls with `reply`.
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent,

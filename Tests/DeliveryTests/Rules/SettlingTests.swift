@@ -137,7 +137,7 @@ import Testing
     @Test func `A pause of calls that has ended is not due again while Redis is away`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
-        core.failWithUnexplainedError()
+        core.failOldestCallForUnknownReason()
         core.loseRedis(isBusy: true)
         let startMilliseconds = CoreHarness.startMonotonicMilliseconds
         #expect(core.nextDueMilliseconds == startMilliseconds + 100)
@@ -165,7 +165,7 @@ import Testing
         core.receive(.start(1))
         if step == 1 { core.reply(.tokenFound) }
         if step == 2 { core.reply(.noToken) }
-        core.refuse("NOPERM no permission")
+        core.refuseOldestCall("NOPERM no permission")
         #expect(core.outcomes == ["s1 failed"])
         #expect(core.results.first?.reason == "NOPERM no permission")
         #expect(core.settlements == (step == 1 ? ["s1 refunded"] : []))
@@ -176,7 +176,7 @@ import Testing
     @Test func `A call that fails for an unknown reason is repeated, and delays nothing else`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        core.failWithUnexplainedError()
+        core.failOldestCallForUnknownReason()
         #expect(core.outstandingCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 0)
         core.receive(CommandText.update(1, of: "b"))
         #expect(core.outstandingCalls == ["admit b.u1"])
@@ -193,14 +193,14 @@ import Testing
         core.receive(.update(1))
         core.admitAndRespond()
         core.acknowledgeOutgoingRecords()
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         #expect(core.committableOffset == 1)
     }
 
     @Test func `A refused registration does not hold the partition`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         #expect(core.results.isEmpty)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
@@ -210,7 +210,7 @@ import Testing
         core.unregister(key: "a")
         core.reply(.unregistered)
         #expect(core.committableOffset(core.registrationsPartition) == 0)
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 

@@ -43,7 +43,7 @@ import Testing
     ) {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1), .update(1, of: "b"))
-        if isExplained { core.loseRedis(isBusy: true) } else { core.failWithUnexplainedError() }
+        if isExplained { core.loseRedis(isBusy: true) } else { core.failOldestCallForUnknownReason() }
         core.elapse(100)
         #expect(core.outstandingCalls == ["admit b.u1"])
         core.admitAndRespond()

@@ -281,7 +281,7 @@ import Testing
         core.push()
         core.respond(.tokenDead, status: 410)
         core.acknowledgeOutgoingRecords()
-        core.refuse("NOPERM")
+        core.refuseOldestCall("NOPERM")
         #expect(core.outstandingCalls == ["hold u1"])
     }
 

@@ -34,7 +34,7 @@ import Testing
         return try #require(core.push())
     }
 
-    @Test func `It is sent without the fields, and the result names them`() throws {
+    @Test func `A body that is too large is sent without the fields, and the result names them`() throws {
         let core = Self.makeCore()
         core.receive(Self.largeUpdate(1))
         core.reply(.send)
@@ -47,7 +47,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    @Test func `What fits is left alone`() throws {
+    @Test func `A body that fits keeps its fields`() throws {
         let core = Self.makeCore()
         core.receive(Self.smallerUpdate(1))
         core.reply(.send)
@@ -65,7 +65,7 @@ import Testing
         #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.droppedFields == "lineups")
     }
 
-    @Test func `It is read once more as the same state`() throws {
+    @Test func `A command that is read again loses the same fields`() throws {
         let (firstCore, rereadingCore) = (Self.makeCore(), Self.makeCore())
         rereadingCore.reread(below: 1)
         for core in [firstCore, rereadingCore] { core.receive(Self.largeUpdate(1)) }
@@ -79,7 +79,7 @@ import Testing
         )
     }
 
-    @Test func `What is held for a token is the state without the fields`() throws {
+    @Test func `Redis holds the state without the fields`() throws {
         let core = Self.makeCore()
         core.receive(Self.largeUpdate(1))
         core.reply(.noToken)
@@ -207,7 +207,7 @@ import Testing
         core.receive(.alert(1), Self.largeUpdate(2))
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.body.contains(CommandText.alert(1)) && !push.body.contains("lineups"))
+        #expect(push.body.contains(CommandText.alertJSON(1)) && !push.body.contains("lineups"))
     }
 
     @Test func `A command to an audience or a channel is handed over without the fields`() throws {

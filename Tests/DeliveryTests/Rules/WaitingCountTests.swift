@@ -27,7 +27,7 @@ import Testing
         while !core.calls.isEmpty { core.reply(.unregistered) }
         #expect(core.recordsAwaitingStore == 0 && core.recordsInProgress == 0)
         core.receive(.update(1))
-        core.refuse("no")
+        core.refuseOldestCall("no")
         #expect(core.recordsAwaitingStore == 0 && core.recordsAwaitingAcknowledgements == 1)
         core.acknowledgeAll()
         #expect(core.recordsAwaitingAcknowledgements == 0)
@@ -43,10 +43,10 @@ import Testing
         let core = CoreHarness()
         #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == nil)
         core.receive(.update(1))
-        let first = core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition)
+        let receivedAtMilliseconds = core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition)
         core.elapse(5_000)
         core.receive(.update(1, of: "b"))
-        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == first)
+        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == receivedAtMilliseconds)
         for _ in 0..<2 { core.admitAndRespond() }
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)

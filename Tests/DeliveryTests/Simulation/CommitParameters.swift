@@ -5,11 +5,11 @@ import Testbed
 
 /// How the workers of a run commit offsets, and how partitions move from one worker to another.
 struct CommitParameters {
-    /// Whether a commit's metadata names the settled offsets above the committed one. If not, the next owner reads
-    /// those records again.
+    /// Whether a commit's metadata names the settled offsets above the committed one. Without this metadata, the next
+    /// owner reads their records again.
     var keepsMetadata: Bool
     var intervalMilliseconds: Int64
-    /// Whether every partition is drained and committed before it moves.
+    /// Whether each partition is drained and committed before it moves.
     var areHandoversOrderly: Bool
 
     /// Commits without metadata, for regression seeds that were found with such commits.
@@ -26,8 +26,8 @@ struct CommitParameters {
         self.areHandoversOrderly = areHandoversOrderly
     }
 
-    /// Chooses with random numbers of its own, so that the other random choices of a seed do not change. Otherwise the
-    /// seeds in `SimulationTests.regressions` would no longer repeat the histories that failed.
+    /// Draws from a generator of its own. So the seeds in `SimulationTests.regressions` still repeat the histories that
+    /// failed.
     init(seed: UInt64) {
         var separateRandom = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepsMetadata = separateRandom.chance(700)
@@ -38,8 +38,7 @@ struct CommitParameters {
 
 /// The invariants of handovers.
 extension Simulation {
-    /// Whether nothing in the run can write a result twice: no acknowledgement is lost, and no record with a
-    /// result is read again.
+    /// Whether the run writes no result twice: no acknowledgement is lost, and no record with a result is read again.
     private var writesNoResultTwice: Bool {
         commitParameters.keepsMetadata && commitParameters.areHandoversOrderly && parameters.crashPerMille == 0
             && parameters.produceFailurePerMille == 0
@@ -61,7 +60,7 @@ extension Simulation {
 }
 
 extension Simulation {
-    /// Whether a commit shows the record as settled: its offset is below the committed one, or in the
+    /// Whether a commit says that the record is settled: the record's offset is below the committed one, or in the
     /// metadata.
     func isCommitted(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
         let commit = log.commits[partition] ?? SimulatedLog.Commit()

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What Redis permitted and what the workers sent, to compare with what the phones received.
+/// What Redis permitted and what the workers sent. The checks compare this with what the phones received.
 struct PaceHistory {
     /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
     var alertAcceptanceMilliseconds: [String: [Int: Int64]] = [:]
@@ -42,8 +42,7 @@ struct PaceHistory {
 
     mutating func noteArrivedStart(_ command: String) { arrivedStarts.insert(command) }
 
-    /// Returns the pushes left in a budget after draws at the given times; nil if a draw found the budget
-    /// empty.
+    /// Returns how many pushes a budget has left after draws at the given times; nil if a draw found it empty.
     static func pushesLeft(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
         var fullAtMilliseconds: Int64 = 0
         var remainingPushes = bucket.pushes

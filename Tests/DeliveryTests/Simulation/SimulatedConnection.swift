@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// One connection of a pool: its number of streams, and whether it accepts pushes.
+/// One connection of a pool to APNs.
 struct SimulatedConnection {
     /// The last response to a record's push. It decides whether this record may be pushed again, and how.
     struct LastResponse {
@@ -17,9 +17,9 @@ struct SimulatedConnection {
     var streamsMax: Int
     /// Whether APNs has accepted no push of this connection yet. Such a connection takes one push at a time.
     var isCold = true
-    /// Whether GOAWAY has come. APNs still responds to pushes up to GOAWAY's last stream, and the worker sends no
-    /// new ones.
+    /// Whether GOAWAY has come. The worker sends no new pushes. APNs still responds to those up to GOAWAY's last
+    /// stream.
     var isDraining = false
-    /// From when on the connection takes pushes, in virtual milliseconds.
+    /// When the connection begins to take pushes, in virtual milliseconds.
     var opensAtMilliseconds: Int64
 }

@@ -6,7 +6,7 @@ struct SimulatedLog {
         var timestampMilliseconds: Int64
         var key: [UInt8]
         var value: [UInt8]?
-        /// The deferral of a deferred command and the time when it is due; nil for other records.
+        /// For a deferred command: its deferral, and when the command may be read; nil for other records.
         var deferral: (Deferral, dueMilliseconds: Int64)?
     }
 
@@ -32,14 +32,14 @@ struct SimulatedLog {
         var metadata: [UInt8] = []
     }
 
-    let partitions: Int
+    let partitionCount: Int
     private(set) var records: [Partition: [Record]] = [:]
     var commits: [Partition: Commit] = [:]
 
-    init(partitions: Int, topics: Int) {
-        self.partitions = partitions
-        for topic in 0..<topics {
-            for partition in 0..<partitions { records[Partition(topic: topic, partition: partition)] = [] }
+    init(partitionCount: Int, topicCount: Int) {
+        self.partitionCount = partitionCount
+        for topic in 0..<topicCount {
+            for partition in 0..<partitionCount { records[Partition(topic: topic, partition: partition)] = [] }
         }
     }
 
@@ -47,7 +47,7 @@ struct SimulatedLog {
 
     mutating func append(topic: Int, key: String, value: String?, at milliseconds: Int64) -> (Partition, Int64) {
         let hash = key.utf8.reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
-        let partition = Partition(topic: topic, partition: hash % partitions)
+        let partition = Partition(topic: topic, partition: hash % partitionCount)
         let record = Record(
             timestampMilliseconds: milliseconds,
             key: Array(key.utf8),
@@ -57,8 +57,8 @@ struct SimulatedLog {
         return (partition, Int64(records[partition, default: []].count - 1))
     }
 
-    /// Appends a deferred command to the partition that has the number of its source partition, so that one worker gets
-    /// all commands of an activity.
+    /// Appends a deferred command to the partition with the number of its source partition. So one worker gets all
+    /// commands of an activity.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Partition, Int64) {
         let partition = Partition(topic: 2, partition: Int(deferral.partition))
         records[partition, default: []]
@@ -68,7 +68,7 @@ struct SimulatedLog {
         return (partition, Int64(records[partition, default: []].count - 1))
     }
 
-    /// Makes the commands of a deferred partition readable now, even those that are not due yet.
+    /// Makes all commands of a deferred partition due now.
     mutating func makeAllDeferredDue(of partition: Partition, now: Int64) {
         for offset in records[partition, default: []].indices {
             guard let due = records[partition]?[offset].deferral?.dueMilliseconds else { continue }

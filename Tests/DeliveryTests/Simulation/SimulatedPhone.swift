@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// One activity on one phone, by ActivityKit's rules: older states are ignored, and nothing follows the end. A start
-/// begins a new life of the activity, with a new token.
+/// One activity on one phone, which follows ActivityKit's rules: it ignores older states, and shows nothing after the
+/// end. A start begins a new life of the activity, with a new token.
 struct SimulatedPhone {
     struct ShownState: Equatable {
         var timestamp: Int64
@@ -34,11 +34,11 @@ struct SimulatedPhone {
 
     mutating func start(_ push: ShownState, now: Int64) {
         startCounts[push.version, default: 0] += 1
-        // Two workers may push the starts of two lives at the same time. The older one begins another activity on the
-        // phone, whose token the app does not report any more.
+        // Two workers may push the starts of two lives at the same time. Then the older start begins another activity
+        // on the phone, and the app does not report the token of this activity.
         if let startVersion, push.version < startVersion { return }
-        // The app has begun the activity itself, and the activity shows a newer state already. The start begins another
-        // activity on the phone.
+        // If the app began the activity itself and it shows a newer state, the start begins another activity on the
+        // phone.
         if startVersion == nil, let shownState, push.version < shownState.version { return }
         if let token, startVersion != push.version { tokenDeathMilliseconds[token] = now }
         if startVersion != push.version { (token, hasEnded) = (nil, false) }
@@ -47,8 +47,8 @@ struct SimulatedPhone {
 
     mutating func receive(_ event: Event, _ push: ShownState) {
         if hasEnded {
-            // A push that was in flight may arrive after the end. An update that was admitted after the end
-            // has a higher timestamp, and must not arrive.
+            // An older push that was in flight may arrive after the end. An update with a higher timestamp was admitted
+            // after the end, and must not arrive.
             if event != .end, push.timestamp > (shownState?.timestamp ?? 0) {
                 violations.append("\(activity): an update was admitted after the end")
             }
@@ -66,15 +66,17 @@ struct SimulatedPhone {
                 violations.append("\(activity): two states with timestamp \(push.timestamp)")
             }
         }
-        // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
-        // again.
+        // A push with the timestamp of the shown state repeats the push of this state. Its alert may ring again.
         if push.alertSequence >= 0, push.timestamp != shownState?.timestamp {
-            // Redis replies `alertAwaitsCarrier` for an alert that is older than the newest state. Redis does not know
-            // whether that state had an alert that rang. So only such an alert may ring after a newer one.
-            if let newest = rungAlerts.max(), push.alertSequence < newest,
+            // No alert may ring after a newer one. The exception: an alert for which Redis replied
+            // `alertAwaitsCarrier`, because it came after a newer state. Redis does not know whether this state had an
+            // alert that rang.
+            if let newestRungAlert = rungAlerts.max(), push.alertSequence < newestRungAlert,
                 !alertsAwaitingCarrier.contains(push.alertSequence)
             {
-                violations.append("\(activity): the alert of #\(push.alertSequence) rang after that of #\(newest)")
+                violations.append(
+                    "\(activity): the alert of #\(push.alertSequence) rang after that of #\(newestRungAlert)"
+                )
             }
             rungAlerts.insert(push.alertSequence)
         }

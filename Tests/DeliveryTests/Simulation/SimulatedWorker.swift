@@ -3,8 +3,10 @@ import LiveActivity
 
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
+    /// Where a worker is in a partition's log.
     struct Position {
         var indexInCore: UInt32
+        /// The next offset that the worker reads; `.max`: the worker is losing the partition, and reads nothing more.
         var nextOffset: Int64
     }
 
@@ -16,8 +18,8 @@ final class SimulatedWorker {
         case refusedStream
         /// APNs refused the provider token: status 403.
         case providerTokenRefused
-        /// APNs responded with 400 BadDeviceToken, as to every other token of the pool. So the response says nothing
-        /// about this token.
+        /// APNs responded with 400 BadDeviceToken to every token of the pool. So the response says nothing about this
+        /// token.
         case everyTokenRefused
         /// APNs responded with 400 and an unknown reason.
         case unknownReason
@@ -38,7 +40,7 @@ final class SimulatedWorker {
     let clockSkewMilliseconds: Int64
     var positions: [SimulatedLog.Partition: Position] = [:]
     var nextCommitMilliseconds: Int64 = 0
-    /// The calls in the order in which they were sent, because a connection keeps this order.
+    /// The calls without a reply, in the order in which they were sent. A connection keeps this order.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
@@ -51,7 +53,7 @@ final class SimulatedWorker {
 
     /// Commands on their way to the audiences, in runs that simulate audiences.
     var handovers: [(dueMilliseconds: Int64, record: RecordIndex)] = []
-    var pendingAudienceEntries: [PendingAudienceEntries] = []
+    var undeliveredMembershipChanges: [UndeliveredMembershipChange] = []
 
     init(
         number: Int,
@@ -100,7 +102,7 @@ final class SimulatedWorker {
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
         for push in pushes { due = min(due, push.dueMilliseconds) }
         for entry in handovers { due = min(due, entry.dueMilliseconds) }
-        for change in pendingAudienceEntries { due = min(due, change.dueMilliseconds) }
+        for change in undeliveredMembershipChanges { due = min(due, change.dueMilliseconds) }
         for outgoingRecord in outgoingRecords { due = min(due, outgoingRecord.dueMilliseconds) }
         return due
     }

@@ -7,14 +7,14 @@ extension Simulation {
     static let ageMillisecondsMax: Int64 = 8 * 3_600_000
     /// Redis keeps the eight hours in whole seconds, rounded up to the end of the last second.
     private static let roundingMilliseconds: Int64 = 999
-    /// The maximum time between an activity's first and last command. Redis keeps the activity's value for a
-    /// longer time, so the value never expires in a simulation.
+    /// The maximum time between an activity's first and last command. Redis keeps the activity's value for longer, so
+    /// it never expires in a simulation.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
-    /// How late an admitted push may arrive: it waits for a stream and for retries, and all workers may stop meanwhile.
+    /// How long after its admission a push may arrive. It may wait for a stream and for retries while all workers stop.
     private static let arrivalDelayMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns the gap before the next command. In most cases it is at most some seconds. Sometimes it ends
-    /// near the time eight hours after the activity's birth, and sometimes it lasts hours.
+    /// Chooses the time until the next command: in most cases at most some seconds, sometimes hours. Sometimes the time
+    /// ends near the activity's age of eight hours.
     func chooseLongGap(birth: Int64, time: Int64) -> Int64 {
         let ageLimitMilliseconds = birth + Self.ageMillisecondsMax
         let last = birth + Self.longLifeMilliseconds
@@ -28,8 +28,8 @@ extension Simulation {
         return min(gap, max(0, last - time))
     }
 
-    /// Records Redis' verdict on a call. An activity's age begins when Redis first permits its start. Without
-    /// a permitted start, it begins when Redis first learns of the activity.
+    /// Records Redis' verdict on a call, and checks that Redis respects the eight hours. For the beginning of these
+    /// hours see `firstKnownAtMilliseconds`.
     func noteActivityAge(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
@@ -69,8 +69,8 @@ extension Simulation {
         }
     }
 
-    /// Checks commands that are older than an activity can live (`isTooOld`): Redis may accept such a command only if
-    /// it knows a version of the command's activity.
+    /// Checks a command that is older than an activity can live (`isTooOld`): Redis may accept it only if Redis knows a
+    /// version of its activity.
     private func checkUnknownActivity(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
@@ -99,9 +99,9 @@ extension Simulation {
         }
     }
 
-    /// Whether a command's alert may have become too old before it was sent. A worker's fast clock makes the
-    /// alert older.
-    func mayBeOld(_ command: String) -> Bool {
+    /// Whether a command's alert may have become too old before it was sent. A worker whose clock is ahead takes the
+    /// alert for older than it is.
+    func mayAlertBeTooOld(_ command: String) -> Bool {
         let mayWaitLong = !parameters.agesSeconds.isEmpty || parameters.livesPerActivityMax > 0
         guard mayWaitLong, let version = versions[command] else { return false }
         return (now + Int64(parameters.clockSkewMillisecondsMax)) / 1_000 - version.timestamp

@@ -4,8 +4,9 @@ import Testbed
 
 @testable import Delivery
 
-/// The membership changes that the audiences have received.
+/// The audiences of a run, with all entries that they have received from the workers.
 struct SimulatedAudiences {
+    /// A member joins or leaves an audience.
     struct Entry {
         var atMilliseconds: Int64
         var isLeaving: Bool
@@ -16,8 +17,8 @@ struct SimulatedAudiences {
     /// The audiences that an activity's last registration names, by activity.
     var namedAudiences: [String: [AudienceDigest]] = [:]
 
-    /// Whether the latest entry of the member is a join. Of several entries with the latest time, the last
-    /// that arrived decides.
+    /// Whether the latest entry of the member is a join. If several entries have the latest time, the last to arrive
+    /// counts.
     func isMember(_ member: String, of audience: AudienceDigest) -> Bool {
         guard let all = entries[audience]?[member], let latest = all.map(\.atMilliseconds).max() else { return false }
         return all.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
@@ -25,7 +26,7 @@ struct SimulatedAudiences {
 }
 
 /// A membership change that the audiences have not received yet.
-struct PendingAudienceEntries {
+struct UndeliveredMembershipChange {
     var dueMilliseconds: Int64
     var member: ChangingMember
     var identifier: String
@@ -37,10 +38,9 @@ extension Simulation {
         Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
-    /// Chooses at random the audiences that the activity's next registration names. Returns the JSON member `audiences`
-    /// of this registration. Returns an empty text in a run without audiences, and in half of the cases in which no
-    /// audience is chosen.
-    func namedAudiences(of activity: String) -> String {
+    /// Chooses at random the audiences that the activity's next registration names. Returns the registration's JSON
+    /// member `audiences`. The text may be empty: if the run has no audiences, or if none is chosen.
+    func chooseNamedAudiences(of activity: String) -> String {
         guard parameters.audienceCount > 0 else { return "" }
         let names = (0..<parameters.audienceCount).filter { _ in random.chance(500) }.map { "m\($0)" }
         audiences.namedAudiences[activity] = names.map(Self.digest)
@@ -60,37 +60,37 @@ extension Simulation {
         }
     }
 
-    // MARK: - In place of the audiences' core
+    // MARK: - In place of the core `Audiences`
 
-    func performAudiences(_ worker: SimulatedWorker) {
+    func simulateAudiences(_ worker: SimulatedWorker) {
         while let record = worker.delivery.nextHandover {
             worker.delivery.handoverTaken()
             worker.handovers.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
-            // The changes of a worker arrive in order, because the last of several entries with the same time decides.
-            let earliestMilliseconds = worker.pendingAudienceEntries.last?.dueMilliseconds ?? now
+            // The changes of a worker arrive in order, because the order decides between entries with the same time.
+            let earliestMilliseconds = worker.undeliveredMembershipChanges.last?.dueMilliseconds ?? now
             let due = max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
-            worker.pendingAudienceEntries.append(
-                makePendingEntries(change, worker.delivery.view(change.member.record), due: due)
+            worker.undeliveredMembershipChanges.append(
+                makeUndeliveredChange(change, worker.delivery.view(change.member.record), due: due)
             )
             worker.delivery.membershipChangeTaken()
         }
-        endHandovers(worker)
-        let due = worker.pendingAudienceEntries.filter { $0.dueMilliseconds <= now }
-        worker.pendingAudienceEntries.removeAll { $0.dueMilliseconds <= now }
+        endDueHandovers(worker)
+        let due = worker.undeliveredMembershipChanges.filter { $0.dueMilliseconds <= now }
+        worker.undeliveredMembershipChanges.removeAll { $0.dueMilliseconds <= now }
         for change in due {
             for entry in change.entries { appendEntry(entry.audience, change.identifier, entry.entry) }
             worker.delivery.audiencesNotified(change.member, now: worker.moment(now))
         }
     }
 
-    private func makePendingEntries(_ change: MembershipChange, _ view: RecordView, due: Int64)
-        -> PendingAudienceEntries
+    private func makeUndeliveredChange(_ change: MembershipChange, _ view: RecordView, due: Int64)
+        -> UndeliveredMembershipChange
     {
         let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtMilliseconds, isLeaving: true)
         let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtMilliseconds, isLeaving: false)
-        return PendingAudienceEntries(
+        return UndeliveredMembershipChange(
             dueMilliseconds: due,
             member: change.member,
             identifier: String(decoding: view.memberIdentifier(change.member.kind), as: UTF8.self),
@@ -102,13 +102,13 @@ extension Simulation {
         audiences.entries[audience, default: [:]][member, default: []].append(entry)
     }
 
-    private func endHandovers(_ worker: SimulatedWorker) {
+    private func endDueHandovers(_ worker: SimulatedWorker) {
         let due = worker.handovers.filter { $0.dueMilliseconds <= now }
         worker.handovers.removeAll { $0.dueMilliseconds <= now }
         for (_, record) in due {
             let view = worker.delivery.view(record)
             let ending: HandoverResult
-            if worker.delivery.isPartitionRevokedOrRevoking(record), random.chance(500) {
+            if worker.delivery.isPartitionRevoked(record), random.chance(500) {
                 ending = .withdrawn
             } else if random.chance(500) {
                 let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.sourcePartition))
@@ -121,10 +121,9 @@ extension Simulation {
         }
     }
 
-    /// The worker dies while it notifies the audiences: some audiences have received a change, others have
-    /// not.
-    func loseAudiences(of worker: SimulatedWorker) {
-        for change in worker.pendingAudienceEntries {
+    /// Delivers some of the changes that a dying worker was sending to the audiences. Chance decides which.
+    func deliverSomeMembershipChanges(of worker: SimulatedWorker) {
+        for change in worker.undeliveredMembershipChanges {
             for entry in change.entries where random.chance(500) {
                 appendEntry(entry.audience, change.identifier, entry.entry)
             }
@@ -133,8 +132,8 @@ extension Simulation {
 
     // MARK: - The invariant
 
-    /// Checks at the end of a run that the audiences have exactly the members that Redis knows. If Redis has an
-    /// activity's last registration, the activity must also be in exactly the audiences that this registration names.
+    /// Checks at the end of a run that each activity is in exactly the audiences that Redis lists for it. If Redis has
+    /// the activity's last registration, these must also be the audiences that this registration names.
     func checkAudiences() {
         guard parameters.audienceCount > 0, !wasRedisWiped else { return }
         let all = (0..<parameters.audienceCount).map { Self.digest("m\($0)") }

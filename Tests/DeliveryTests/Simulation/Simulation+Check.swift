@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Most of these invariants are checked at the end of a run, when no work is left. Those of tokens are checked at each
+/// Invariants that are checked at the end of a run, when no work is left. The invariants of tokens are checked at each
 /// call that Redis performs.
 extension Simulation {
     func check() {
@@ -9,13 +9,13 @@ extension Simulation {
         for (activity, finalCommand) in finalCommands.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinalCommand(activity, finalCommand, phone)
-            // A held start may have two records: its own, and the registration that released it. One of them may have
-            // the result `unknown` while the other sends the start. So if the run loses no response, worker or
-            // partition, the start must still reach its phone. The exception is a start that waits for a retry while
-            // its activity ends. This start is not sent.
+            // A held start may have two records: its own, and the registration that released it. Then one record may
+            // report `unknown` while the other sends the start. So the start must still reach its phone, if the run
+            // loses no response, worker or partition. The exception: its activity ends while the start waits for a
+            // retry. Such a start is not sent.
             let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
-            if phone.device != nil, !hasStarted(phone), isStartUnknown, isEveryStartKnown {
+            if phone.device != nil, !hasStarted(phone), isStartUnknown, doesAdmittedRecordFinishEachStart {
                 violations.append("\(activity): its start was not sent, though no response was lost and no worker")
             }
             for (version, count) in phone.startCounts where count > 1 && !wasRedisWiped {
@@ -28,36 +28,36 @@ extension Simulation {
         checkHandovers()
         checkCounts()
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key })
-        where outcomes.isEmpty && !isReplaced(command) {
+        where outcomes.isEmpty && !mayBeCountedInNewerResult(command) {
             violations.append("\(command): no result")
         }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
-            for outcome in outcomes where outcome == .invalid || outcome == .failed && isCalm {
+            for outcome in outcomes where outcome == .invalid || outcome == .failed && areFailuresExcluded {
                 violations.append("\(command): \(outcome)")
             }
         }
     }
 
-    /// Whether nothing in the run makes a command fail: APNs refuses no push for good, and no device has more
-    /// starts than Redis holds.
-    private var isCalm: Bool {
+    /// Whether no command of the run may fail: APNs refuses no push for good, and no device has more starts than Redis
+    /// holds.
+    private var areFailuresExcluded: Bool {
         parameters.connections?.unknownReasonPerMille ?? 0 == 0
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
-    /// Whether each start is finished by the record that Redis admitted. This holds if the run loses no response, no
-    /// worker and no partition. A short failure of Redis does not move a start to another record.
-    private var isEveryStartKnown: Bool {
-        // A deferral that is written twice has two records with the same claim. If the second one is read when the
-        // first one has been admitted and deferred again, the start is `unknown`.
+    /// Whether the record with which Redis admits a start also finishes the start. This is so if the run loses no
+    /// response, no worker and no partition. A short failure of Redis does not move a start to another record.
+    private var doesAdmittedRecordFinishEachStart: Bool {
+        // A deferral that is written twice has two records with the same claim. Suppose that the first one is read,
+        // admitted and deferred again, with a new claim. When the second one is read, the start is `unknown`.
         let mayDeferTwice = parameters.deferrals != nil && parameters.produceFailurePerMille > 0
         return !mayDeferTwice && parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0
             && parameters.rebalancePerMille == 0 && parameters.connections == nil
     }
 
-    /// Checks that Redis permits no update or end to a token that a tombstone has removed, unless the token is
-    /// registered again.
-    func checkUnregistered(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
+    /// Checks that Redis permits no update or end to a token that a tombstone has removed. A new registration of the
+    /// token ends this check.
+    func checkUnregisteredTokens(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         let at = view.registeredAtMilliseconds
         if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
@@ -80,9 +80,9 @@ extension Simulation {
         }
     }
 
-    /// Checks that Redis permits no update or end to a token that it has retired, also if a command brings the token
-    /// again.
-    func checkRetired(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
+    /// Checks that Redis permits no update or end to a token that it has retired, not even if a command brings the
+    /// token again.
+    func checkRetiredTokens(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         if reply.hasRetiredToken, case .retire(_, let retirement) = call.operation {
             retiredTokens[activity] = String(decoding: retirement.token, as: UTF8.self)
@@ -99,28 +99,29 @@ extension Simulation {
         _ finalCommand: (version: Version, content: Int, isEnd: Bool),
         _ phone: SimulatedPhone
     ) {
-        // A start whose response was lost is not sent again, so the phone may have no activity that can show
-        // the last state.
+        // A start whose response was lost is not sent again. Then the phone has no activity that could show the last
+        // state.
         let hasNoStart = phone.device != nil && !hasStarted(phone)
         let startOutcomes = results[lastStart(of: activity)] ?? []
         if hasNoStart, startOutcomes.contains(.unknown) || startOutcomes.contains(.failed) { return }
         // The start expired while it waited, for example for its device's budget.
         if hasNoStart, startOutcomes.contains(.expired) { return }
-        // The start expired. Its worker settled it in Redis, and died before it wrote the result.
+        // The start expired, and its worker died after it had settled the start in Redis and before it wrote the
+        // result.
         if hasNoStart, parameters.crashPerMille > 0, startOutcomes.contains(.duplicate) { return }
         // If the core reads the activity's end before the start's turn comes, it does not send the start.
         if hasNoStart, finalCommand.isEnd { return }
-        if mayHavePassedStart(activity) { return }
-        if mayHaveLostFinalCommand(activity) || mayHaveExpired(activity, finalCommand.version) { return }
+        if mayRedisHaveLackedLastStart(activity) { return }
+        if mayHaveLostFinalCommand(activity) || hasCommandExpired(activity, finalCommand.version) { return }
         // The last update came after the activity's eight hours, so it is not sent. Only an end would still be sent.
         if activitiesWithOldUpdate.contains(activity), !finalCommand.isEnd { return }
         if phone.shownState?.content != finalCommand.content {
             violations.append(
-                "\(activity): shows \(phone.shownState?.content ?? -1), not \(finalCommand.content); \(outcomes(activity))"
+                "\(activity): shows \(phone.shownState?.content ?? -1), not \(finalCommand.content); \(outcomesText(of: activity))"
             )
         }
         if finalCommand.isEnd, !phone.hasEnded {
-            violations.append("\(activity): has not ended; \(outcomes(activity))")
+            violations.append("\(activity): has not ended; \(outcomesText(of: activity))")
         }
     }
 
@@ -131,26 +132,26 @@ extension Simulation {
         versions[lastStart(of: phone.activity)].map { phone.startCounts[$0] != nil } ?? false
     }
 
-    /// Whether the command expired, so that it need not reach its phone.
-    func mayHaveExpired(_ activity: String, _ version: Version) -> Bool {
+    private func hasCommandExpired(_ activity: String, _ version: Version) -> Bool {
         results["\(activity)#\(version.sequence)"]?.contains(.expired) ?? false
     }
 
-    func hasExpired(_ activity: String, after sequence: Int) -> Bool {
+    func hasNewerCommandExpired(_ activity: String, after sequence: Int) -> Bool {
         versions.contains { command, version in
             version.sequence > sequence && command.hasPrefix("\(activity)#")
                 && results[command]?.contains(.expired) ?? false
         }
     }
 
-    func outcomes(_ activity: String) -> String {
+    func outcomesText(of activity: String) -> String {
         results.filter { $0.key.hasPrefix(activity + "#") }
             .sorted { $0.key < $1.key }
             .map { "\($0.key)=\($0.value.map { "\($0.name)" })" }
             .joined(separator: " ")
     }
 
-    /// Whether the phone may miss the last command: a push failed for good, or a token or the data in Redis was lost.
+    /// Whether the phone may miss the activity's last command: APNs refused a push for good, a token was removed, or
+    /// Redis lost its data.
     func mayHaveLostFinalCommand(_ activity: String) -> Bool {
         activitiesRefusedForGood.contains(activity) || wasRedisWiped && parameters.wipesRedis
             || activitiesWithoutToken.contains(activity)

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// The workers' pools as the core sees them: connections, their streams, and the faults of connections and streams.
+/// The connections of the workers' pools, their streams, and the faults of both.
 extension Simulation {
     /// Sends the core's pushes while a connection has a free stream.
     func performPushes(_ worker: SimulatedWorker, _ parameters: SimulationParameters.Connections) {
@@ -78,20 +78,20 @@ extension Simulation {
         for case let worker? in workers {
             if random.chance(parameters.connectionLossPerMille) { loseConnection(worker) }
             if random.chance(parameters.goAwayPerMille) { sendGoAway(worker) }
-            if random.chance(parameters.limitChangePerMille) { changeLimit(worker) }
+            if random.chance(parameters.limitChangePerMille) { changeStreamLimit(worker) }
         }
     }
 
-    /// Loses a connection. APNs has processed some of the pushes in flight. The worker only knows that APNs has not
-    /// processed the pushes that were not sent completely.
+    /// Loses a connection. APNs has processed some of its pushes. The worker knows about some others that APNs has not
+    /// processed them: they were not sent completely.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
         let lostPushes = takePushes(worker) { $0.connection == connection.number }
         worker.connections.removeAll { $0.number == connection.number }
         trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lostPushes.count) pushes")
         for push in lostPushes {
-            // APNs cannot have processed a push whose END_STREAM flag was not sent.
-            if random.chance(200) {
+            let wasSentCompletely = !random.chance(200)
+            if !wasSentCompletely {
                 respond(to: push, worker, .retryNow, 0)
                 continue
             }
@@ -100,8 +100,8 @@ extension Simulation {
         }
     }
 
-    /// Sends GOAWAY. The worker sends the pushes above GOAWAY's last stream again; APNs still responds to the
-    /// other pushes.
+    /// APNs sends GOAWAY, which names the last stream that it processes. The worker sends the pushes of later streams
+    /// again.
     private func sendGoAway(_ worker: SimulatedWorker) {
         guard
             let index = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
@@ -109,20 +109,20 @@ extension Simulation {
         else { return }
         let number = worker.connections[index].number
         worker.connections[index].isDraining = true
-        let carriedCount = worker.pushes.count { $0.connection == number }
-        let keptCount = random.number(0...carriedCount)
+        let pushCount = worker.pushes.count { $0.connection == number }
+        let processedCount = random.number(0...pushCount)
         var position = 0
         let refusedPushes = takePushes(worker) { push in
             guard push.connection == number else { return false }
             position += 1
-            return position > keptCount
+            return position > processedCount
         }
-        trace?("\(now % 1_000_000) GOAWAY on \(number): \(keptCount) of \(carriedCount) are kept")
+        trace?("\(now % 1_000_000) GOAWAY on \(number): \(processedCount) of \(pushCount) are kept")
         for push in refusedPushes { respond(to: push, worker, .retryNow, 0) }
     }
 
     /// Changes MAX_CONCURRENT_STREAMS of a connection to one, or back to its first value.
-    private func changeLimit(_ worker: SimulatedWorker) {
+    private func changeStreamLimit(_ worker: SimulatedWorker) {
         guard let index = Array(worker.connections.indices).randomElement(using: &random) else { return }
         worker.connections[index].streamsMax = worker.connections[index].streamsMax == 1 ? parameters.streamsMax : 1
     }
@@ -139,12 +139,12 @@ extension Simulation {
 
     // MARK: - The invariants
 
-    /// Checks that a push is sent again only if its last response allows it, that it keeps its sent timestamp, and that
-    /// it avoids the connection of its last attempt.
+    /// Checks a push that is sent again: its last response allows this, its timestamp stays the same, and it avoids the
+    /// connection of its last attempt.
     private func checkRepeatedPush(_ record: RecordIndex, _ view: RecordView, by worker: SimulatedWorker) {
-        // The record's slot now has a new push, so the response to its last push is removed.
+        // The slot has a new push now, so the response to its last push is removed.
         let last = worker.lastResponses.removeValue(forKey: record)
-        // A record that was deferred after its response has another slot, so its last response is not known.
+        // After a deferral the command has another slot, so the response to its last attempt is not known.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let last, last.offset == view.sourceOffset, last.partition == view.sourcePartition,
@@ -189,8 +189,8 @@ extension Simulation {
     }
 
     /// Checks that each record of a command has at most one outcome, and that APNs accepts the command at most once.
-    /// Checks only runs that simulate connections. Leaves out runs that lose a worker, a partition, an acknowledgement
-    /// or a reply of Redis, because two records may then send the same version.
+    /// Checks only runs with connections. Leaves out runs that lose a worker, a partition, an acknowledgement, a reply
+    /// of Redis or its data: two records may then send the same version.
     func checkOutcomes() {
         let isUndisturbed =
             parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
@@ -199,8 +199,8 @@ extension Simulation {
             && !parameters.wipesRedis
         guard parameters.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
-            // Each registration releases a held command again until the command is settled, so a held command
-            // may have more outcomes than records.
+            // A held command may have more outcomes than records: each registration releases the command again until it
+            // is settled.
             if !outcomes.contains(.held), outcomes.count > recordCounts[command] ?? 0 {
                 violations.append("\(command): \(outcomes.map(\.name)) of \(recordCounts[command] ?? 0) records")
             }

@@ -1,45 +1,42 @@
 import Delivery
 import LiveActivity
 
-/// The counts of superseded commands that have no result of their own.
+/// What the results of a run count: commands with a result, and superseded commands without one.
 struct SimulatedCounting {
     /// The command of each record, by partition and offset.
     var commands: [SimulatedLog.Partition: [Int64: String]] = [:]
     /// How many records of the commands topic have a result, by activity.
     private(set) var results: [String: Int] = [:]
-    /// How many superseded commands have no result of their own, but are counted in the results of newer commands, by
-    /// activity.
+    /// How many superseded commands the results of newer commands count, by activity.
     private(set) var supersededCounts: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 
     mutating func countResult(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        // A held command that another command's token releases has a second result. Its first result, `held`, has been
-        // counted.
+        // A held command that another command's token releases has a second result. Only its first result, `held`,
+        // counts.
         if view.topic == .commands, view.earlierResultCount == 0 { results[activity, default: 0] += 1 }
         supersededCounts[activity, default: 0] += view.supersededCount
     }
 
-    /// Returns a trace for every fourth record. A record in a trace is freed only when its spans have been
-    /// exported.
+    /// Returns a trace for every fourth record. The core frees a record with a trace only when its spans are exported.
     func trace(of offset: Int64) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(trace)[..<(offset % 4 == 0 ? 1 : 0)])
     }
 }
 
 extension Simulation {
-    /// Whether the result of a newer command may count this command as superseded, so that this command needs no result
-    /// of its own. A start always needs a result. Only the result of a command with an alert may count a command with
-    /// an alert.
-    func isReplaced(_ command: String) -> Bool {
-        !newerCommands(than: command).isEmpty
+    /// Whether the result of a newer command may count this command as superseded. Then this command needs no result of
+    /// its own.
+    func mayBeCountedInNewerResult(_ command: String) -> Bool {
+        !newerCommandsThatMayCount(command).isEmpty
     }
 
-    /// Whether a commit may pass a record without a result: a newer command has a result, or will be read
-    /// again.
-    func isCountedSafely(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
+    /// Whether a commit may pass this record of a command without a result: a newer command that may count it has a
+    /// result, or will be read again.
+    func mayCommitWithoutResult(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
         guard let command = counting.commands[partition]?[offset] else { return false }
-        return newerCommands(than: command)
+        return newerCommandsThatMayCount(command)
             .contains { newer in
                 if results[newer]?.isEmpty == false { return true }
                 return counting.commands.contains { otherPartition, commands in
@@ -48,7 +45,9 @@ extension Simulation {
             }
     }
 
-    private func newerCommands(than command: String) -> [String] {
+    /// The newer commands whose result may count this command; none for a start, which always needs a result. Only a
+    /// command with an alert may count a command with an alert.
+    private func newerCommandsThatMayCount(_ command: String) -> [String] {
         guard parameters.supersededResults != .each, !startCommands.contains(command), let version = versions[command],
             let hashIndex = command.lastIndex(of: "#")
         else {
@@ -65,7 +64,8 @@ extension Simulation {
     }
 
     /// Checks that the results and counts of each activity add up to its commands, in runs that lose no worker,
-    /// partition or acknowledgement. If each command has a result, no result may count others.
+    /// partition or acknowledgement. If each command must have a result (`SupersededResultMode.each`), no result may
+    /// count others.
     func checkCounts() {
         if parameters.supersededResults == .each, let one = counting.supersededCounts.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")

@@ -4,9 +4,10 @@ import Testbed
 
 /// Outages of APNs, and the deferred topic.
 extension Simulation {
+    /// Whether APNs accepts no pushes now, in runs with deferrals.
     var isPoolAway: Bool { now < min(poolOutageEndMilliseconds, faultsEndMilliseconds) }
 
-    func injectOutage(_ deferrals: SimulationParameters.Deferrals) {
+    func beginPoolOutageAtRandom(_ deferrals: SimulationParameters.Deferrals) {
         guard !isPoolAway, random.chance(deferrals.outagePerMille) else { return }
         poolOutageEndMilliseconds = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
         trace?("\(now % 1_000_000) APNs is away until \(poolOutageEndMilliseconds % 1_000_000)")
@@ -35,7 +36,7 @@ extension Simulation {
         return due
     }
 
-    /// Makes the deferred commands of a worker's partitions readable at once when its pool accepts pushes again.
+    /// When a worker's pool accepts pushes again, makes the deferred commands of its partitions due at once.
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolRecovery() else { return }
         for partition in worker.positions.keys where partition.topic == 2 {
@@ -64,8 +65,7 @@ extension Simulation {
         acknowledgedOffsets[source, default: []].insert(view.sourceOffset)
     }
 
-    /// When a start was deferred, its draw was refunded. When it is admitted again, it draws again. Records the time of
-    /// this draw.
+    /// Records the time of a start's second draw. The first draw was refunded when the start was deferred.
     func noteRepeatedStartDraw(_ view: RecordView) {
         let command = identifier(view)
         guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDrawMilliseconds[command]
@@ -75,26 +75,28 @@ extension Simulation {
         pace.startDraws[device]?[index].at = drawMilliseconds
     }
 
-    /// Whether a newer state without an alert may have passed the activity's deferred alert. Only the lane
-    /// that deferred the alert lets newer states wait for it.
-    func mayHavePassedAlert(_ activity: String) -> Bool { deferredActivities.contains(activity) && !hasOneLane }
+    /// Whether a newer state without an alert may have been sent before the activity's deferred alert. Newer states
+    /// wait for the alert only in the lane that deferred it.
+    func mayNewerStatePassDeferredAlert(_ activity: String) -> Bool {
+        deferredActivities.contains(activity) && !hasOneLane
+    }
 
     /// Whether one lane reads all records of an activity, and forgets nothing.
     private var hasOneLane: Bool {
         parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
     }
 
-    /// Whether commands after the activity's last start may have been refused as `ended`, because Redis did not have
-    /// the start yet. There are three cases: another lane deferred the start; the start was held; or the deferred topic
-    /// had two records of the start, and an end superseded only one of them.
-    func mayHavePassedStart(_ activity: String) -> Bool {
+    /// Whether Redis may have refused commands after the activity's last start as `ended`, because it did not have the
+    /// start yet. There are three cases: another lane deferred the start; the start was held; or the deferred topic had
+    /// two records of the start, and an end superseded only one of them.
+    func mayRedisHaveLackedLastStart(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
         let startOutcomes = results[start] ?? []
         return deferredActivities.contains(activity) && !hasOneLane || startOutcomes.contains(.held)
             || startOutcomes.contains(.superseded) && startOutcomes.contains(.accepted)
     }
 
-    /// Checks that no record of the commands topic stays unsettled for long, also during an outage of APNs. Leaves out
+    /// Checks that no record of the commands topic stays unsettled for long, even during an outage of APNs. Leaves out
     /// runs with other faults or a high latency.
     func checkOldestUnsettled(_ worker: SimulatedWorker) {
         guard let deferrals = parameters.deferrals, parameters.redisLossPerMille == 0,
@@ -102,8 +104,8 @@ extension Simulation {
             parameters.connections == nil, parameters.pushFailurePerMille == 0, parameters.limitResponsePerMille == 0,
             parameters.latencyMillisecondsMax < 100
         else { return }
-        // A record waits until it is deferred, and then until it is read again. A command behind this record waits
-        // first for the record, and then for the same two times itself. So the factor is 2.
+        // A record waits until it is deferred, and then until it is read again. A command behind it waits for both, and
+        // then for the same two times itself. So the factor is 2.
         let waitMillisecondsMax = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (partition, entry) in worker.positions where partition.topic == 0 {
             guard let since = worker.delivery.oldestUnsettledReceivedAtMilliseconds(entry.indexInCore),

@@ -12,8 +12,8 @@ extension Simulation {
         if random.chance(parameters.tokenRotationPerMille) { rotateRandomToken() }
         if parameters.tombstonePerMille > 0, random.chance(parameters.tombstonePerMille) { unregisterRandomActivity() }
         if let connections = parameters.connections { injectConnectionFaults(connections) }
-        if parameters.outagePerMille > 0, random.chance(parameters.outagePerMille) { beginOutage() }
-        if let deferrals = parameters.deferrals { injectOutage(deferrals) }
+        if parameters.outagePerMille > 0, random.chance(parameters.outagePerMille) { beginOutageOfRedisOrAPNs() }
+        if let deferrals = parameters.deferrals { beginPoolOutageAtRandom(deferrals) }
         if parameters.timeJumpPerMille > 0, random.chance(parameters.timeJumpPerMille) {
             now += Int64(random.number(1...600_000))
         }
@@ -38,7 +38,7 @@ extension Simulation {
         return .processed
     }
 
-    private func beginOutage() {
+    private func beginOutageOfRedisOrAPNs() {
         let until = min(faultsEndMilliseconds, now + Int64(random.number(1_000...60_000)))
         if random.chance(500) { redisOutageEndMilliseconds = until } else { apnsOutageEndMilliseconds = until }
     }
@@ -80,8 +80,8 @@ extension Simulation {
         partitionOwners[partition] = owner
     }
 
-    /// Moves a partition to another worker, or to the same one again. Its owner has finished its work, or is
-    /// in the middle of it, or loses the partition without a revocation.
+    /// Moves a partition to another worker, or to the same one again. When it moves, its owner has finished its work or
+    /// is in the middle of it. Or the owner loses the partition without a revocation.
     private func moveRandomPartition() {
         guard let partition = log.allPartitions.randomElement(using: &random), let owner = partitionOwners[partition],
             let worker = workers[owner], let entry = worker.positions[partition], entry.nextOffset != .max
@@ -133,7 +133,7 @@ extension Simulation {
         for entry in worker.storeCalls where random.chance(500) {
             perform(entry.call, worker)
         }
-        loseAudiences(of: worker)
+        deliverSomeMembershipChanges(of: worker)
         for entry in worker.pushes where random.chance(500) {
             trace?("\(now % 1_000_000) \(identifier(worker.delivery.view(entry.record))) arrives, its worker dies")
             _ = deliverPush(worker.delivery.view(entry.record))
@@ -192,7 +192,8 @@ extension Simulation {
     }
 
     private func checkCommitted(_ offset: Int64, of partition: SimulatedLog.Partition) {
-        guard !(acknowledgedOffsets[partition]?.contains(offset) ?? false), !isCountedSafely(offset, of: partition)
+        guard !(acknowledgedOffsets[partition]?.contains(offset) ?? false),
+            !mayCommitWithoutResult(offset, of: partition)
         else { return }
         violations.append("offset \(offset) of \(partition) was committed without an acknowledged result")
     }

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testbed
 
-/// Activities whose id is started again. Each start begins a new life: the phone shows a new activity with a new
-/// token, and the earlier life's token is dead.
+/// Activities that are started several times under the same id. Each start begins a new life: the phone shows a new
+/// activity with a new token, and the token of the earlier life is dead.
 extension Simulation {
     func makeActivityWithLives(_ activity: String, device: String) {
         var time = now + Int64(random.number(0...500))

@@ -13,8 +13,7 @@ extension Simulation {
         case (.admit, .alertAwaitsCarrier):
             phones[activity]?.alertsAwaitingCarrier.insert(alertSequence(of: view))
         case (.admit, .send) where view.isStart:
-            // Redis repeats its verdict to the same record. Only the first verdict begins the activity with a full
-            // budget.
+            // Redis repeats its verdict to the same record. Only the first verdict fills the activity's budget.
             guard pace.birthMilliseconds[activity]?[view.version] == nil else {
                 return noteRepeatedStartDraw(view)
             }
@@ -47,7 +46,7 @@ extension Simulation {
         }
     }
 
-    /// Checks that Redis admits no push with an alert after it has learned that APNs accepted this alert.
+    /// Checks that no alert rings again with a push that Redis admitted after it knew that APNs had accepted the alert.
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasRedisWiped, !view.isStart, phones[activity]?.rungAlerts.contains(alert) ?? false,
             let acceptedAtMilliseconds = pace.alertAcceptanceMilliseconds[activity]?[alert],
@@ -57,8 +56,8 @@ extension Simulation {
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
-    /// Records a push. If the same worker also sent the activity's last push, checks the spacing between the two.
-    /// Pushes of two workers may follow each other sooner, because only the times of Redis' verdicts keep the spacing.
+    /// Records a push, and checks the spacing since the activity's last push if the same worker sent both. Pushes of
+    /// two workers may follow each other sooner: between workers, only the times of Redis' verdicts keep the spacing.
     func noteSentPush(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkStartAndAlertAge(view, by: worker)
@@ -87,8 +86,8 @@ extension Simulation {
         last[activity] = timedPush
     }
 
-    /// Checks that each push of priority 10 was drawn from its activity's budget, that each draw found the budget
-    /// sufficient, and that no device got more starts than its budget allows.
+    /// Checks three rules of budgets: each push of priority 10 has a draw; each draw found enough in the activity's
+    /// budget; no device got more starts than its budget allows.
     func checkPace() {
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let draws = pace.draws[activity, default: []].filter { phone.highPriorityVersions.contains($0.version) }
@@ -105,12 +104,11 @@ extension Simulation {
         }
     }
 
-    /// Checks that each draw whose push arrived found the budget sufficient. Pushes that did not arrive may also have
-    /// drawn, but the calculation leaves them out. So the calculated budget is never emptier than the real one, and
-    /// each violation is real.
+    /// Checks that each draw found enough in the budget. `draws` are the draws of pushes that arrived. Other pushes may
+    /// also have drawn, so the real budget may be emptier than the calculated one. So each violation found is real.
     private func checkBudget(of activity: String, _ draws: [PaceHistory.Draw]) {
-        // Before its first registration an activity has the usual budget, which may be larger and refill
-        // faster than the budget for frequent updates. So the check takes the larger numbers of both.
+        // Before its first registration an activity has the usual budget. This may be larger and refill faster than
+        // the budget for frequent updates. So the check takes the larger numbers of both.
         let (usualBudget, frequentBudget) = (parameters.policy.budget, parameters.policy.frequentBudget)
         var bucket = usualBudget
         if activitiesWithFrequentUpdates.contains(activity) {
@@ -129,31 +127,31 @@ extension Simulation {
         }
     }
 
-    /// Checks that each alert rang, that a newer alert rang in place of it, or that there is a reason for its silence.
+    /// Checks each alert: it rang, or a newer alert rang instead, or a fault of the run explains why it did not ring.
     func checkAlerts() {
         for (activity, sequences) in alertSequences.sorted(by: { $0.key < $1.key }) {
-            guard let phone = phones[activity], !mayHaveLostFinalCommand(activity), !mayHavePassedAlert(activity),
-                !mayHavePassedStart(activity),
+            guard let phone = phones[activity], !mayHaveLostFinalCommand(activity),
+                !mayNewerStatePassDeferredAlert(activity), !mayRedisHaveLackedLastStart(activity),
                 phone.device == nil || hasStarted(phone)
             else {
                 continue
             }
-            let newest = phone.rungAlerts.max() ?? -1
-            for sequence in sequences where sequence > newest {
+            let newestRungAlert = phone.rungAlerts.max() ?? -1
+            for sequence in sequences where sequence > newestRungAlert {
                 let command = "\(activity)#\(sequence)"
                 let outcomesOfCommand = results[command] ?? []
-                // The alert may be lost with a newer state that carried it and has expired. Redis has either held or
-                // admitted this state. After an admission, Redis permits no older state, even if the newer one fails,
-                // because a phone may have shown it. The outcome `duplicate` belongs to a second record, and says
-                // nothing about the alert.
+                // The alert may be lost with a newer state that carried it and has expired. Redis had held or admitted
+                // the newer state. After an admission Redis permits no older state, even if the newer one fails: a
+                // phone may have shown it. The outcome `duplicate` is that of a second record, and says nothing about
+                // the alert.
                 let withoutDuplicates = outcomesOfCommand.filter { $0 != .duplicate }
-                let isPassed =
+                let isReplacedByNewerState =
                     withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }
-                    && (!withoutDuplicates.isEmpty || isReplaced(command))
-                if isPassed, hasExpired(activity, after: sequence) { continue }
-                if mayBeOld(command) { continue }
+                    && (!withoutDuplicates.isEmpty || mayBeCountedInNewerResult(command))
+                if isReplacedByNewerState, hasNewerCommandExpired(activity, after: sequence) { continue }
+                if mayAlertBeTooOld(command) { continue }
                 violations.append(
-                    "\(activity): the alert of #\(sequence) was lost \(outcomesOfCommand.map { "\($0.name)" }); \(outcomes(activity))"
+                    "\(activity): the alert of #\(sequence) was lost \(outcomesOfCommand.map { "\($0.name)" }); \(outcomesText(of: activity))"
                 )
             }
         }

@@ -22,10 +22,11 @@ extension Simulation {
             activitiesWithFrequentUpdates.insert(activity)
         }
         let isStartedByServer = random.chance(500)
-        let isSilent =
+        let registersNoFirstToken =
             parameters.appWithoutFirstRegistrationPerMille > 0 && !isStartedByServer
             && random.chance(parameters.appWithoutFirstRegistrationPerMille)
-        let isLate = isSilent && parameters.lateTokenPerMille > 0 && random.chance(parameters.lateTokenPerMille)
+        let getsTokenLate =
+            registersNoFirstToken && parameters.lateTokenPerMille > 0 && random.chance(parameters.lateTokenPerMille)
         var time = now + Int64(random.number(0...500))
         let birth = time
         var sequence: UInt64 = 0
@@ -40,7 +41,7 @@ extension Simulation {
             )
             sequence += 1
             send(activity, .start, sequence: sequence, content: 0, device: device, at: time)
-        } else if isSilent {
+        } else if registersNoFirstToken {
             phones[activity] = SimulatedPhone(activity: activity, device: nil)
             scheduledEvents.append((time - 100, { [self] in giveToken(activity) }))
         } else {
@@ -65,11 +66,15 @@ extension Simulation {
             if isLast {
                 finalCommands[activity] = (version(of: activity, at: time, sequence), content, isEnd)
             }
-            let bringsOwnToken = isSilent && !isLate && (number == 1 || random.chance(parameters.suppliedTokenPerMille))
+            let bringsOwnToken =
+                registersNoFirstToken && !getsTokenLate
+                && (number == 1 || random.chance(parameters.suppliedTokenPerMille))
             let event = isEnd ? Event.end : .update
             send(activity, event, sequence: sequence, content: content, hasOwnToken: bringsOwnToken, at: time)
         }
-        if isLate { resendWithToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
+        if getsTokenLate {
+            resendWithToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000)))
+        }
     }
 
     /// Sends a command of the activity a second time, later, with the token that the phone has at that time.
@@ -79,8 +84,8 @@ extension Simulation {
             (
                 time,
                 { [self] in
-                    // If the command has not been written for the first time yet, its second record waits for another
-                    // second.
+                    // The command may not have been written for the first time yet. Then its second record waits for
+                    // another second.
                     guard let value = recordTexts[identifier] else {
                         return resendWithToken(activity, among: commands, at: now + 1_000)
                     }
@@ -102,7 +107,7 @@ extension Simulation {
         mayRing: Bool = true,
         at time: Int64
     ) {
-        let copyCount = random.chance(50) ? 2 : 1
+        let recordCount = random.chance(50) ? 2 : 1
         let identifier = "\(activity)#\(sequence)"
         commandsSent += 1
         results[identifier] = []
@@ -133,7 +138,7 @@ extension Simulation {
             "aps":{"event":"\(event.name)","timestamp":\(version.timestamp),\(event == .start ? startMembers : "")\
             "content-state":{"content":\(content)}\(alert)}}
             """
-        for _ in 0..<copyCount {
+        for _ in 0..<recordCount {
             scheduledEvents.append(
                 (
                     time,
@@ -154,8 +159,8 @@ extension Simulation {
         Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
     }
 
-    /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes to be
-    /// valid; nil: none.
+    /// The token that a producer writes into a command; nil if it writes none. The token is the phone's, or a dead one
+    /// that the producer believes to be valid.
     private func tokenOfCommand(of activity: String, isSupplied: Bool) -> String? {
         if parameters.staleTokenPerMille > 0, let token = retiredTokens[activity],
             random.chance(parameters.staleTokenPerMille)
@@ -197,7 +202,7 @@ extension Simulation {
         activitiesWithoutToken.remove(activity)
         let value = """
             {"app":"\(Simulation.app)","environment":"production","registeredAt":\(phone.registeredAtMilliseconds),\
-            "frequentUpdates":\(activitiesWithFrequentUpdates.contains(activity)),\(namedAudiences(of: activity))\
+            "frequentUpdates":\(activitiesWithFrequentUpdates.contains(activity)),\(chooseNamedAudiences(of: activity))\
             "activity":"\(activity)","token":"\(token)"}
             """
         _ = log.append(topic: 1, key: activity, value: value, at: now)
@@ -220,8 +225,8 @@ extension Simulation {
 
     /// Returns a time after all earlier registrations. The times order the tokens of a phone.
     private func nextRegistrationMilliseconds() -> Int64 {
-        // A token may die between two registrations, so two registrations are at least two milliseconds apart
-        // in a run with audiences.
+        // In a run with audiences, a token may die between two registrations. So they are at least two milliseconds
+        // apart.
         lastRegistrationMilliseconds = max(lastRegistrationMilliseconds + (parameters.audienceCount > 0 ? 2 : 1), now)
         return lastRegistrationMilliseconds
     }
@@ -231,9 +236,9 @@ extension Simulation {
         return String(repeating: "0", count: 12 - digits.count) + digits
     }
 
-    /// The sequence of the command whose alert a state has; negative if the state has none, or is a start.
+    /// The sequence of the command whose alert a push has; negative if the push has none, or is a start.
     func alertSequence(of view: RecordView) -> Int {
-        number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
+        findNumber("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
     }
 
     /// Responds to a push as APNs does, and lets the phone handle it.
@@ -243,13 +248,13 @@ extension Simulation {
         let shownState = SimulatedPhone.ShownState(
             timestamp: view.sentTimestamp,
             version: versions[identifier(view)] ?? view.version,
-            content: number("content\":", after: "content-state", in: body),
+            content: findNumber("content\":", after: "content-state", in: body),
             alertSequence: alertSequence(of: view)
         )
         if shownState.alertSequence >= 0, (try? JSONSerialization.jsonObject(with: Data(body.utf8))) == nil {
             violations.append("a body that carries an alert is not JSON: \(body)")
         }
-        guard number("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
+        guard findNumber("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
             violations.append("a body does not carry the timestamp that was admitted: \(body)")
             return (.rejected, 400, -1)
         }
@@ -290,7 +295,7 @@ extension Simulation {
     }
 
     /// Returns the number after the text `key`, in the part of the body after the text `mark`; -1 if there is none.
-    private func number(_ key: String, after mark: String, in body: String) -> Int {
+    private func findNumber(_ key: String, after mark: String, in body: String) -> Int {
         guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }
         return Int(body[found.upperBound...].prefix { $0.isNumber }) ?? -1

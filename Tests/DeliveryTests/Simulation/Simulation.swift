@@ -6,8 +6,8 @@ import Testbed
 
 /// One or two workers in one thread and virtual time: real cores, and models of Kafka, Redis and the phones.
 final class Simulation {
-    /// All work must end within this virtual time after the last fault; otherwise the run fails.
-    static let quietLimitMilliseconds: Int64 = 900_000
+    /// If work is left after this virtual time without faults, the run has failed.
+    static let faultFreeMillisecondsMax: Int64 = 900_000
     static let pool = PoolIdentifier(appIndex: 0, environment: .production)
 
     let seed: UInt64
@@ -42,6 +42,7 @@ final class Simulation {
     var recordCounts: [String: Int] = [:]
     /// The text of each command's first record, without a token.
     var recordTexts: [String: String] = [:]
+    /// The offsets whose result, deferral or fan-out is in Kafka, by partition. Only they may be committed.
     var acknowledgedOffsets: [SimulatedLog.Partition: Set<Int64>] = [:]
     var violations: [String] = []
     var wasRedisWiped = false
@@ -73,11 +74,11 @@ final class Simulation {
     /// When each activity's age begins: when Redis first permitted its start, or else first knew of the activity.
     var firstKnownAtMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
-    /// Activities with an update that came more than eight hours after `firstKnownAtMilliseconds`, so Redis refused it.
+    /// Activities with an update that Redis refused, because the activity was older than eight hours.
     var activitiesWithOldUpdate: Set<String> = []
     var counting = SimulatedCounting()
     let commitParameters: CommitParameters
-    /// How many times the first result of a record was written, by partition and offset.
+    /// How often a record's first result was written, by partition and offset.
     var firstResultCounts: [SimulatedLog.Partition: [Int64: Int]] = [:]
     /// The virtual time at which the outage of APNs ends, in runs with deferrals.
     var poolOutageEndMilliseconds: Int64 = 0
@@ -100,12 +101,12 @@ final class Simulation {
         var separateRandom = SplitMix64(simulationSeed: ~seed)
         parameters.supersededResults = supersededResults ?? SupersededResultMode.allCases[separateRandom.number(0...2)]
         self.parameters = parameters
-        log = SimulatedLog(partitions: parameters.partitionCount, topics: parameters.deferrals == nil ? 2 : 3)
+        log = SimulatedLog(partitionCount: parameters.partitionCount, topicCount: parameters.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)
         store.heldStartsMax = parameters.heldStartsMax
-        let faultyMilliseconds =
+        let commandsMilliseconds =
             parameters.hasLongLives ? Self.longLifeMilliseconds : parameters.commandsMillisecondsMax
-        faultsEndMilliseconds = now + faultyMilliseconds + 4_000
+        faultsEndMilliseconds = now + commandsMilliseconds + 4_000
         for _ in 0..<parameters.workerCount { workers.append(makeWorker()) }
         for partition in log.allPartitions {
             partitionOwners[partition] = random.number(0...parameters.workerCount - 1)
@@ -132,8 +133,8 @@ final class Simulation {
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
         var nextFault = now
-        let limit = faultsEndMilliseconds + Self.quietLimitMilliseconds
-        while now < limit {
+        let endMilliseconds = faultsEndMilliseconds + Self.faultFreeMillisecondsMax
+        while now < endMilliseconds {
             step()
             if now >= nextFault, now < faultsEndMilliseconds {
                 injectFaults()
@@ -142,7 +143,7 @@ final class Simulation {
             if now >= faultsEndMilliseconds, isQuiet { break }
             advance(nextFault: nextFault)
         }
-        if !isQuiet { violations.append("not quiet after \(Self.quietLimitMilliseconds) ms") }
+        if !isQuiet { violations.append("not quiet after \(Self.faultFreeMillisecondsMax) ms") }
         check()
         return violations
     }
@@ -150,7 +151,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = Int64.max
         if now < faultsEndMilliseconds { due = min(nextFault, faultsEndMilliseconds) }
-        // With long lives, hours may pass between two events of the scenario. So the clock jumps over idle time.
+        // In runs with long lives, hours may pass between two events. So the clock jumps over idle time.
         if parameters.hasLongLives, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             due = scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds
             now = max(now + 1, due)
@@ -181,12 +182,12 @@ final class Simulation {
             reportLag(of: worker)
             deliverReplies(worker)
             deliverResponses(worker)
-            deliverReports(worker)
+            deliverProduceReports(worker)
             worker.delivery.endBatch(now: worker.moment(now))
             worker.delivery.advance(now: worker.moment(now))
             readDeferredEarly(worker)
             performActions(of: worker)
-            performAudiences(worker)
+            simulateAudiences(worker)
             commitIfDue(worker)
             checkOldestUnsettled(worker)
         }
@@ -289,13 +290,13 @@ final class Simulation {
     @discardableResult func perform(_ call: StoreCall<[UInt8]>, _ worker: SimulatedWorker) -> StoreReply<[UInt8]> {
         let view = worker.delivery.view(call.ticket.record)
         let reply = call.withBorrowedBytes { store.perform($0) }
-        checkUnregistered(call, view, reply)
-        checkRetired(call, view, reply)
+        checkUnregisteredTokens(call, view, reply)
+        checkRetiredTokens(call, view, reply)
         noteVerdict(call, view, reply)
         return reply
     }
 
-    /// All calls in flight fail for the worker. Redis has performed the first ones, as many as chance decides.
+    /// All calls in flight fail for the worker. Redis has performed the first ones; chance decides how many.
     private func loseConnection(of worker: SimulatedWorker) {
         let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()
@@ -317,8 +318,8 @@ final class Simulation {
     private func respond(to push: SimulatedWorker.Push, _ worker: SimulatedWorker) {
         switch push.fate {
         case .processed:
-            let verdict = deliverPush(worker.delivery.view(push.record))
-            respond(to: push, worker, verdict.disposition, verdict.status, invalidAt: verdict.invalidAt)
+            let response = deliverPush(worker.delivery.view(push.record))
+            respond(to: push, worker, response.disposition, response.status, invalidAt: response.invalidAt)
         case .refused(let status): respond(to: push, worker, status == 429 ? .throttled : .retryLater, status)
         case .lostBeforeProcessing: respond(to: push, worker, .ambiguous, 0)
         case .lostAfterProcessing:
@@ -363,7 +364,7 @@ final class Simulation {
         )
     }
 
-    private func deliverReports(_ worker: SimulatedWorker) {
+    private func deliverProduceReports(_ worker: SimulatedWorker) {
         let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= now }
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= now }
         for entry in due {

@@ -3,32 +3,33 @@ import LiveActivity
 import Numbers
 import Testbed
 
-/// The sizes, limits and fault rates of a run. A seed chooses them before the run begins, so seeds also
-/// differ in these numbers.
+/// The sizes, limits and fault rates of a run. The seed chooses them before the run begins.
 struct SimulationParameters {
-    /// The subject of a run, in addition to what all runs test.
+    /// The subject of a run. Any run may lose replies, pushes, workers and partitions; a kind adds its own events.
     enum Kind: String, CaseIterable {
+        /// Adds nothing.
         case plain
-        /// Tokens come with commands, and tombstones remove them.
+        /// Tokens come with commands, and tombstones remove tokens.
         case tokens
-        /// Budgets, spacings, alerts, priorities, pushes that get a 429, devices with several
-        /// activities, and reading ahead.
+        /// Budgets, spacings, alerts, priorities, responses with status 429, devices with several activities, and
+        /// reading ahead.
         case pace
-        /// HTTP/2 as a pool reports it to the core. Connections are lost, closed with GOAWAY, or get fewer
-        /// streams. Streams are refused or reset.
+        /// Connections of HTTP/2. They are lost, closed with GOAWAY, or get fewer streams. Streams are refused or
+        /// reset.
         case connections
-        /// Activities that live longer than eight hours, and pauses of minutes in which all workers stop.
+        /// Activities that live longer than eight hours. All workers may stop for minutes.
         case longLives
-        /// States that equal the state before, and commands that expire.
+        /// States that are equal to the previous state, and commands that expire.
         case repeats
-        /// Commands that are up to twelve hours old when they are written, some with alerts. All workers may stop for
-        /// minutes, and Redis or APNs may be away for up to a minute.
+        /// Commands that are up to twelve hours old when they are written. All workers may stop for minutes, and Redis
+        /// or APNs may be away for up to a minute.
         case old
         /// Outages of APNs, and commands that are deferred.
         case deferrals
         /// Registrations that name audiences, and commands to audiences.
         case audiences
-        /// Activities that are started again under the same id, after their end or without one. Commands are deferred.
+        /// Activities that are started several times under the same id, with or without an end before the next start.
+        /// Commands are deferred.
         case lives
     }
 
@@ -48,8 +49,8 @@ struct SimulationParameters {
         }
     }
 
-    /// The number of connections, and the chances of faults per mille. A fault of a connection may occur in each step
-    /// of 100 ms, a fault of a stream with each push.
+    /// The number of connections, and the chances of their faults per mille. The chance of a connection's fault is that
+    /// of each step of 100 ms; the chance of a stream's fault is that of each push.
     struct Connections {
         var connectionCount: Int
         var connectionLossPerMille: Int
@@ -88,19 +89,19 @@ struct SimulationParameters {
     var rebalancePerMille: Int
     var crashPerMille: Int
     var tokenRotationPerMille: Int
-    /// Whether Redis loses everything once, at a random time while faults occur. In a short run this time may not come.
+    /// Whether Redis loses all data once, at a random time. A short run may end before this time.
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
-    /// Per mille of apps that do not register their first token. The token comes with their commands.
+    /// Per mille of apps that do not register their first token. Their commands bring the token.
     var appWithoutFirstRegistrationPerMille = 0
-    /// Of 1,000 later commands of apps that do not register their first token, this many bring the token. The first
-    /// command always brings it, unless the app gets its token late (`lateTokenPerMille`).
+    /// Per mille of the later commands of these apps that also bring the token. The first command always brings it,
+    /// except in apps that get their token late (`lateTokenPerMille`).
     var suppliedTokenPerMille = 0
-    /// Of the apps that do not register their first token, how many per mille get the token late. At first no command
-    /// of such an app brings the token. Then the app sends one of its commands a second time, with the token.
+    /// Per mille of these apps that get their token late. At first no command of such an app brings the token. Then the
+    /// app sends one of its commands a second time, with the token.
     var lateTokenPerMille = 0
-    /// Of 1,000 commands of activities with a retired token, this many bring the retired token.
+    /// Per mille of the commands of activities with a retired token that bring this retired token.
     var staleTokenPerMille = 0
     /// Per mille of 100 ms steps in which an app writes a tombstone.
     var tombstonePerMille = 0
@@ -143,12 +144,12 @@ struct SimulationParameters {
     /// The number of audiences that registrations may name; 0 if they name none.
     var audienceCount = 0
 
-    /// Whether a command that is superseded before Redis has seen it has a result of its own, or another
+    /// Decides about a command that is superseded before Redis has seen it: it has a result of its own, or another
     /// result counts it.
     var supersededResults = SupersededResultMode.each
 
-    /// First draws the random numbers that all kinds need. So a change of another kind does not change the runs of kind
-    /// `plain`.
+    /// Draws the random numbers that all kinds need first. So if a kind draws other numbers, runs of the kind `plain`
+    /// stay the same.
     init(_ random: inout SplitMix64, kind: Kind) {
         workerCount = random.number(1...2)
         partitionCount = random.number(1...3)
@@ -173,8 +174,7 @@ struct SimulationParameters {
         case .plain: break
         case .tokens:
             chooseTokenParameters(&random)
-            // These numbers come from a copy of the generator, so that the later random numbers of each seed
-            // stay the same.
+            // A copy of the generator draws these numbers, so that the later random numbers of each seed stay the same.
             var randomCopy = random
             if crashPerMille == 0 && rebalancePerMille == 0 { lateTokenPerMille = [0, 600][randomCopy.number(0...1)] }
             staleTokenPerMille = [0, 500][randomCopy.number(0...1)]
@@ -188,8 +188,8 @@ struct SimulationParameters {
             if random.chance(300) { chooseConnections(&random) }
             hasLongLives = true
             timeJumpPerMille = [0, 0, 30][random.number(0...2)]
-            // Do not wipe Redis in this run. Redis would restart the eight hours of a forgotten activity, and the
-            // check of this limit (`checkUpdateAge`) would fail.
+            // Redis would count the eight hours of a forgotten activity from zero again, and the check of this limit
+            // (`checkUpdateAge`) would fail.
             wipesRedis = false
         case .repeats:
             if random.chance(300) { choosePaceParameters(&random) }
@@ -197,8 +197,8 @@ struct SimulationParameters {
             shortLivedPerMille = [0, 200, 600][random.number(0...2)]
         case .old:
             choosePaceParameters(&random)
-            // No command of this kind may be deferred, so the lanes have more room. A lane that is more than half full
-            // would defer a start with a 429 if all workers had stopped for minutes before.
+            // No command of this kind may be deferred. A lane that is more than half full could defer a start with a
+            // 429 after all workers have stopped for minutes. So the lanes have more room.
             recordsMax *= 4
             timeJumpPerMille = [0, 30][random.number(0...1)]
             outagePerMille = [0, 20][random.number(0...1)]
@@ -212,18 +212,17 @@ struct SimulationParameters {
             if random.chance(200) { chooseConnections(&random) }
             deferrals = Deferrals(&random)
         }
-        // This number comes from a copy of the generator, so that the later random numbers of each seed stay
-        // the same.
+        // A copy of the generator draws this number, so that the later random numbers of each seed stay the same.
         var randomCopy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][randomCopy.number(0...2)] }
     }
 
     private mutating func chooseLives(_ random: inout SplitMix64) {
         if random.chance(500) { choosePaceParameters(&random) }
-        // The checks cannot tell which life a loss of data has affected.
+        // The checks cannot know which life a loss of data has affected.
         wipesRedis = false
         livesPerActivityMax = random.number(2...4)
-        // Nothing waits for a start that is held, so commands after it may be `ended`.
+        // Commands do not wait for a held start, so after a held start they might end as `ended`.
         lateStartTokenPerMille = 0
         deferrals = Deferrals(&random)
     }
@@ -254,8 +253,8 @@ struct SimulationParameters {
     private mutating func chooseTokenParameters(_ random: inout SplitMix64) {
         appWithoutFirstRegistrationPerMille = [0, 500][random.number(0...1)]
         suppliedTokenPerMille = [0, 200, 1_000][random.number(0...2)]
-        // A merged command passes its token on in memory only, so the token is lost with a worker or a
-        // partition. In runs that lose these, every command brings the token.
+        // A command that is replaced in the lane passes its token on in memory only. The token is lost with a worker or
+        // a partition. In runs that lose these, every command brings the token.
         if crashPerMille > 0 || rebalancePerMille > 0 { suppliedTokenPerMille = 1_000 }
         tombstonePerMille = [0, 30][random.number(0...1)]
     }

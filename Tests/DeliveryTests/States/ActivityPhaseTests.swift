@@ -66,7 +66,7 @@ struct ActivityPhaseTests {
     @Test func `The current command is cleared at the end of the turn`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
-        activities.enter(.admitting, activity, with: 7)
+        activities.beginCommand(7, of: activity, in: .admitting)
         activities.enter(.ready, activity)
         activities.enter(.awaitingService, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
         #expect(activities[activity].currentCommand == 7)
@@ -94,7 +94,7 @@ struct ActivityPhaseTests {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
-            activities.enter(.admitting, activity, with: 7)
+            activities.beginCommand(7, of: activity, in: .admitting)
             activities.remove(activity)
         }
     }

@@ -38,7 +38,8 @@ struct WaitingListTests {
                 list.remove(expectedRecords[position], in: &records)
                 Self.returnToFreeRecords(expectedRecords.remove(at: position), to: &freeRecords, in: &records)
             }
-            #expect(list.first == expectedRecords.first ?? .null && list.last == expectedRecords.last ?? .null)
+            #expect(list.headOrNull == expectedRecords.first ?? .null)
+            #expect(list.tailOrNull == expectedRecords.last ?? .null)
             #expect(list.isEmpty == expectedRecords.isEmpty)
         }
         while let record = list.popFirst(in: &records) { #expect(record == expectedRecords.removeFirst()) }

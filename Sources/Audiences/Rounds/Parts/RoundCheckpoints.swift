@@ -7,11 +7,11 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// A number that grows with every change that a checkpoint records. So the round knows whether a change, such as
     /// the end of a version, is recorded.
     var revision: UInt64 = 0
-    /// The revision up to which nothing more must be recorded. Besides recorded changes, these count as recorded:
-    /// - The changes in a checkpoint that the store refuses, or that is too long for the store.
-    /// - All changes before the round is claimed again, because the round then continues from a recorded checkpoint.
-    /// - All changes of a round that is drained before it has sent anything since its claim: the last owner's
-    ///   checkpoint must stay in the store.
+    /// The revision up to which all changes are recorded, or need not be recorded any more:
+    /// - The changes were in a checkpoint that the store refused, or that was too long for the store.
+    /// - The round is claimed again, and then continues from a recorded checkpoint.
+    /// - The round is drained before it has sent anything since its claim. The last owner's checkpoint must then stay
+    ///   in the store.
     var recordedRevision: UInt64 = 0
     /// The revision in the last checkpoint that was composed.
     var sentRevision: UInt64 = 0

@@ -10,8 +10,8 @@ struct RoundMembers: BitwiseCopyable {
     /// The first in the list of parked members; `.null`: none is parked.
     var firstParked = ParkedMemberIndex.null
     var parkedCount: UInt32 = 0
-    /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above it, because the
-    /// member there may be the parked one, and a member must not get two pushes at once. (R28)
+    /// The lowest position of a parked member; `.max`: none is parked. One lap above it, the same member would have its
+    /// next turn. So the round stops there, because a member must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
     /// By environment: the earliest time at which a parked member is due (monotonic milliseconds); `.max`: none waits
     /// for a time. Until then the list of parked members is not searched.

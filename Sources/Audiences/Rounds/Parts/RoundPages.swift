@@ -6,7 +6,7 @@ struct RoundPages: BitwiseCopyable {
     var first = PageIndex.null
     var last = PageIndex.null
     /// The page whose members have their turn now; `.null`: none.
-    var sending = PageIndex.null
+    var current = PageIndex.null
     var count: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
     var largestBytes: Int?

@@ -13,10 +13,10 @@ struct RoundProgress: BitwiseCopyable {
     /// The number of positions in one lap, which is one pass through the range's members. Positions never fall: a
     /// version that begins in the middle of a lap ends in the middle of the next one.
     let positionsPerLap: UInt64
-    /// Every member below the watermark has its outcome or is parked.
-    var watermark: UInt64 = 0
-    /// One above the position of the last member that had its turn: the shell has got its push, its start is being
-    /// produced, or the member needs neither a push nor a start.
+    /// Every member below this position has its outcome or is parked.
+    var completedPosition: UInt64 = 0
+    /// One above the position of the last member that had its turn. In its turn, the shell has got the member's push,
+    /// the core has queued its start, or the member needed neither.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
@@ -27,12 +27,17 @@ struct RoundProgress: BitwiseCopyable {
     /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
     var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
-    /// The position of the next member to have its turn. ``watermark`` is above ``sendPosition`` after a page whose
-    /// last positions have no member.
-    var turnPosition: UInt64 { max(sendPosition, watermark) }
+    /// The position of the next member to have its turn. ``completedPosition`` is above ``sendPosition`` after a page
+    /// whose last positions have no member.
+    var turnPosition: UInt64 { max(sendPosition, completedPosition) }
 
-    /// Moves all positions to the watermark of a checkpoint, or to 0 if there is no checkpoint.
+    /// Notes that all members below `position` have their outcomes or are parked.
+    mutating func complete(upTo position: UInt64) {
+        completedPosition = max(completedPosition, position)
+    }
+
+    /// Moves all positions to the completed position of a checkpoint, or to 0 if there is no checkpoint.
     mutating func restart(at position: UInt64) {
-        (watermark, sendPosition, readPosition) = (position, position, position)
+        (completedPosition, sendPosition, readPosition) = (position, position, position)
     }
 }

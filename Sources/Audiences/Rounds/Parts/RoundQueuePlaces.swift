@@ -12,7 +12,7 @@ struct RoundQueuePlaces: BitwiseCopyable {
     /// become too old before the round's next turn.
     var mustQueueAtFront = false
     /// The number of pushes that the shell has got from the round since the round was put into the queue.
-    var consecutivePushes: UInt16 = 0
+    var consecutivePushCount: UInt16 = 0
     /// Whether the round is in the queue of rounds that need a page.
     var awaitsPage = false
     /// The next round in this queue; `.null`: this one is the last, or is not in the queue.

@@ -21,7 +21,7 @@ struct RoundVersions: BitwiseCopyable {
     ///
     /// While there is such an offset, the round does not wait for the record of `newestAdmitted`. That record may be
     /// passed over too. If so, it gets room only when the round's older versions have ended.
-    var passedOverOffset: Int64 = .max
+    var firstPassedOverOffset: Int64 = .max
     /// Whether a record for this round, of any partition, was passed over while the round was being claimed. If so, the
     /// round does not wait for the records of the last owner's versions. The passed-over record may be one of them, and
     /// may get room only when the round's other records have settled.

@@ -238,9 +238,9 @@ struct OutageChecker {
         }
         for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
-            // A silence is the time from a command to the push that brought its state or a newer state. If there was
-            // no such push, the silence lasts until the screens are read, and counts only if Causeway still had to
-            // send such a push.
+            // A silence is the time from a command to the push that brought its state or a newer state. Without such
+            // a push, the silence lasts until the screens are read. It then counts only if Causeway still had to send
+            // such a push.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
@@ -270,7 +270,7 @@ private struct ActivityObservations {
     /// The ends that Causeway made because the lifetime had ended. They are the only pushes without a state, because
     /// every command of a case has a state.
     let lifetimeEnds: [OutageHistory.Push]
-    /// The starts after the first end of a lifetime.
+    /// The starts after the first of `lifetimeEnds`.
     let restarts: [OutageHistory.Push]
     let screen: OutageHistory.Screen?
     private let commandByState: [String: OutageHistory.Command]
@@ -285,17 +285,18 @@ private struct ActivityObservations {
     ) {
         self.activity = activity
         self.commands = commands.filter(\.isValid).sorted { $0.version < $1.version }
-        let end = self.commands.firstIndex { $0.event == .end }
-        commandsUntilFirstEnd = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
-        let all = pushes.filter { $0.status == 200 || $0.effect != nil }
+        let firstEndIndex = self.commands.firstIndex { $0.event == .end }
+        commandsUntilFirstEnd = self.commands.prefix(firstEndIndex.map { $0 + 1 } ?? self.commands.count)
+        let effectivePushes = pushes.filter { $0.status == 200 || $0.effect != nil }
             .sorted { $0.arrivedAtMilliseconds < $1.arrivedAtMilliseconds }
-        let firstLifetimeEndIndex = hasLifetime ? all.firstIndex { $0.stateDigest == nil } : nil
-        let lifetimeEndIndex = firstLifetimeEndIndex ?? all.count
-        let pushesFromLifetimeEnd = all[lifetimeEndIndex...]
+        let firstLifetimeEndIndex = hasLifetime ? effectivePushes.firstIndex { $0.stateDigest == nil } : nil
+        let lifetimeEndIndex = firstLifetimeEndIndex ?? effectivePushes.count
+        let pushesFromLifetimeEnd = effectivePushes[lifetimeEndIndex...]
         lifetimeEnds = pushesFromLifetimeEnd.filter { $0.stateDigest == nil }
         restarts = pushesFromLifetimeEnd.filter { $0.effect == .started }
         acceptedPushes =
-            all[..<lifetimeEndIndex] + pushesFromLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
+            effectivePushes[..<lifetimeEndIndex]
+            + pushesFromLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
         self.screen = screen
         commandByState = Dictionary(self.commands.map { ($0.stateDigest, $0) }, uniquingKeysWith: { first, _ in first })
         let alertCommands = self.commands.compactMap { command in command.alert.map { ($0, command) } }

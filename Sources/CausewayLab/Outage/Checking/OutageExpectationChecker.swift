@@ -32,10 +32,10 @@ struct OutageExpectationChecker {
             return measuredMilliseconds <= boundMilliseconds
                 ? nil : "99 of 100 pushes of \(app) took \(measuredMilliseconds) ms; limit \(boundMilliseconds)"
         case .noOutcome(let outcome):
-            let count = count(of: outcome)
+            let count = commandCount(with: outcome)
             return count == 0 ? nil : "\(count) commands have the outcome \(outcome)"
         case .outcome(let outcome, let expectedCount):
-            let count = count(of: outcome)
+            let count = commandCount(with: outcome)
             return count == expectedCount
                 ? nil : "\(count) commands have the outcome \(outcome), expected \(expectedCount)"
         case .invalidationCount(let expectedCount):
@@ -55,10 +55,10 @@ struct OutageExpectationChecker {
             let count = acceptedPushes(of: app).count
             return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
         case .atMostOnePushPerActivity(let app, let sinceMilliseconds):
-            let late = acceptedPushes(of: app)
+            let latePushes = acceptedPushes(of: app)
                 .filter { $0.arrivedAtMilliseconds >= firstCommandAtWallMilliseconds + sinceMilliseconds }
-            let again = late.count - Set(late.map(\.activity)).count
-            return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
+            let surplusCount = latePushes.count - Set(latePushes.map(\.activity)).count
+            return surplusCount == 0 ? nil : "\(app) got \(surplusCount) pushes beyond one for each activity"
         }
     }
 
@@ -67,7 +67,7 @@ struct OutageExpectationChecker {
         return history.pushes.filter { $0.status == 200 && activities.contains($0.activity) }
     }
 
-    private func count(of outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }
+    private func commandCount(with outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }
 }
 
 extension Outcome {

@@ -101,8 +101,8 @@ struct AlertRepeatCause: Equatable {
     /// An alert may ring again if it rang at most this long before `milliseconds`.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring again if its first push was in flight at the time `milliseconds`. Such a push arrives
-    /// at most this long after `milliseconds`.
+    /// An alert may also ring again if its first push was in flight at `milliseconds`. That push arrives at most this
+    /// much later.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
     func allowsRepeatedAlert(firstMilliseconds: Int64, repeatMilliseconds: Int64) -> Bool {

@@ -192,7 +192,7 @@ final class OutageHourRun {
     private func countWrongScreens() throws(LabError) -> Int {
         var screens: [String: OutageHistory.Screen] = [:]
         for app in outage.apps {
-            screens.merge(try deployment.simulator(of: app).readScreens(of: app)) { first, _ in first }
+            screens.merge(try deployment.findSimulator(of: app).readScreens(of: app)) { first, _ in first }
         }
         return recentCommands.newestCommands.count { screens[$0.activity]?.sequence != $0.version.sequence }
     }

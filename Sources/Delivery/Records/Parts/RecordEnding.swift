@@ -17,10 +17,10 @@ struct RecordEnding: BitwiseCopyable {
     var earlierResultCount: UInt8 = 0
     /// Whether another record now has, in memory only, what this record brought: its token, or the held command that
     /// its token released. If the worker dies before that other record is settled, the next owner must read both
-    /// records. So the commit's metadata must not name this record as settled. (R10)
+    /// records. So the commit's metadata must not name this record. (R10)
     var isLeftOutOfMetadata = false
 
-    /// Counts one more call, produced record or change of audiences that must be confirmed.
+    /// Counts one more call, produced record or change of audiences to be confirmed.
     mutating func expectAcknowledgement() { acknowledgementsOutstanding += 1 }
 
     /// Notes that a call, a produced record or a change of audiences is confirmed. After the last confirmation, the
@@ -33,20 +33,20 @@ struct RecordEnding: BitwiseCopyable {
     @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
 }
 
-/// What the lane still does for a record after its result and its calls are acknowledged: first `endLife`, then
-/// `settleHeldStart`, then `registerToken`. Then the record settles. `registerToken` is last, because it makes the slot
-/// a registration, which has no command any more.
+/// What the lane still does for a record after its result and its calls are acknowledged, in this order: `endLife`,
+/// `settleHeldStart`, `registerToken`. Then the record settles. `registerToken` is last, because it makes the slot a
+/// registration, which has no command any more.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Removes a finished held start from Redis, after its result is acknowledged. If Redis removed the start first,
-    /// a crash before the result would lose the result: Redis would not release the start to the next reader of the
-    /// registration (simulation `repeats`, seed 4949).
+    /// Removes a finished held start from Redis, after its result is acknowledged. If Redis removed the start first, a
+    /// crash before the result would lose the result: Redis would not release the start to the next reader of the
+    /// registration.
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Removes the life from the timetable of lifetimes, after the result is acknowledged. If the life were removed
-    /// first, a crash before the result would falsify the result: the command, read again, would find no life, and
-    /// its result would say that it ended nothing.
+    /// Removes the life from the timetable, after the result is acknowledged. If the life were removed first, a crash
+    /// before the result would falsify the result. The command, read again, would find no life, and its result would
+    /// say that it ended nothing.
     static let endLife = FollowUps(rawValue: 4)
 }

@@ -7,14 +7,14 @@ struct RecordLifetime: BitwiseCopyable {
     /// Whether the command starts an activity again after the end of its lifetime. Set when the lane reads the record,
     /// also if the command is invalid.
     var isRestart = false
-    /// Whether this command is a `duplicate` whose version was settled without being shown (`StoreReply.wasNotShown`).
-    /// If it is the end of a lifetime, the life stays in the timetable, so that the end is made again. Set by the reply
-    /// to the admission.
-    var wasNotShown = false
-    /// Whether a reply about this record named audiences that the member left. If the record ends a lifetime, the
-    /// activity is then not restarted, because the timetable keeps no states that came through an audience.
+    /// Whether this command is a `duplicate` whose version was settled without being shown
+    /// (`StoreReply.isUnshownDuplicate`). An end of a lifetime then leaves the life in the timetable, so that the end
+    /// is made again. Set by the reply to the admission.
+    var isUnshownDuplicate = false
+    /// Whether a reply about this record named audiences that the member left. The activity is then not restarted after
+    /// its lifetime, because the timetable keeps no states that came through an audience.
     var hasLeftAudiences = false
-    /// Whether the timetable must store this command, because a restart of the activity needs it (R34). The body is
-    /// freed only after the timetable has it. Set when the command gets its outcome.
+    /// Whether the timetable must store this command, because a restart of the activity needs it (R34). The body stays
+    /// until the timetable has it. Set when the command gets its outcome.
     var mustBeKeptInTimetable = false
 }

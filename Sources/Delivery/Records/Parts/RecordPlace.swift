@@ -1,14 +1,13 @@
-/// The place from which this lane read the record, and whose offset is settled at the end. It differs from the
-/// `RecordSource` only for a deferred command, which was first read elsewhere. All records have a place from their
-/// receipt on, and it does not change.
+/// The place from which this lane read the record, and whose offset is settled at the end. All records have it from
+/// their receipt on, and it does not change. It differs from the `RecordSource` only for a deferred command, which was
+/// first read elsewhere.
 struct RecordPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32
-    /// The number of the partition's assignment in which the record was read. After this assignment has ended, the
-    /// `PartitionTable` has another number at `partitionIndex`, or no partition. So a record of an earlier
-    /// assignment settles no offset of a later one.
+    /// The number of the partition's assignment in which the record was read. A later assignment has another number, so
+    /// a record of this assignment settles no offset of a later one.
     let assignmentEpoch: UInt32
-    /// The offset in the partition. The ledger notes this offset when the record is received, and when it is settled.
+    /// The offset in the partition.
     let offset: Int64
 }
 

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The push of a command to an activity, and APNs' response. The comment of a field says if the field has no meaning at
+/// The push of a command to an activity, and APNs' response. A field's comment says if the field has no meaning at
 /// first.
 struct RecordPush: BitwiseCopyable {
     /// What Redis has allowed; nil until the admission.
@@ -14,8 +14,8 @@ struct RecordPush: BitwiseCopyable {
     var avoidedConnection: UInt32 = 0
     /// The `aps.timestamp` that Redis chose; no meaning before Redis has allowed the push.
     var timestamp: Int64 = 0
-    /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. The number has
-    /// no meaning before this lane sends the push.
+    /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. No meaning
+    /// before this lane sends the push.
     var expirationSeconds: Int64 = 0
     /// The UUID for the push's header `apns-id`; no meaning before Redis has allowed the push.
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
@@ -36,8 +36,8 @@ struct PushAllowance: BitwiseCopyable {
 /// When Redis must remove the token of the activity or device, because APNs calls it dead or does not know it.
 enum TokenRetirementRule: BitwiseCopyable {
     case none
-    /// Redis removes the token, unless the token was registered at or after this time, UNIX milliseconds, from which
-    /// APNs calls it dead.
+    /// Redis removes the token, unless the token was registered at this time or later. This is the time from which APNs
+    /// calls the token dead, UNIX milliseconds.
     case unlessRegisteredSince(milliseconds: Int64)
     /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the
     /// token counts as dead from the time at which the lane handled the response, UNIX milliseconds.
@@ -45,7 +45,7 @@ enum TokenRetirementRule: BitwiseCopyable {
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }
 
-    /// From when on the token counts as dead, UNIX milliseconds. Only if APNs has refused the token.
+    /// The time from which the token counts as dead, UNIX milliseconds. Must not be read in the case `none`.
     var invalidAtMilliseconds: Int64 {
         switch self {
         case .none: preconditionFailure("the token is not refused")

@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
-/// If the token releases a held command, the slot becomes this command's, and `audiences` and `followsHeldStart` are
+/// If the token releases a held command, the slot becomes this command's, and `audiences` and `wasHeldStart` are
 /// cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
@@ -13,9 +13,9 @@ struct RecordRegistration: BitwiseCopyable {
     /// Whether the device's activities may begin on a broadcast channel.
     var supportsChannels = false
     /// Whether this registration notifies no audience. True when all audiences have been notified, and when the record
-    /// registers its token only to get a held command: such a registration names no audiences.
+    /// registers its token only to get a held command.
     var needsNoMembershipChange = false
-    /// Whether the record was a held start before, which is now finished. The record then registers the token again, so
-    /// that Redis releases the device's next held start.
-    var followsHeldStart = false
+    /// Whether the record was a held start before, which is now finished. The record then registers the token again to
+    /// get the device's next held start.
+    var wasHeldStart = false
 }

@@ -2,8 +2,8 @@
 struct RecordStart: BitwiseCopyable {
     /// A random number that no other record of the same start has, in any worker. If the reply to the admission is
     /// lost, Redis admits this record again, because it names the same claim. Redis admits no other record of the
-    /// start, because this one may have been sent (simulation `plain`, seed 892). After a deferral, the deferred record
-    /// has a new claim and names this one as its `previousClaim`, so Redis admits it too. (R16)
+    /// start, because this one may have been sent. After a deferral, the deferred record has a new claim and names this
+    /// one as its `previousClaim`, so Redis admits it too. (R16)
     var claim: UInt64 = 0
     /// The claim that the start had when it was deferred; nil: it was not deferred, or Redis has admitted it
     /// since.

@@ -11,7 +11,7 @@ struct RecordTexts: BitwiseCopyable {
     var attributesType = BlockRange()
     /// The policy that a command names.
     var policyName = BlockRange()
-    /// The trace header of the record. Its result continues this trace. A held command continues in the trace of the
+    /// The trace header of the record, whose trace the result continues. A held command continues the trace of the
     /// registration that released it, because Redis keeps no traces.
     var trace = BlockRange()
     /// The names of the fields that were dropped because the command's body was too large, separated by commas.

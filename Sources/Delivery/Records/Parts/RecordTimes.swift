@@ -1,16 +1,15 @@
-/// When the steps of a record happened, UNIX milliseconds. Each record has the time of its receipt and Kafka's
-/// timestamp; in a deferred command, both are from its first reading. Only commands have the other times; nil: the step
-/// has not happened yet.
+/// When the steps of a record happened, UNIX milliseconds. Each record has the first two times; those of a deferred
+/// command belong to the record from which it was first read. Only commands have the other times; nil: the step has not
+/// happened yet.
 struct RecordTimes: BitwiseCopyable {
     /// When a lane received the record. -1 for a deferred command whose deferred record does not say this time.
     let receivedAtMilliseconds: Int64
-    /// Kafka's timestamp of the record; -1, as in Kafka: none. Results, deferred records and the core of audiences also
-    /// get the number -1.
+    /// Kafka's timestamp of the record; -1, as in Kafka: none. Results, deferred records and the core of audiences get
+    /// this number unchanged.
     let recordTimestampMilliseconds: Int64
     /// When Redis replied to the admission, or when the core of audiences admitted the command.
     var admittedAtMilliseconds: Int64?
-    /// When a push of the command was last sent completely. A later attempt that is not sent completely does not change
-    /// this time.
+    /// When a push of the command was last sent completely.
     var sentAtMilliseconds: Int64?
     /// When the last attempt to push ended.
     var responseAtMilliseconds: Int64?

@@ -10,8 +10,7 @@ import LiveActivity
 struct RecordToken: BitwiseCopyable {
     /// The token's digits; none until the token is known.
     var block = Arena.Block.none
-    /// Whether Redis must register the token with the command: the command brought it, or a replaced command brought
-    /// it.
+    /// Whether Redis must register the token with the command, because this command or one that it replaced brought it.
     var mustBeRegistered = false
     var environment: APNsEnvironment = .production
     var byteCount: UInt32 = 0

@@ -2,7 +2,7 @@ import Foundation
 import LiveActivity
 
 /// Files in one directory with which another program can check a run. Each line of a file is a JSON object.
-struct Evidence {
+struct EvidenceFiles {
     let directory: String
 
     /// The commands that the producer sent.

@@ -1,5 +1,5 @@
-/// The header values that all pushes of one app have in common: topic, push type and paths.
-public struct PushProfile: Sendable, Hashable {
+/// The header values that all Live Activity pushes of one app have in common: topic, push type and paths.
+public struct AppPushHeaders: Sendable, Hashable {
     /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
     public let topic: String
     /// `apns-push-type`.
@@ -12,19 +12,17 @@ public struct PushProfile: Sendable, Hashable {
     /// The longest bundle id accepted, in bytes.
     public static let bundleIdentifierBytesMax = 255
 
-    /// Creates the profile of Live Activity pushes to device tokens and channels of one app.
-    ///
     /// - Throws: ``InvalidSettingError`` if the bundle id is empty, too long, or has other characters than
     ///   letters, digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
     public init(liveActivitiesOf bundleIdentifier: String) throws(InvalidSettingError) {
         let isAllowed = bundleIdentifier.utf8.allSatisfy { byte in
             byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
         }
-        guard isAllowed, !bundleIdentifier.isEmpty, bundleIdentifier.utf8.count <= PushProfile.bundleIdentifierBytesMax
+        guard isAllowed, !bundleIdentifier.isEmpty, bundleIdentifier.utf8.count <= Self.bundleIdentifierBytesMax
         else {
             throw InvalidSettingError(
                 field: "bundleIdentifier",
-                detail: "must be 1 to \(PushProfile.bundleIdentifierBytesMax) letters, digits, '-' and '.'"
+                detail: "must be 1 to \(Self.bundleIdentifierBytesMax) letters, digits, '-' and '.'"
             )
         }
         topic = bundleIdentifier + ".push-type.liveactivity"
