@@ -113,7 +113,7 @@ extension RedisServer {
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
           reply = assigned + math.max(pushes - missing, 0) + (isHigh and 32767 or 16384)
           replyCount = replyCount + 1
-          keys[replyCount] = value
+          replies[replyCount] = value
           break
         end
         reply = value

@@ -68,18 +68,18 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
   local state, ended, kept = splitState(stateByte)
   local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
-  local alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, formerAudiences =
+  local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
     findParts(value, tokenLength, flags, state)
-  if not alertAt then return MALFORMED end
+  if not tokenEnd then return MALFORMED end
   audiences, formerAudiences = audiences or '', formerAudiences or ''
-  local token, acceptedAlert = sub(value, @TOKEN@, alertAt - 1), sub(value, alertAt, audiencesAt - 1)
-  local throttle = sub(value, throttleAt, startAt - 1)
-  local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
+  local token, start, held = sub(value, @TOKEN@, tokenEnd), sub(value, startAt, heldAt - 1), sub(value, heldAt)
 
   -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
   local function store(middle)
-    local value = joinParts(lifeEnd, form + frequent, middle, registeredAt, token, acceptedAlert, audiences, formerAudiences, retired,
-      throttle, start, held)
+    local value = joinParts(lifeEnd, form + frequent, middle .. pack('<I6', registeredAt), {
+      token = token, alert = acceptedAlert, audiences = audiences, formerAudiences = formerAudiences, retired = retired,
+      throttle = throttle, start = start, held = held,
+    })
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 

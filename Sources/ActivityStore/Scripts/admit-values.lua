@@ -4,57 +4,60 @@
 -- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6, `flags` is
 -- byte 7, and `state` is the letter of the state. Returns nil if the value's length is not the sum of its parts. Otherwise
 -- returns:
---     where the accepted alert begins, which is the end of the token
---     where the part about audiences begins
---     where the part about the last 429 begins
---     where the part about the start begins
---     where the held command begins
---     the beginning of the SHA-1 of the last token that was retired; empty if there is none
---     the digests of the activity's audiences; nil if the value has no part about audiences
---     the digests of the audiences that may not know yet that the activity left them; nil in the same case
--- The part about audiences and the part about the last retired token are between the accepted alert and the part about
--- the last 429. If a part does not exist, the next one begins at the same place.
+--     tokenEnd          the last byte of the token; the accepted alert follows
+--     startAt           where the part about the start begins; the held command follows
+--     heldAt            where the held command begins; behind the value if there is none
+--     alert             the accepted alert
+--     audiences         the digests of the activity's audiences; nil if the value has no part about audiences
+--     formerAudiences   the digests of the audiences that may not know yet that the activity left them; nil in the same case
+--     retired           the beginning of the SHA-1 of the last token that was retired
+--     throttle          the part about the last 429
+-- A part that does not exist is ''.
 local function findParts(value, tokenLength, flags, state)
-  local alertLength, retired, audiences, formerAudiences = 0, '', nil, nil
-  if tokenLength >= @AUDIENCES@ then
-    if tokenLength >= @ACCEPTED_ALERT@ then tokenLength, alertLength = tokenLength - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
-    if tokenLength >= @AUDIENCES@ then tokenLength, audiences = tokenLength - @AUDIENCES@, '' end
+  local alert, audiences, formerAudiences, retired, throttle = '', nil, nil, '', ''
+  local tokenEnd = @TOKEN@ - 1 + tokenLength % @AUDIENCES@
+  local partAt = tokenEnd + 1
+  if tokenLength >= @ACCEPTED_ALERT@ then
+    alert, partAt = value:sub(partAt, partAt + @VERSION_BYTES@ - 1), partAt + @VERSION_BYTES@
   end
-  local alertAt = @TOKEN@ + tokenLength
-  local audiencesAt = alertAt + alertLength
-  local throttleAt = audiencesAt
-  if audiences then
-    local count, leftCount = value:byte(audiencesAt, audiencesAt + 1)
-    if not leftCount then return nil end
-    throttleAt = audiencesAt + 2 + 8 * (count + leftCount)
-    audiences = value:sub(audiencesAt + 2, audiencesAt + 1 + 8 * count)
-    formerAudiences = value:sub(throttleAt - 8 * leftCount, throttleAt - 1)
+  if tokenLength % @ACCEPTED_ALERT@ >= @AUDIENCES@ then
+    local count, formerCount = value:byte(partAt, partAt + 1)
+    if not formerCount then return nil end
+    local formerAt = partAt + 2 + 8 * count
+    audiences = value:sub(partAt + 2, formerAt - 1)
+    partAt = formerAt + 8 * formerCount
+    formerAudiences = value:sub(formerAt, partAt - 1)
   end
-  if flags >= @HAS_RETIRED_TOKEN@ then
-    retired = value:sub(throttleAt, throttleAt + @RETIRED_BYTES@ - 1)
-    flags, throttleAt = flags - @HAS_RETIRED_TOKEN@, throttleAt + @RETIRED_BYTES@
-  end
-  local startAt, heldAt = throttleAt, throttleAt
+  local startAt = partAt
   if flags >= @HAS_THROTTLE@ then
-    local hasClaim = flags % @HAS_START@ >= @HAS_CLAIM@
-    if hasClaim and flags < @HAS_START@ then return nil end
-    if flags % @HAS_CLAIM@ >= @HAS_THROTTLE@ then startAt = throttleAt + 7 end
-    heldAt = flags >= @HAS_START@ and startAt + (hasClaim and 27 or 13) or startAt
+    if flags >= @HAS_RETIRED_TOKEN@ then
+      retired, partAt = value:sub(partAt, partAt + @RETIRED_BYTES@ - 1), partAt + @RETIRED_BYTES@
+    end
+    if flags % @HAS_CLAIM@ >= @HAS_THROTTLE@ then
+      throttle, partAt = value:sub(partAt, partAt + 6), partAt + 7
+    end
+    local hasStart, hasClaim = flags % @HAS_RETIRED_TOKEN@ >= @HAS_START@, flags % @HAS_START@ >= @HAS_CLAIM@
+    if hasClaim and not hasStart then return nil end
+    startAt = partAt
+    if hasStart then partAt = partAt + (hasClaim and 27 or 13) end
   end
-  local heldLength = #value + 1 - heldAt
+  local heldLength = #value + 1 - partAt
   if state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@) then
     if heldLength <= 30 then return nil end
   elseif heldLength ~= 0 then
     return nil
   end
-  return alertAt, audiencesAt, throttleAt, startAt, heldAt, retired, audiences, formerAudiences
+  return tokenEnd, startAt, partAt, alert, audiences, formerAudiences, retired, throttle
 end
 
--- Returns the value that has these parts. An empty part adds no bytes, and its flag is not set.
+-- Returns a value. An empty part adds no bytes, and its flag is not set.
 --     form      the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
---     middle    the bytes from the digest to the last assigned timestamp
-local function joinParts(lifeEnd, form, middle, registeredAt, token, alert, audiences, formerAudiences, retired, throttle, start, held)
-  local flags, tokenLength, lists = form, #token, ''
+--     record    the bytes from the digest to the time of the registration
+--     parts     the parts after the record: token, alert, audiences, formerAudiences, retired, throttle, start, held
+local function joinParts(lifeEnd, form, record, parts)
+  local token, alert, audiences, formerAudiences = parts.token, parts.alert, parts.audiences, parts.formerAudiences
+  local retired, throttle, start, lists = parts.retired, parts.throttle, parts.start, ''
+  local tokenLength, flags = #token, form
   if alert ~= '' then tokenLength = tokenLength + @ACCEPTED_ALERT@ end
   if audiences ~= '' or formerAudiences ~= '' then
     tokenLength = tokenLength + @AUDIENCES@
@@ -63,6 +66,6 @@ local function joinParts(lifeEnd, form, middle, registeredAt, token, alert, audi
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
   if start ~= '' then flags = flags + (#start > 13 and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
   if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
-  return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. middle .. struct.pack('<I6', registeredAt)
-    .. token .. alert .. lists .. retired .. throttle .. start .. held
+  return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. record
+    .. token .. alert .. lists .. retired .. throttle .. start .. parts.held
 end

@@ -9,9 +9,9 @@
 --     admit.lua                 what all of them share: replies, expiry, the states of a version
 --     versions.lua              the comparison of two versions
 --     admit-values.lua          the parts of an activity's value
---     admit-settlements.lua     the decisions about settlements in a batch
---     admit-updates.lua         the decisions about updates and ends in a batch
---     admit-batches.lua         the loop over a batch of updates, ends and settlements
+--     admit-settlements.lua     the long path of settlements in a batch
+--     admit-updates.lua         the long path of updates and ends in a batch
+--     admit-batches.lua         the loop over a batch of updates, ends and settlements, with the short path
 --     digest-lists.lua          the difference of two lists of audiences
 --     admit-activities.lua      operations on one activity
 --     admit-registrations.lua   batches of registrations and confirmations of activities
