@@ -60,7 +60,7 @@ final class CoreRun {
         let commandsPerBatch = Self.activitiesPerBatch * workload.commandsPerActivity
         let batchCount = max(1, commands / commandsPerBatch)
         for _ in 0..<batchCount { runBatch(workload) }
-        precondition(delivery.counters(of: 0).undecodableCommands == 0, "the commands fit the shapes")
+        precondition(delivery.counters(of: 0).undecodableCommandCount == 0, "the commands fit the shapes")
         if workload == .alternatingShaped { precondition(delivery.comparedStateCount <= workload.states.count) }
         if workload == .inningsShaped { precondition(delivery.comparedStateCount <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.comparedStateCount) > nextOffset * 9 / 10) }
@@ -154,7 +154,9 @@ final class CoreRun {
             delivery.outgoingRecordTaken(outgoingRecord)
             outgoingRecords.append(outgoingRecord)
         }
-        for outgoingRecord in outgoingRecords { delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now) }
+        for outgoingRecord in outgoingRecords {
+            delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
+        }
         defer { outgoingRecords.removeAll(keepingCapacity: true) }
         return !outgoingRecords.isEmpty
     }

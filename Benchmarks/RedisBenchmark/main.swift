@@ -3,7 +3,7 @@ import Glibc
 import Reactor
 import Redis
 
-// Measures how many admissions a second a real redis-server makes on one processor core, and the memory that an
+// Measures how many admissions a second a real redis-server makes on one processor, and the memory that an
 // activity needs there. With the argument `members` or `joins`, it measures what the members of audiences cost instead.
 //
 // The measure is the CPU time of the server's main thread, not the elapsed time. So the time of other processes is not

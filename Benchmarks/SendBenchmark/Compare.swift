@@ -1,20 +1,20 @@
 import Glibc
 
 /// `compare`: runs `send` and h2load alternately against the same simulator, because times vary with the machine's
-/// other load. Client and server have one processor core each.
+/// other load. Client and server have one processor each.
 func compare(_ initialArguments: Arguments) throws {
     var arguments = initialArguments
     let count = try arguments.number("count", 200_000, in: 10_000...10_000_000)
     let rounds = try arguments.number("rounds", 5, in: 1...99)
     let inFlight = try arguments.number("in-flight", 1_000, in: 1...4_096)
-    let clientCore = try arguments.number("client-core", 0, in: 0...1_023)
-    let serverCore = try arguments.number("server-core", 1, in: 0...1_023)
+    let clientProcessor = try arguments.number("client-core", 0, in: 0...1_023)
+    let serverProcessor = try arguments.number("server-core", 1, in: 0...1_023)
     let spacingMicroseconds = try arguments.text("turn-spacing", "4000")
     try arguments.checkAllRead()
     print("CPU µs a push, the whole process's, medians of \(rounds) rounds of \(count) pushes, \(inFlight) in flight")
     for (connections, latency) in [(1, 0), (2, 0), (4, 0), (1, 50)] {
         let server = try ChildProcess(
-            pinnedCommand(serverCore, ["/proc/self/exe", "serve", "--latency", String(latency)])
+            pinnedCommand(serverProcessor, ["/proc/self/exe", "serve", "--latency", String(latency)])
         )
         defer { server.end() }
         guard let words = server.readLine()?.split(separator: " ").map(String.init), words.count == 5 else {
@@ -38,10 +38,10 @@ func compare(_ initialArguments: Arguments) throws {
         var h2loadMicroseconds: [Double] = []
         for _ in 0..<rounds {
             ourMicroseconds.append(
-                try measureMicrosecondsPerPush(pinnedCommand(clientCore, target.sendCommand(load)), count: count)
+                try measureMicrosecondsPerPush(pinnedCommand(clientProcessor, target.sendCommand(load)), count: count)
             )
             h2loadMicroseconds.append(
-                try measureMicrosecondsPerPush(pinnedCommand(clientCore, target.h2loadCommand(load)), count: count)
+                try measureMicrosecondsPerPush(pinnedCommand(clientProcessor, target.h2loadCommand(load)), count: count)
             )
         }
         let (ourMedian, h2loadMedian) = (median(ourMicroseconds), median(h2loadMicroseconds))
@@ -110,12 +110,12 @@ private struct SimulatorTarget {
     }
 }
 
-private func pinnedCommand(_ core: Int, _ words: [String]) -> [String] {
+private func pinnedCommand(_ processor: Int, _ words: [String]) -> [String] {
     // Resolve the path of this program here. In a child that taskset starts, /proc/self/exe would be taskset.
     var path = [CChar](repeating: 0, count: 4_096)
     let count = readlink("/proc/self/exe", &path, path.count)
     let program = String(decoding: path.prefix(max(0, count)).map(UInt8.init(bitPattern:)), as: UTF8.self)
-    return ["taskset", "-c", String(core)] + words.map { $0 == "/proc/self/exe" ? program : $0 }
+    return ["taskset", "-c", String(processor)] + words.map { $0 == "/proc/self/exe" ? program : $0 }
 }
 
 /// Runs a process and returns its CPU time for each push, in microseconds.

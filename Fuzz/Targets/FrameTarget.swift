@@ -22,7 +22,7 @@ private func readFrames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> Fra
     forEachPiece(of: bytes, pieceBytes) { piece in
         var input = piece
         do throws(ConnectionFault) {
-            while let frame = try reader.next(&input) {
+            while let frame = try reader.nextFrame(&input) {
                 framesAndFault.frames += [frame.type, frame.flags]
                 withUnsafeBytes(of: frame.stream) { framesAndFault.frames += $0 }
                 withUnsafeBytes(of: frame.flowControlledBytes) { framesAndFault.frames += $0 }

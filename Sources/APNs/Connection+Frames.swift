@@ -10,7 +10,7 @@ extension Connection {
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
             var input = bytes
-            while let frame = try frameReader.next(&input) {
+            while let frame = try frameReader.nextFrame(&input) {
                 try handle(frame)
                 guard phase != .closed else { return }
             }
@@ -85,7 +85,9 @@ extension Connection {
             return
         }
         slot.pointee.status = head.status
-        if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifierMismatches += 1 }
+        if head.hasIdentifier, head.identifier != slot.pointee.identifier {
+            pool.statistics.identifierMismatchCount += 1
+        }
         // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
         // length is not checked.
         slot.pointee.hasContentLength = head.contentLengthBytes >= 0 && head.status != 204 && head.status != 304

@@ -249,7 +249,7 @@ extension Connection {
             tokenInvalidAtMilliseconds: body.timestampMilliseconds,
             sentAtMilliseconds: slot.sentAtMilliseconds,
             responseAtMilliseconds: loop.wallMilliseconds,
-            connection: identifier,
+            connectionNumber: identifier,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
         // Free the slot before the handler is called, so that the handler can submit a push in this slot. The

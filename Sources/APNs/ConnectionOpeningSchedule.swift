@@ -30,7 +30,7 @@ struct ConnectionOpeningSchedule {
         spacingMilliseconds = configuration.openingIntervalMillisecondsMin
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
-            windowMillisecondsMax: configuration.backoffMillisecondsMax
+            jitterMillisecondsMax: configuration.backoffMillisecondsMax
         )
     }
 
@@ -61,7 +61,7 @@ struct ConnectionOpeningSchedule {
     /// Notes that the budget has no room, which does not count as a failure.
     ///
     /// - Returns: true if the wait begins now; false if the pool was already waiting.
-    mutating func beginConnectionBudgetWait() -> Bool {
+    mutating func beginWaitForConnectionBudget() -> Bool {
         defer { awaitsConnectionBudget = true }
         return !awaitsConnectionBudget
     }

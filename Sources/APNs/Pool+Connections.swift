@@ -111,7 +111,7 @@ extension Pool {
             return waitForConnectionBudget()
         }
         openingSchedule.endConnectionBudgetWait()
-        statistics.connectionsOpened += 1
+        statistics.openedConnectionCount += 1
         let connection = Connection(
             pool: self,
             identifier: openingSchedule.makeConnectionIdentifier(),
@@ -128,7 +128,7 @@ extension Pool {
     /// Schedules another attempt, because the ``ConnectionBudget`` gave no address. The process has reached its limit
     /// of connections in total, or the limit of each address of the host.
     private func waitForConnectionBudget() {
-        if openingSchedule.beginConnectionBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
+        if openingSchedule.beginWaitForConnectionBudget() { report(.connectionLimitReached(host: configuration.host)) }
         scheduleOpeningIfNeeded()
     }
 

@@ -9,9 +9,9 @@ extension Pool {
         gauges.awaitsConnectionBudget = openingSchedule.awaitsConnectionBudget
         for connection in connections {
             switch connection.phase {
-            case .connecting, .awaitingSettings: gauges.connectionsOpening += 1
-            case .unauthenticated, .open: gauges.connectionsReady += 1
-            case .draining, .closed: gauges.connectionsDraining += 1
+            case .connecting, .awaitingSettings: gauges.openingConnectionCount += 1
+            case .unauthenticated, .open: gauges.readyConnectionCount += 1
+            case .draining, .closed: gauges.drainingConnectionCount += 1
             }
             gauges.streamsAllowed += connection.streamsMax
             gauges.pushesInFlight += connection.pushesInFlight

@@ -139,13 +139,13 @@ public final class Pool {
             return false
         }
         preferredConnectionPushesLeft -= 1
-        statistics.pushesSubmitted += 1
+        statistics.submittedPushCount += 1
         intervalCounts.inFlightPeak = max(
             intervalCounts.inFlightPeak,
-            Int(statistics.pushesSubmitted - statistics.responsesReceived)
+            Int(statistics.submittedPushCount - statistics.receivedResponseCount)
         )
         if request.isRetry {
-            statistics.retries += 1
+            statistics.retryCount += 1
             retryBudget.drawRetry()
         } else {
             retryBudget.refillForFirstAttempt()
@@ -192,7 +192,7 @@ public final class Pool {
     /// and retires. The pool then chooses another connection.
     private func sendOnConnection(_ request: borrowing PushRequest) -> Bool {
         for _ in 0..<connections.count {
-            guard let connection = chooseConnection(avoiding: request.avoidedConnection) else { return false }
+            guard let connection = chooseConnection(avoiding: request.avoidedConnectionNumber) else { return false }
             if connection.submit(request) { return true }
         }
         return false
@@ -259,7 +259,7 @@ public final class Pool {
             hasFinalStatus: response.kind == .responded,
             roundTripMilliseconds: roundTripMilliseconds
         )
-        statistics.responsesReceived += 1
+        statistics.receivedResponseCount += 1
         if response.disposition != .accepted { handleReason(response.reason, of: connection) }
         // A broadcast has no device token, so its response says nothing about tokens.
         if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceTokenRefusal = true }
@@ -320,7 +320,7 @@ public final class Pool {
         }
         if malformedPushTags.isEmpty { loop.callAtTurnEnd(self) }
         malformedPushTags.append(tag)
-        statistics.pushesSubmitted += 1
+        statistics.submittedPushCount += 1
         return true
     }
 
@@ -337,10 +337,10 @@ public final class Pool {
                 tokenInvalidAtMilliseconds: -1,
                 sentAtMilliseconds: -1,
                 responseAtMilliseconds: loop.wallMilliseconds,
-                connection: 0,
+                connectionNumber: 0,
                 disposition: ResponseDisposition(kind: .malformed, status: 0, reason: .absent)
             )
-            statistics.responsesReceived += 1
+            statistics.receivedResponseCount += 1
             handler.pushResponseReceived(response)
         }
     }

@@ -43,11 +43,12 @@ public struct PoolConfiguration {
     /// The least time from the opening of one connection to that of the next. A random part of up to a quarter is added
     /// or subtracted. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
     public var openingIntervalMillisecondsMin: Int64 = 2_000
-    /// The longest random delay after the first failed look-up or connection. The longest delay doubles with each
-    /// further failure, up to `backoffMillisecondsMax`. Half of `backoffBaseMilliseconds` is added to every delay.
-    /// Range 1 to 60,000.
+    /// The delay after a failed look-up or connection has a fixed and a random part. The fixed part is half of this
+    /// time. The random part is at most this time after the first failure. Each further failure doubles this maximum,
+    /// up to `backoffMillisecondsMax`. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The longest random delay after any number of failures. Range `backoffBaseMilliseconds` to 600,000.
+    /// The maximum of the random part of the delay, after any number of failures. Range `backoffBaseMilliseconds` to
+    /// 600,000.
     public var backoffMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.

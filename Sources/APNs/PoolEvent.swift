@@ -76,27 +76,27 @@ public enum CloseCause: UInt8, Sendable {
 /// A pool's counters since its creation, for metrics.
 public struct PoolStatistics: Sendable {
     /// Pushes that the pool took.
-    public var pushesSubmitted: UInt64 = 0
+    public var submittedPushCount: UInt64 = 0
     /// Pushes that got their response.
-    public var responsesReceived: UInt64 = 0
+    public var receivedResponseCount: UInt64 = 0
     /// Connections that the pool tried to open.
-    public var connectionsOpened: UInt64 = 0
+    public var openedConnectionCount: UInt64 = 0
     /// Retries among the pushes that the pool took.
-    public var retries: UInt64 = 0
+    public var retryCount: UInt64 = 0
     /// Responses whose `apns-id` (of a broadcast: `apns-request-id`) differs from the id that was sent.
-    public var identifierMismatches: UInt64 = 0
+    public var identifierMismatchCount: UInt64 = 0
 }
 
 /// A pool's state at this moment, for metrics.
 public struct PoolGauges: Sendable, Equatable {
     /// Connections that take pushes.
-    public var connectionsReady = 0
+    public var readyConnectionCount = 0
     /// Connections that are being opened.
-    public var connectionsOpening = 0
+    public var openingConnectionCount = 0
     /// Whether the pool waits for one more connection because the process has reached a limit of connections.
     public var awaitsConnectionBudget = false
     /// Connections that take no new push and wait for responses.
-    public var connectionsDraining = 0
+    public var drainingConnectionCount = 0
     /// How many pushes all connections together may have in flight.
     public var streamsAllowed = 0
     public var pushesInFlight = 0

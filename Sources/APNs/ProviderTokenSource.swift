@@ -177,9 +177,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether this key is in use under this id, and there is no candidate. Keys are the same if they were read from
-    /// the same file, unchanged.
-    public func usesOnlyKey(_ key: SigningKey, keyIdentifier: String) -> Bool {
+    /// Whether the source has this key, under this id, and no other key: the key is in use, and there is no candidate.
+    /// Keys are the same if they were read from the same file, unchanged.
+    public func holdsOnly(_ key: SigningKey, keyIdentifier: String) -> Bool {
         state.withLock { state in
             state.candidate == nil && state.signer.keyIdentifier == keyIdentifier
                 && state.signer.key.fileIdentity == key.fileIdentity

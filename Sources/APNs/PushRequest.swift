@@ -23,9 +23,9 @@ public struct PushRequest: ~Copyable {
     /// The JSON payload. APNs refuses more than 4,096 bytes with 413 (a broadcast: more than 5,120), so the
     /// caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The connection to avoid: the ``PushResponse/connection`` of the earlier attempt. The pool prefers another
-    /// connection with room. 0: there is none to avoid.
-    public var avoidedConnection: UInt32
+    /// The number of the connection to avoid: the ``PushResponse/connectionNumber`` of the earlier attempt. The pool
+    /// prefers another connection with room. 0: there is none to avoid.
+    public var avoidedConnectionNumber: UInt32
     /// Whether an earlier attempt of the push was submitted. Such a push uses the ``RetryBudget``.
     public var isRetry: Bool
 
@@ -43,7 +43,7 @@ public struct PushRequest: ~Copyable {
         expirationSeconds: Int64,
         identifier: (UInt64, UInt64),
         body: UnsafeRawBufferPointer,
-        avoidedConnection: UInt32 = 0,
+        avoidedConnectionNumber: UInt32 = 0,
         isRetry: Bool = false
     ) {
         self.tag = tag
@@ -53,7 +53,7 @@ public struct PushRequest: ~Copyable {
         self.expirationSeconds = expirationSeconds
         self.identifier = identifier
         self.body = body
-        self.avoidedConnection = avoidedConnection
+        self.avoidedConnectionNumber = avoidedConnectionNumber
         self.isRetry = isRetry
     }
 

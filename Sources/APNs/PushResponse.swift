@@ -32,9 +32,9 @@ public struct PushResponse: ~Copyable {
     public var sentAtMilliseconds: Int64
     /// The wall clock of the turn in which the push got this response, UNIX milliseconds.
     public var responseAtMilliseconds: Int64
-    /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if no connection
-    /// carried it.
-    public var connection: UInt32
+    /// The number of the connection that carried the push, for ``PushRequest/avoidedConnectionNumber``; 0 if no
+    /// connection carried it.
+    public var connectionNumber: UInt32
     public var disposition: ResponseDisposition
 
     /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded

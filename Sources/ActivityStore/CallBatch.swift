@@ -16,8 +16,9 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes). An update
-/// or an end carries the alert of this older command. A settlement reports that APNs accepted this command's alert.
+/// If ``CallBits/alertVersionFollows`` is set, the call ends with the version of a command with an alert (13 bytes). An
+/// update or an end carries the alert of this older command. A settlement reports that APNs accepted this command's
+/// alert.
 ///
 /// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
 /// call with the same key. If the key may have occurred before, the later call has ``CallBits/keyRepeats``, and the
@@ -113,7 +114,7 @@ struct CallBatch: ~Copyable {
         let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
         let isRepeatedKey = keys.append(key)
         let followBits =
-            (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
+            (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertVersionFollows)
         let repeatBit = isRepeatedKey ? CallBits.keyRepeats : 0
         let bits = code.rawValue | CallBits.isSettlement | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
@@ -190,7 +191,7 @@ enum CallBits {
     /// The call is a settlement, and the lower bits are a ``SettlementCode``.
     static let isSettlement: UInt8 = 32
     /// The last 13 bytes of the call are the version of a command with an alert.
-    static let alertFollows: UInt8 = 64
+    static let alertVersionFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
     /// In byte 14: the command is too old for any phone to show its activity. If Redis knows no version of the
@@ -205,7 +206,7 @@ enum CallBits {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.mayReplaceHeldAlert ? mayReplaceHeldAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
-            | (admission.carriedAlertVersion == nil ? 0 : alertFollows)
+            | (admission.carriedAlertVersion == nil ? 0 : alertVersionFollows)
     }
 }
 

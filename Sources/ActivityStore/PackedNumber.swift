@@ -8,7 +8,8 @@ enum PackedNumber {
     static let requestFactor: Int64 = 1 << 8
     /// The rest beside a reply's timestamp: ``SentPriority`` × this factor + the number of pushes left in the budget.
     static let priorityFactor: Int64 = 1 << 14
-    /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the state's byte.
+    /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the
+    /// phase.
     static let lastSendTimeFactor: Int64 = 1 << 8
     /// Bytes 1–7 of an activity's value: the token's form × ``tokenFormFactor`` + the token's length × this factor +
     /// the last second of the activity's first eight hours, in which Redis admits updates.

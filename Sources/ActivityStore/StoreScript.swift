@@ -56,15 +56,17 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("LEASE_FACTOR_MAX", StoreLimits.leaseFactorMax),
         ("CLAIMS_MAX", StoreLimits.claimsDuringAnotherEndMax),
-        // An activity's record: where its parts begin, counted from 1, and their sizes and flags.
-        ("DIGEST", Int64(StoredActivity.digestOffset + 1)),
-        ("STATE", Int64(StoredActivity.stateOffset + 1)),
-        ("VERSION", Int64(StoredActivity.versionOffset + 1)),
-        ("FULL_AT", Int64(StoredActivity.budgetFullAtOffset + 1)),
-        ("ASSIGNED", Int64(StoredActivity.assignedTimestampOffset + 1)),
-        ("REGISTERED_AT", Int64(StoredActivity.registrationTimeOffset + 1)),
-        ("TOKEN", Int64(StoredActivity.tokenOffset + 1)),
-        ("RECORD_BYTES", Int64(StoredActivity.tokenOffset)),
+        // An activity's record: where its parts begin, and their sizes and flags. Lua counts bytes from 1. SETRANGE counts
+        // from 0, so it has a constant of its own for the digest, where all its writes begin.
+        ("DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
+        ("DIGEST_BYTE_OFFSET", Int64(StoredActivity.digestByteOffset)),
+        ("PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
+        ("VERSION", Int64(StoredActivity.versionByteOffset + 1)),
+        ("FULL_AT", Int64(StoredActivity.budgetFullAtByteOffset + 1)),
+        ("ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
+        ("REGISTERED_AT", Int64(StoredActivity.registrationTimeByteOffset + 1)),
+        ("TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
+        ("RECORD_BYTES", Int64(StoredActivity.tokenByteOffset)),
         ("ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
         ("AUDIENCES", Int64(StoredActivity.audiencesFlag)),
         ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
@@ -79,15 +81,17 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_START", Int64(StoredActivity.Flag.hasStart)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredToken)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenBytes)),
-        // States of the newest version.
+        // Phases of the newest version. The scripts compare them by the order of their letters: `admit.lua` has the rules.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
         ("SENDING_HELD_ALERT", letter("l")), ("WAITING_OLDER_ALERT", letter("x")),
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
-        // The state of a start that is only known from a record that was read again.
+        // No phase: the short path does not decide about this value.
+        ("NO_PHASE", 0),
+        // The letter of a start that is only known from a record that was read again.
         ("START_RECORDED_AGAIN", letter("r")),
-        ("HAS_DRAWN", Int64(StoredActivity.StateBit.hasDrawnOnBudget)),
-        ("OWN_TIMESTAMP", Int64(StoredActivity.StateBit.isOwnTimestamp)),
+        ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.hasDrawnOnBudget)),
+        ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
@@ -95,11 +99,15 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FORM_FACTOR", PackedNumber.tokenFormFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
+        // Where the script begins to read a pace (`StoredPace`), counted from 1.
+        ("USUAL_PACE", 1),
+        ("FREQUENT_PACE", Int64(StoredPace.frequentPartByteOffset + 1)),
+        ("LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
         // A call in a batch: its least length, and its bits.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
         ("MAY_REPLACE_HELD_ALERT", Int64(CallBits.mayReplaceHeldAlert)), ("IS_END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
-        ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
+        ("ALERT_FOLLOWS", Int64(CallBits.alertVersionFollows)),
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
         // Bits of a call that are in its byte 14 (`CallBatch`).
         ("IS_TOO_OLD", Int64(CallBits.isTooOld)),

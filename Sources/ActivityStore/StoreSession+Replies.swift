@@ -138,7 +138,7 @@ extension StoreSession {
             return .protocolViolation
         }
         var result = StoreReply<Bytes>(verdict)
-        var rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.word.utf8CodeUnitCount...])
+        var rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.scriptWord.utf8CodeUnitCount...])
         if verdict == .registered, rest.first == UInt8(ascii: "+") {
             result.wasMemberOfAllAudiences = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
@@ -189,7 +189,7 @@ extension StoreSession {
     /// - Parameter value: the beginning of the activity's value before the admission, from which the token is read. If
     ///   the command brought a new token, the value has the new token.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
-        guard value.kind == .string, value.bytes.count >= StoredActivity.tokenOffset, number > 0,
+        guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
         else { return .protocolViolation }
         var result = StoreReply<Bytes>(.send)
@@ -216,9 +216,9 @@ extension StoreSession {
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5
         let fullAtMilliseconds = LittleEndian.read(
-            value[StoredActivity.budgetFullAtOffset..<StoredActivity.assignedTimestampOffset]
+            value[StoredActivity.budgetFullAtByteOffset..<StoredActivity.assignedTimestampByteOffset]
         )
-        let isFrequent = value[StoredActivity.flagsOffset] & StoredActivity.Flag.allowsFrequentUpdates != 0
+        let isFrequent = value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.allowsFrequentUpdates != 0
         let bucket = isFrequent ? call.frequentBudget : call.budget
         let remainingPushes = StoredBucket.pushesLeft(
             bucket,
@@ -233,15 +233,18 @@ extension StoreSession {
     /// Reads the registration in an activity's value; nil if the scripts did not write the value.
     private func readRegistration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAtMilliseconds = LittleEndian.read(
-            value[StoredActivity.registrationTimeOffset..<StoredActivity.tokenOffset]
+            value[StoredActivity.registrationTimeByteOffset..<StoredActivity.tokenByteOffset]
         )
-        let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountOffset..<StoredActivity.flagsOffset]))
+        let count = Int(
+            LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset])
+        )
         let tokenByteCount = count & ~StoredActivity.countFlags
         let acceptedAlertBytes = count < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
-        let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenOffset...].prefix(tokenByteCount))
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenByteOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
-            value.count == StoredActivity.tokenOffset + tokenByteCount + acceptedAlertBytes,
-            let form = TokenForm(rawValue: value[StoredActivity.flagsOffset] & 7), let memory = tokenMemory.baseAddress,
+            value.count == StoredActivity.tokenByteOffset + tokenByteCount + acceptedAlertBytes,
+            let form = TokenForm(rawValue: value[StoredActivity.flagsByteOffset] & 7),
+            let memory = tokenMemory.baseAddress,
             let token = TokenText.decode(form, stored, to: memory)
         else { return nil }
         return TokenRegistration(
@@ -274,13 +277,13 @@ extension Reply {
     /// is a printable character, at least 32. In a value, it is the token's form, below 8, plus 8 if frequent updates
     /// are allowed. A value with other flags is never a reply.
     fileprivate var isStoredActivity: Bool {
-        kind == .string && bytes.count >= StoredActivity.tokenOffset && bytes[StoredActivity.flagsOffset] < 0x10
+        kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }
 }
 
 extension StoreVerdict {
     /// The verdict's word in the script.
-    var word: StaticString {
+    var scriptWord: StaticString {
         switch self {
         case .send: "send"
         case .wait: "wait"
@@ -311,7 +314,7 @@ extension StoreVerdict {
     /// begins with another verdict's word.
     init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
         for verdict in verdicts {
-            let word = verdict.word
+            let word = verdict.scriptWord
             guard let start = reply.baseAddress, reply.count >= word.utf8CodeUnitCount else { continue }
             if memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0 {
                 self = verdict

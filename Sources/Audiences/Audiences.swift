@@ -11,8 +11,8 @@ import Numbers
 /// The shell calls:
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
 ///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdrawWaitingCommands(where:)`` when its
-///   partition is revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
-/// - for a member whose audiences change: ``receive(membershipChange:now:)`` while ``canReceiveMembershipChange``.
+///   partition is revoked. ``takeReturnedCommand()`` returns the command to `Delivery`.
+/// - for a member whose audiences change: ``receiveMembershipChange(_:now:)`` while ``canReceiveMembershipChange``.
 ///   ``takeMemberWithEndedChange()`` returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``,
 ///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
@@ -28,10 +28,10 @@ import Numbers
 /// - for a free stream: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn,
 ///   until no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
 ///   ``pushResponseReceived(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
-/// - for the keeper of channels: ``nextChannelNeed()``, ``channelProvided(appIndex:audience:_:now:)``,
+/// - for the keeper of channels: ``takeChannelNeed()``, ``channelProvided(appIndex:audience:_:now:)``,
 ///   ``channelRefused(appIndex:audience:environment:now:)``.
 /// - for the producer: ``nextOutgoingRecord(now:)``, ``compose(_:)``, ``outgoingRecordTaken()``,
-///   ``outgoingRecordReported(_:_:now:)``.
+///   ``produceReportReceived(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `receiveCommand` → it waits, and newer commands may replace it → the core asks for the
@@ -254,13 +254,13 @@ public struct Audiences: ~Copyable {
 /// The counters of the core that the lane exports as metrics. They only grow.
 public struct AudienceCounters: Sendable {
     /// Fan-out records that could not be read, or whose app is no longer configured.
-    public var recordsUnreadable: UInt64 = 0
-    public var pagesRead: UInt64 = 0
+    public var unreadableRecordCount: UInt64 = 0
+    public var readPageCount: UInt64 = 0
     /// How often a page from the store was damaged: it could not be read completely, or an entry was outside the page's
     /// bounds.
-    public var pagesDamaged: UInt64 = 0
+    public var damagedPageCount: UInt64 = 0
     /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or no claim.
-    public var roundsLost: UInt64 = 0
+    public var lostRoundCount: UInt64 = 0
 
     public init() {}
 }

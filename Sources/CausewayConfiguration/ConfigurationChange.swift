@@ -38,7 +38,7 @@ package struct ConfigurationChange {
                 record("policies.\(name)", isApplied: false)
                 continue
             }
-            for key in ConfigurationSchema.policyKeys where !key.isSame(configuration.policies[index], policy) {
+            for key in ConfigurationSchema.policySectionKeys where !key.isSame(configuration.policies[index], policy) {
                 key.copyValue(&configuration.policies[index], policy)
                 record("policies.\(name).\(key.name)", isApplied: true)
             }
@@ -58,7 +58,7 @@ package struct ConfigurationChange {
                 record("apps.\(name)", isApplied: false)
                 continue
             }
-            for key in ConfigurationSchema.appKeys where !key.isSame(configuration.apps[index], app) {
+            for key in ConfigurationSchema.appSectionKeys where !key.isSame(configuration.apps[index], app) {
                 // If the list of policies was full, it does not contain a new policy. The app then keeps its
                 // old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }

@@ -103,18 +103,18 @@ private struct ConfigurationReader {
         let apps = appOrPolicyNames(of: .apps)
         configuration.apps = apps.map { name in
             var app = WorkerConfiguration.App(name: name)
-            for key in ConfigurationSchema.appKeys { read(key, below: "apps.\(name).", into: &app) }
+            for key in ConfigurationSchema.appSectionKeys { read(key, below: "apps.\(name).", into: &app) }
             return app
         }
         let policies = policyNames()
         configuration.policies = policies.map { name in
             var policy = Policy(name: name)
-            for key in ConfigurationSchema.policyKeys { read(key, below: "policies.\(name).", into: &policy) }
+            for key in ConfigurationSchema.policySectionKeys { read(key, below: "policies.\(name).", into: &policy) }
             return policy
         }
         refuseSharedVariables(policies)
         refuseUnknownVariables(
-            memberKeys: apps.flatMap { name in ConfigurationSchema.appKeys.map { "apps.\(name).\($0.name)" } }
+            memberKeys: apps.flatMap { name in ConfigurationSchema.appSectionKeys.map { "apps.\(name).\($0.name)" } }
                 + policies.flatMap(Self.keys(ofPolicy:))
         )
         if faults.isEmpty {
@@ -268,7 +268,7 @@ private struct ConfigurationReader {
     }
 
     private static func keys(ofPolicy name: String) -> [String] {
-        ConfigurationSchema.policyKeys.map { "policies.\(name).\($0.name)" }
+        ConfigurationSchema.policySectionKeys.map { "policies.\(name).\($0.name)" }
     }
 
     /// Refuses policies whose names give the same environment variables, as `a-b` and `a_b` do, because one

@@ -22,7 +22,8 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")
-    /// APNs has responded that the token is no longer valid. Or a member left its audience before its push was sent.
+    /// The token of a start, of a lifetime's end or of an audience's member is dead. For a member also: it left the
+    /// audience before its push was sent.
     public static let unregistered = Outcome(rawValue: "unregistered")
     /// This command cannot succeed, usually because APNs or Redis refused it. Other commands may succeed.
     public static let failed = Outcome(rawValue: "failed")

@@ -1,4 +1,4 @@
-/// A fault of one field of a record.
+/// One fault of a record: of a field, or of the record as a whole.
 public struct RecordFault: Error, Hashable, Sendable, CustomStringConvertible {
     /// The path of keys to the field, joined with dots: `aps.alert.title`. Empty: the record as a whole.
     public var field: String

@@ -15,7 +15,7 @@ package enum StartupCheck {
         requiresFiles: Bool
     ) -> [(key: String, message: String)] {
         var findings = Findings(requiresFiles: requiresFiles)
-        checkKeys(configuration, &findings)
+        checkSigningKeys(configuration, &findings)
         for app in configuration.apps {
             findings.examine("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in
                 _ = try app.readContractRule()
@@ -32,7 +32,7 @@ package enum StartupCheck {
         return findings.faults
     }
 
-    private static func checkKeys(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
+    private static func checkSigningKeys(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
         for app in configuration.apps {
             for environment in app.environments {
                 let signingKey = app.key(for: environment)

@@ -66,7 +66,7 @@ struct WorkerSetup: @unchecked Sendable {
             ),
             laneCount: laneCount
         )
-        registry.lifetimes.areLifetimesLimited = configuration.limitsLifetimes
+        registry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
         let log = SharedLimitedLog(logger: logger, events: registry.events)
         self.log = log
         for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {
@@ -235,7 +235,7 @@ struct WorkerSetup: @unchecked Sendable {
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }
-        registry.lifetimes.areLifetimesLimited = configuration.limitsLifetimes
+        registry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
 

@@ -159,70 +159,70 @@ public struct Delivery: ~Copyable {
             && activities.count < Self.activitiesWhileReceivingMax(configuration)
     }
 
-    mutating func countOutcome(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
-    mutating func countRecordSettledByEarlierOwner() { counters.recordsSettledByEarlierOwner &+= 1 }
+    mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }
+    mutating func countRecordSettledByEarlierOwner() { counters.skippedRecordCount &+= 1 }
     mutating func countCoalescedCommand(of record: RecordIndex) {
-        counters.coalescedCommands &+= 1
-        countersByApp[Int(records[record].appIndex)].coalescedCommands &+= 1
+        counters.coalescedCommandCount &+= 1
+        countersByApp[Int(records[record].appIndex)].coalescedCommandCount &+= 1
     }
     mutating func countSupersededWithoutResult(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].supersededWithoutResult &+= 1
+        countersByApp[Int(records[record].appIndex)].supersededWithoutResultCount &+= 1
     }
     mutating func countUndecodableCommand(_ appIndex: UInt16) {
-        countersByApp[Int(appIndex)].undecodableCommands &+= 1
+        countersByApp[Int(appIndex)].undecodableCommandCount &+= 1
     }
     mutating func countStartBudgetWait(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].startBudgetWaits &+= 1
+        countersByApp[Int(records[record].appIndex)].startBudgetWaitCount &+= 1
     }
     mutating func countDroppedFields(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].bodiesWithDroppedFields &+= 1
+        countersByApp[Int(records[record].appIndex)].bodyWithDroppedFieldsCount &+= 1
     }
-    mutating func countPush() { counters.pushes &+= 1 }
-    mutating func uncountPush() { counters.pushes &-= 1 }
-    mutating func countRetry() { counters.retries &+= 1 }
-    mutating func countDemotedPush() { counters.demotedPushes &+= 1 }
-    mutating func countThrottledResponse() { counters.throttledResponses &+= 1 }
-    mutating func countCarriedAlert() { counters.alertsCarried &+= 1 }
-    mutating func countFannedOutCommand() { counters.fannedOutCommands &+= 1 }
+    mutating func countPush() { counters.pushCount &+= 1 }
+    mutating func uncountPush() { counters.pushCount &-= 1 }
+    mutating func countRetry() { counters.retryCount &+= 1 }
+    mutating func countDemotedPush() { counters.demotedPushCount &+= 1 }
+    mutating func countThrottledResponse() { counters.throttledResponseCount &+= 1 }
+    mutating func countCarriedAlert() { counters.carriedAlertCount &+= 1 }
+    mutating func countFannedOutCommand() { counters.fannedOutCommandCount &+= 1 }
 }
 
 /// Counters of one app for its metrics. They only grow.
 public struct AppCounters: Sendable, Equatable {
     /// Commands that another command of their activity replaced in the lane, and records that repeat a command of the
     /// lane. Nearly all are replaced before they reach Redis.
-    public var coalescedCommands: UInt64 = 0
+    public var coalescedCommandCount: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.
-    public var supersededWithoutResult: UInt64 = 0
+    public var supersededWithoutResultCount: UInt64 = 0
     /// How often a start found its device's budget empty.
-    public var startBudgetWaits: UInt64 = 0
+    public var startBudgetWaitCount: UInt64 = 0
     /// Commands that no phone could decode, whether they were rejected or sent.
-    public var undecodableCommands: UInt64 = 0
+    public var undecodableCommandCount: UInt64 = 0
     /// Commands whose body was too large, and from which fields were dropped.
-    public var bodiesWithDroppedFields: UInt64 = 0
+    public var bodyWithDroppedFieldsCount: UInt64 = 0
 }
 
-/// Counters of the core for tests and benchmarks. They only grow, except `pushes`: it falls when no stream
+/// Counters of the core for tests and benchmarks. They only grow, except `pushCount`: it falls when no stream
 /// takes a push. A counter that a metric exports belongs in ``AppCounters``.
 public struct DeliveryCounters: Sendable {
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
-    public var recordsSettledByEarlierOwner: UInt64 = 0
-    /// The sum of ``AppCounters/coalescedCommands`` over all apps.
-    public var coalescedCommands: UInt64 = 0
-    public var pushes: UInt64 = 0
-    public var retries: UInt64 = 0
+    public var skippedRecordCount: UInt64 = 0
+    /// The sum of ``AppCounters/coalescedCommandCount`` over all apps.
+    public var coalescedCommandCount: UInt64 = 0
+    public var pushCount: UInt64 = 0
+    public var retryCount: UInt64 = 0
     /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.
-    public var demotedPushes: UInt64 = 0
+    public var demotedPushCount: UInt64 = 0
     /// Responses of APNs that limit an activity's token.
-    public var throttledResponses: UInt64 = 0
+    public var throttledResponseCount: UInt64 = 0
     /// How often a newer state took over an older command's alert.
-    public var alertsCarried: UInt64 = 0
+    public var carriedAlertCount: UInt64 = 0
     /// Commands to audiences or channels that the core of audiences wrote to the fan-out topic.
-    public var fannedOutCommands: UInt64 = 0
+    public var fannedOutCommandCount: UInt64 = 0
     /// How often each outcome occurred, by `Outcome.rawValue`. The elements after the last outcome stay 0.
-    public var outcomes: InlineArray<16, UInt64> = .init(repeating: 0)
+    public var outcomeCounts: InlineArray<16, UInt64> = .init(repeating: 0)
 
-    public init() { precondition(Outcome.allCases.count <= outcomes.count, "every outcome has a counter") }
+    public init() { precondition(Outcome.allCases.count <= outcomeCounts.count, "every outcome has a counter") }
 
-    public subscript(outcome: Outcome) -> UInt64 { outcomes[Int(outcome.rawValue)] }
+    public subscript(outcome: Outcome) -> UInt64 { outcomeCounts[Int(outcome.rawValue)] }
 }

@@ -99,10 +99,10 @@ public struct Message: ~Copyable {
     }
 
     /// The record's headers; nil if the record has none, or if they cannot be read. For most records with a key and
-    /// without headers, `BatchFormat` detects that there are none. Otherwise librdkafka is asked, which allocates a
+    /// without headers, `HeaderDetection` detects that there are none. Otherwise librdkafka is asked, which allocates a
     /// buffer. The first call parses the headers, and must not run on two threads at once.
     public var headers: MessageHeaders? {
-        if let key, let value, BatchFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
+        if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?
         guard rd_kafka_message_headers(pointer, &list) == RD_KAFKA_RESP_ERR_NO_ERROR, let list else { return nil }
         return MessageHeaders(list: list)

@@ -30,7 +30,7 @@ extension Body {
         let newCount = Self.byteCount(body, layout, carryingAlertBytes: alert.count)
         precondition(target.count >= newCount, "there is no room for the body")
         let isInserted = layout.alert.isAbsent
-        let start = isInserted ? apsOffset + 1 : Int(layout.alert.offset)
+        let start = isInserted ? apsByteOffset + 1 : Int(layout.alert.offset)
         let end = isInserted ? start : layout.alert.end
         var count = 0
         func append(_ bytes: UnsafeRawBufferPointer) {

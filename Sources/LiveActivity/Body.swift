@@ -7,7 +7,7 @@ public enum Body {
     /// The bytes before the dictionary.
     private static let opening: StaticString = "{\"aps\":"
     /// The position of Apple's dictionary in a body, which is the length of `opening`.
-    static let apsOffset = 7
+    static let apsByteOffset = 7
 
     /// The positions of a body's parts, counted from its first byte.
     public struct Layout: Equatable, Sendable, BitwiseCopyable {

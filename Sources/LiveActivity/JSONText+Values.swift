@@ -64,7 +64,7 @@ extension JSONText {
         return skipWhitespace(position &+ 1)
     }
 
-    /// Reads a value that is not a container.
+    /// Validates a value that is not a container, and returns the position after it.
     @inline(__always)
     private func skipScalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
         switch peek(position) {

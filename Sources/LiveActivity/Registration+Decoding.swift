@@ -38,7 +38,7 @@ private struct RegistrationFields {
     mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
         case .app, .activity, .device, .attributesType:
-            return try decodeName(field, text, position)
+            return try decodeIdentifyingField(field, text, position)
         case .token:
             let digits = try text.readToken(position, field)
             token = digits.textRange
@@ -76,7 +76,8 @@ private struct RegistrationFields {
     }
 
     @inline(__always)
-    private mutating func decodeName(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
+    private mutating func decodeIdentifyingField(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int
+    {
         let name = try text.readName(position, atMost: Limits.identifierBytesMax, field)
         switch field {
         case .app: app = name.textRange

@@ -23,7 +23,7 @@ public final class Listener {
     private let loop: EventLoop
     private weak var handler: (any ListenerHandler)?
     private var descriptor: Int32
-    private let unixPath: String?
+    private let unixSocketPath: String?
     private var resumeTimer = TimerIdentifier.none
 
     /// The address of the listener. If port 0 was requested, the address has the port that the system chose.
@@ -44,7 +44,7 @@ public final class Listener {
     public init(loop: EventLoop, socket: ListeningSocket, handler: any ListenerHandler) throws(SystemError) {
         self.loop = loop
         self.handler = handler
-        self.unixPath = socket.address.isUnix ? socket.address.host : nil
+        self.unixSocketPath = socket.address.isUnix ? socket.address.host : nil
         self.address = socket.address
         self.descriptor = socket.releaseDescriptor()
         precondition(descriptor >= 0, "a socket has at most one listener")
@@ -69,7 +69,7 @@ public final class Listener {
         loop.remove(descriptor: descriptor)
         Glibc.close(descriptor)
         descriptor = -1
-        if let unixPath { unlink(unixPath) }
+        if let unixSocketPath { unlink(unixSocketPath) }
     }
 
     private func acceptConnection() -> AcceptOutcome {

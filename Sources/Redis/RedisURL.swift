@@ -73,33 +73,57 @@ public struct RedisURL: Sendable, CustomStringConvertible {
 
     /// - Parameter defaultPort: the port of each host without a port.
     public init(_ text: String, defaultPort: UInt16 = RedisURL.defaultPort) throws(RedisURLError) {
-        guard let schemeEnd = text.firstRange(of: "://") else { throw .scheme }
-        var rest = text[schemeEnd.upperBound...]
-        usesTLS = text[..<schemeEnd.lowerBound] == "rediss"
-        let isUnix = text[..<schemeEnd.lowerBound] == "unix"
-        guard usesTLS || isUnix || text[..<schemeEnd.lowerBound] == "redis" else { throw .scheme }
+        var rest = text[...]
+        let scheme = try Self.removeScheme(from: &rest)
         if rest.contains("#") { throw .fragment }
-
-        if let at = rest[..<(rest.firstIndex(of: "/") ?? rest.endIndex)].lastIndex(of: "@") {
-            credentials = try Self.parseCredentials(rest[..<at])
-            rest = rest[rest.index(after: at)...]
-        }
-        if isUnix {
-            let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let path = parts[0].percentDecoded, path.hasPrefix("/"), SocketAddress.unix(path: path) != nil else {
-                throw .path
+        usesTLS = scheme == .rediss
+        credentials = try Self.removeCredentials(from: &rest)
+        (locations, database) =
+            switch scheme {
+            case .redis, .rediss: try Self.parseHostsAndDatabase(rest, defaultPort)
+            case .unix: try Self.parsePathAndDatabase(rest)
             }
-            locations = [.unix(path: path)]
-            database = try parts.count == 1 ? 0 : Self.parseDatabaseQuery(parts[1])
-        } else {
-            if rest.contains("?") { throw .query }
-            let parts = rest.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-            let hosts = parts[0].split(separator: ",", omittingEmptySubsequences: false)
-            guard hosts.count <= Self.locationsMax else { throw .host }
-            locations = []
-            for host in hosts { locations.append(try Self.parseHostAndPort(host, defaultPort)) }
-            database = try parts.count == 1 || parts[1].isEmpty ? 0 : Self.parseDatabase(parts[1])
+    }
+
+    private enum Scheme: String { case redis, rediss, unix }
+
+    private static func removeScheme(from text: inout Substring) throws(RedisURLError) -> Scheme {
+        guard let end = text.firstRange(of: "://"), let scheme = Scheme(rawValue: String(text[..<end.lowerBound]))
+        else { throw .scheme }
+        text = text[end.upperBound...]
+        return scheme
+    }
+
+    /// Removes the part up to the last `@` before the first slash; nil: there is no `@`.
+    private static func removeCredentials(from text: inout Substring) throws(RedisURLError) -> RedisCredentials? {
+        let beforeSlash = text[..<(text.firstIndex(of: "/") ?? text.endIndex)]
+        guard let at = beforeSlash.lastIndex(of: "@") else { return nil }
+        let credentials = try parseCredentials(text[..<at])
+        text = text[text.index(after: at)...]
+        return credentials
+    }
+
+    private static func parseHostsAndDatabase(
+        _ text: Substring,
+        _ defaultPort: UInt16
+    ) throws(RedisURLError) -> ([Location], Int) {
+        if text.contains("?") { throw .query }
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        let hosts = parts[0].split(separator: ",", omittingEmptySubsequences: false)
+        guard hosts.count <= locationsMax else { throw .host }
+        var locations: [Location] = []
+        for host in hosts { locations.append(try parseHostAndPort(host, defaultPort)) }
+        let database = try parts.count == 1 || parts[1].isEmpty ? 0 : parseDatabase(parts[1])
+        return (locations, database)
+    }
+
+    private static func parsePathAndDatabase(_ text: Substring) throws(RedisURLError) -> ([Location], Int) {
+        let parts = text.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let path = parts[0].percentDecoded, path.hasPrefix("/"), SocketAddress.unix(path: path) != nil else {
+            throw .path
         }
+        let database = try parts.count == 1 ? 0 : parseDatabaseQuery(parts[1])
+        return ([.unix(path: path)], database)
     }
 
     private static func parseCredentials(_ text: Substring) throws(RedisURLError) -> RedisCredentials {

@@ -165,7 +165,7 @@ import Testing
 
     @Test func `The backoff doubles up to its limit`() {
         var generator = FixedGenerator(value: .max)
-        var backoff = Backoff(baseMilliseconds: 200, windowMillisecondsMax: 30_000)
+        var backoff = Backoff(baseMilliseconds: 200, jitterMillisecondsMax: 30_000)
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
         var delays: [Int64] = []
         for _ in 0..<10 {

@@ -55,7 +55,7 @@ import Testing
         let otherPool = try makeOtherPool(beside: fixture, budget: budget, recorder)
         defer { otherPool.close() }
         otherPool.start()
-        fixture.turn(until: { otherPool.gauges.connectionsReady == 1 })
+        fixture.turn(until: { otherPool.gauges.readyConnectionCount == 1 })
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
         // Waits long enough that the pool asks for room again.
@@ -65,7 +65,7 @@ import Testing
         #expect(fixture.recorder.limitEventCount == 1)
         let waitedMilliseconds = measureMilliseconds(fixture) {
             otherPool.close()
-            fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
+            fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 })
         }
         #expect(waitedMilliseconds < Self.soonMilliseconds)
         #expect(!fixture.pool.gauges.awaitsConnectionBudget)
@@ -83,7 +83,7 @@ import Testing
             fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
             // A pool without a connection may always open one, so it does not wait for room.
             #expect(!fixture.pool.gauges.awaitsConnectionBudget)
-            fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
+            fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 1 })
         }
         #expect(waitedMilliseconds < Self.soonMilliseconds)
     }
@@ -114,12 +114,12 @@ import Testing
         fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.openingSchedule.timer == .none })
         #expect(!fixture.pool.openingSchedule.isAttemptUnderWay)
-        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
+        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.openedConnectionCount == 1)
         // The server closes the only connection, so the pool opens another one.
         fixture.server.connections[0].closeWithoutCloseNotify()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
-        #expect(fixture.pool.statistics.connectionsOpened == 2)
+        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 1 })
+        #expect(fixture.pool.statistics.openedConnectionCount == 2)
     }
 
     /// The demand falls while the host's name is being resolved, so the pool no longer needs the connection.
@@ -139,7 +139,7 @@ import Testing
         fixture.wantOnlyOneConnection()
         zone.permitOne()
         fixture.turn(until: { !fixture.pool.openingSchedule.isAttemptUnderWay })
-        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
+        #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.openedConnectionCount == 1)
     }
 
     /// The pool has two connections more than it wants. At the end of each sizing interval, it retires the connection
@@ -169,7 +169,7 @@ import Testing
             $0.backoffMillisecondsMax = 10_000
         }
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
+        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 })
         try #require(fixture.pool.connections.map(\.phase) == [.open, .unauthenticated])
         fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })

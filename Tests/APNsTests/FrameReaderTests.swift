@@ -68,7 +68,7 @@ import Testing
             let fault = piece.withUnsafeBytes { piece -> ErrorCode? in
                 var input = piece
                 do throws(ConnectionFault) {
-                    while let frame = try reader.next(&input) {
+                    while let frame = try reader.nextFrame(&input) {
                         result.frames.append(
                             SeenFrame(
                                 type: frame.type,

@@ -63,7 +63,7 @@ import Testing
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
         var isTried = false
-        fixture.recorder.onResponse = { if $0.connection != 1 { isTried = true } }
+        fixture.recorder.onResponse = { if $0.connectionNumber != 1 { isTried = true } }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
             return isTried

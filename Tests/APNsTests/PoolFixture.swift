@@ -83,7 +83,7 @@ final class PoolFixture {
                         expirationSeconds: expirationSeconds,
                         identifier: (0x1234_5678_9abc_def0, tag),
                         body: UnsafeRawBufferPointer(body),
-                        avoidedConnection: avoiding
+                        avoidedConnectionNumber: avoiding
                     )
                 )
             }

@@ -324,9 +324,9 @@ import Testing
         fixture.recorder.onResponse = { _ in fill() }
         fill()
         fixture.turn(until: { fixture.pool.gauges.streamsAllowed == 40 })
-        #expect(fixture.pool.gauges.connectionsReady == 4)
+        #expect(fixture.pool.gauges.readyConnectionCount == 4)
         hasDemand = false
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 && fixture.pool.pushesInFlight == 0 })
+        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 1 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus, .surplus])
         #expect(fixture.recorder.singleResponseCount == Int(nextTag))
         #expect(fixture.recorder.count(.responded) == Int(nextTag))

@@ -108,7 +108,7 @@ import Testing
             return request.connection === healthyConnection ? .accepted : .status(503, reason: "ServiceUnavailable")
         }
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.pushesInFlight == 0 })
+        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 && fixture.pool.pushesInFlight == 0 })
         for tag in UInt64(0)..<4 {
             #expect(fixture.submit(tag))
             fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
@@ -130,7 +130,7 @@ import Testing
         }
         fixture.warmUp()
         #expect(fixture.submit(1))
-        fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 && fixture.pool.pushesInFlight == 0 })
+        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 && fixture.pool.pushesInFlight == 0 })
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
@@ -157,7 +157,7 @@ import Testing
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
         #expect(fixture.pool.pushesInFlight == 0)
-        #expect(fixture.pool.statistics.identifierMismatches == 0)
+        #expect(fixture.pool.statistics.identifierMismatchCount == 0)
     }
 
     @Test func `Pushes are spread over the connections`() throws {

@@ -33,7 +33,7 @@ final class PushRecorder: PushHandler {
                     reasonText: String(decoding: response.reasonText, as: UTF8.self),
                     tokenInvalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
                     wasSent: response.sentAtMilliseconds > 0,
-                    connection: response.connection,
+                    connection: response.connectionNumber,
                     disposition: response.disposition,
                     acceptsProviderToken: response.acceptsProviderToken
                 )

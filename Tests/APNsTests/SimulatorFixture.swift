@@ -170,7 +170,7 @@ struct SentPushes: Sendable {
         return SentPushes(
             responses: sender.recorder.outcomes,
             closeCauses: sender.recorder.closeCauses,
-            connectionsOpened: Int(sender.pool.statistics.connectionsOpened),
+            connectionsOpened: Int(sender.pool.statistics.openedConnectionCount),
             goAwayCount: sender.recorder.events.count { if case .goAway = $0 { true } else { false } },
             streamLimits: sender.recorder.events.compactMap {
                 switch $0 {
@@ -220,7 +220,7 @@ struct SentPushes: Sendable {
             recorder.onResponse = { [unowned self] response in
                 switch response.disposition {
                 case .retryNow, .retryLater, .throttled, .refreshProviderToken:
-                    waitingPushes.append((response.tag, response.connection))
+                    waitingPushes.append((response.tag, response.connectionNumber))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:
                     unfinishedPushes -= 1
@@ -230,7 +230,7 @@ struct SentPushes: Sendable {
             // Waits for all connections. Otherwise the first one might carry all pushes before the others are
             // ready.
             try #require(
-                loop.turn { pool.gauges.connectionsReady >= pool.configuration.connectionsMin },
+                loop.turn { pool.gauges.readyConnectionCount >= pool.configuration.connectionsMin },
                 "the connections did not come up"
             )
             try token.withUnsafeBytes { token in
@@ -258,7 +258,7 @@ struct SentPushes: Sendable {
                         expirationSeconds: 0,
                         identifier: (1, tag),
                         body: body,
-                        avoidedConnection: avoided
+                        avoidedConnectionNumber: avoided
                     )
                 )
                 guard isTaken else { break }

@@ -26,22 +26,22 @@ extension RedisServer {
 /// accepted `e`, the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command
 /// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
-    let flags = value[StoredActivity.flagsOffset]
+    let flags = value[StoredActivity.flagsByteOffset]
     var unreadBytes = value[...]
     var parts: [String: [UInt8]] = [:]
     func takePart(_ name: String, _ count: Int) {
         if count > 0 { parts[name] = Array(unreadBytes.prefix(count)) }
         unreadBytes = unreadBytes.dropFirst(count)
     }
-    takePart("r", StoredActivity.tokenOffset)
+    takePart("r", StoredActivity.tokenByteOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp. These
     // bytes may differ from the model's, so the test replaces them with zeros.
-    if value[StoredActivity.stateOffset] & StoredActivity.StateBit.isOwnTimestamp != 0 {
-        for index in StoredActivity.assignedTimestampOffset..<StoredActivity.registrationTimeOffset {
+    if value[StoredActivity.phaseByteOffset] & StoredActivity.PhaseBit.isOwnTimestamp != 0 {
+        for index in StoredActivity.assignedTimestampByteOffset..<StoredActivity.registrationTimeByteOffset {
             parts["r"]?[index] = 0
         }
     }
-    let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountOffset..<StoredActivity.flagsOffset]))
+    let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset]))
     takePart("t", count & ~StoredActivity.countFlags)
     if count & StoredActivity.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
     if count & StoredActivity.audiencesFlag != 0 {

@@ -126,7 +126,7 @@ extension RedisServer {
         )
         for script in AudienceScript.allCases {
             let timedSource = script.luaSource.replacing(
-                "call('TIME')",
+                "callRedis('TIME')",
                 with: "redis.call('MGET', 'seconds', 'microseconds')"
             )
             let digest = try #require(command("SCRIPT", "LOAD", timedSource).first)

@@ -198,7 +198,7 @@ import Testing
         #expect(caller.lossReasons.dropFirst().first?.contains("WRONGTYPE") == true)
         #expect(server.callCount(of: "evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
-            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredActivity.tokenOffset)
+            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredActivity.tokenByteOffset)
         }
         #expect(caller.store.isReady)
         caller.store.close()
@@ -209,14 +209,14 @@ import Testing
         StoredActivity.Flag.hasRetiredToken,
     ])
     func `A value without the part that a flag names is a fault`(flag: UInt8) throws {
-        try expectFault { value in value[StoredActivity.flagsOffset] |= flag }
+        try expectFault { value in value[StoredActivity.flagsByteOffset] |= flag }
     }
 
     @Test func `A value with surplus bytes is a fault, also if audiences do not know of departures`() throws {
         try expectFault { value in
-            let tokenCount = value.count - StoredActivity.tokenOffset + StoredActivity.audiencesFlag
-            value[StoredActivity.tokenByteCountOffset] = UInt8(truncatingIfNeeded: tokenCount)
-            value[StoredActivity.tokenByteCountOffset + 1] = UInt8(tokenCount >> 8)
+            let tokenCount = value.count - StoredActivity.tokenByteOffset + StoredActivity.audiencesFlag
+            value[StoredActivity.tokenByteCountByteOffset] = UInt8(truncatingIfNeeded: tokenCount)
+            value[StoredActivity.tokenByteCountByteOffset + 1] = UInt8(tokenCount >> 8)
             let (joinedCount, leftCount) = (0, 1) as (UInt8, UInt8)
             value += [joinedCount, leftCount] + [UInt8](repeating: 7, count: 8)
             value.append(0)

@@ -37,7 +37,7 @@ import Testing
                 sharesClock: sharesClockAndPaces
             )
         }
-        // The histories must test every verdict, and every letter for the state of the newest version.
+        // The histories must test every verdict, and every letter for the phase of the newest version.
         #expect(Set(comparison.verdicts.keys) == Set(StoreVerdict.allCases))
         #expect(comparison.commandCount < comparison.callCount * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
@@ -164,8 +164,11 @@ private final class DifferentialRunner {
             case .activity:
                 expected = model.activities[key.text]?.fields ?? [:]
                 expectedExpiryMilliseconds = model.activities[key.text]?.expiresAtMilliseconds
-                if let record = storedFields["r"], record.count >= StoredActivity.tokenOffset {
-                    letters[Character(Unicode.Scalar(record[StoredActivity.stateOffset] & 0x7F | 0x40)), default: 0] +=
+                if let record = storedFields["r"], record.count >= StoredActivity.tokenByteOffset {
+                    letters[
+                        Character(Unicode.Scalar(record[StoredActivity.phaseByteOffset] & 0x7F | 0x40)),
+                        default: 0
+                    ] +=
                         1
                 }
             case .device:
@@ -238,12 +241,12 @@ extension OperationHistory.Step {
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The letter that the scripts would store for the state of the newest version. The model itself stores
+    /// The letter that the scripts would store for the phase of the newest version. The model itself stores
     /// no letter.
     private var letter: Character {
         let alert = heldCommand?.carriesAlert ?? false
         let letter: Character =
-            switch versionState {
+            switch versionPhase {
             case .waiting: heldCommand == nil ? "w" : "x"
             case .sending where heldCommand == nil: "a"
             case .sending: holdsNewestVersion ? alert ? "l" : "k" : "y"

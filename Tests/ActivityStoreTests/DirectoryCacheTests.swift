@@ -18,14 +18,14 @@ import Testing
     @Test func `The page of a position, and the first page of an unknown segment`() {
         var cache = PageDirectoryCache()
         #expect(store([0, 10, 20], of: "a", into: &cache))
-        #expect(pageBounds(of: 9, "a", in: cache) == PageBounds(lower: 0, nextLower: 10))
-        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 10, nextLower: 20))
-        #expect(pageBounds(of: .max, "a", in: cache) == PageBounds(lower: 20, nextLower: 0))
-        #expect(pageBounds(of: .max, "b", in: cache) == PageBounds(lower: 0, nextLower: 0))
+        #expect(pageBounds(of: 9, "a", in: cache) == PageBounds(lowerBound: 0, nextLowerBound: 10))
+        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lowerBound: 10, nextLowerBound: 20))
+        #expect(pageBounds(of: .max, "a", in: cache) == PageBounds(lowerBound: 20, nextLowerBound: 0))
+        #expect(pageBounds(of: .max, "b", in: cache) == PageBounds(lowerBound: 0, nextLowerBound: 0))
         #expect(!store([0, 10, 10], of: "a", into: &cache))
-        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 10, nextLower: 20))
+        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lowerBound: 10, nextLowerBound: 20))
         #expect(store([], of: "a", into: &cache))
-        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lower: 0, nextLower: 0))
+        #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lowerBound: 0, nextLowerBound: 0))
     }
 
     @Test func `With more pages than it may remember, it starts again with the last segment`() {
@@ -35,12 +35,13 @@ import Testing
         for segment in 0..<fittingDirectoryCount { #expect(store(bounds, of: "\(segment)", into: &cache)) }
         // Another segment may have evicted the bounds of segment 0. After this call the cache has them in any case.
         #expect(store(bounds, of: "0", into: &cache))
-        #expect(pageBounds(of: 7, "0", in: cache) == PageBounds(lower: 6, nextLower: 8))
+        #expect(pageBounds(of: 7, "0", in: cache) == PageBounds(lowerBound: 6, nextLowerBound: 8))
         for segment in 0..<fittingDirectoryCount { #expect(store(bounds, of: "other \(segment)", into: &cache)) }
         #expect(
-            pageBounds(of: 7, "other \(fittingDirectoryCount - 1)", in: cache) == PageBounds(lower: 6, nextLower: 8)
+            pageBounds(of: 7, "other \(fittingDirectoryCount - 1)", in: cache)
+                == PageBounds(lowerBound: 6, nextLowerBound: 8)
         )
-        #expect(pageBounds(of: 7, "0", in: cache) == PageBounds(lower: 0, nextLower: 0))
+        #expect(pageBounds(of: 7, "0", in: cache) == PageBounds(lowerBound: 0, nextLowerBound: 0))
         #expect(!store(bounds + [.max], of: "0", into: &cache))
     }
 }

@@ -43,7 +43,7 @@ import Testing
         func inspectActivity() throws -> ActivityInspection { try ActivityInspection(value: readValue(comparison)) }
         #expect(
             try inspectActivity().newestVersion == nil
-                && inspectActivity().budget(pace, nowMilliseconds: Self.nowMilliseconds).drawsLeft == 3
+                && inspectActivity().remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds).drawsLeft == 3
         )
 
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
@@ -67,10 +67,12 @@ import Testing
         #expect(inspection.newestVersion?.state == .sending && inspection.shownDigest == nil)
         #expect(inspection.lastPush == .init(timestamp: 100, sentAtMilliseconds: Self.nowMilliseconds))
         #expect(inspection.updatesUntilMilliseconds == Self.nowMilliseconds + 28_800_999)
-        let budget = inspection.budget(pace, nowMilliseconds: Self.nowMilliseconds)
+        let budget = inspection.remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds)
         #expect(budget.drawsLeft == 4 && budget.bucket == pace.frequentBudget)
         #expect(budget.fullAtMilliseconds == Self.nowMilliseconds + 1_000)
-        #expect(inspection.budget(pace, nowMilliseconds: Self.nowMilliseconds + 1_000).fullAtMilliseconds == nil)
+        #expect(
+            inspection.remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds + 1_000).fullAtMilliseconds == nil
+        )
 
         comparison.settle(.throttle(version: .at(0), pace: pace))
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
@@ -171,7 +173,7 @@ import Testing
         // The state now says that the newest command is settled, but the value still has a held command. So
         // the value is invalid.
         var brokenValue = wholeValue
-        brokenValue[StoredActivity.stateOffset] = UInt8(ascii: "s")
+        brokenValue[StoredActivity.phaseByteOffset] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: brokenValue) }
     }
 }

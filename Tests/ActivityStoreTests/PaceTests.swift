@@ -121,7 +121,7 @@ import Testing
         var hashAfter = comparison.server.hash(comparison.key.text)
         #expect(hashAfter.removeValue(forKey: "l") != nil && hashBefore["l"] == nil)
         // The value has a flag that says that it has a 429. The test removes this flag before the comparison.
-        hashAfter["r"]?[StoredActivity.flagsOffset] &-= StoredActivity.Flag.hasThrottle
+        hashAfter["r"]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.hasThrottle
         #expect(hashAfter == hashBefore)
         // A 429 of an unknown activity stores nothing.
         comparison.settle(makeThrottle(100, spacing: 0), .activity("other"))

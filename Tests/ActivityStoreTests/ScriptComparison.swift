@@ -124,14 +124,14 @@ extension RedisServer {
     /// in UNIX microseconds. Expiry times are not set. They are recorded in the hash `expiry`, as the call's
     /// time, `+` and the milliseconds.
     func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
-        let clock = "call('TIME')"
+        let clock = "callRedis('TIME')"
         let replacements = [
             (clock, "{string.sub(TIME, 1, 10), tostring(tonumber(string.sub(TIME, 11)))}"),
             ("local version, timestampAndRequest", Self.nextTimeLua + "local version, timestampAndRequest"),
             ("local bits, form, length", Self.nextRegistrationTimeLua + "local bits, form, length"),
             ("reply = value else", "\n\(Self.sendReplyLua)else"),
-            ("call('SET', key, ", "set(key, "),
-            ("call('PEXPIRE', key, ", "call('HSET', 'expiry', key, TIME .. '+' .. "),
+            ("callRedis('SET', key, ", "set(key, "),
+            ("callRedis('PEXPIRE', key, ", "callRedis('HSET', 'expiry', key, TIME .. '+' .. "),
         ]
         for script in StoreScript.allCases {
             var timedSource =

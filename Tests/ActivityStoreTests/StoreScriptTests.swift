@@ -15,4 +15,26 @@ import Testing
         }
         #expect(Set(StoreScript.constants.map(\.name)).count == StoreScript.constants.count)
     }
+
+    /// `admit.lua` lists the rules.
+    @Test func `The letters of phases keep the order that the scripts rely on`() throws {
+        let phases = [
+            "NO_VERSION", "WAITING", "SENDING", "START_SENDING", "HELD", "SENDING_HELD", "HELD_ALERT",
+            "SENDING_HELD_ALERT",
+            "WAITING_OLDER_ALERT", "SENDING_OLDER_ALERT", "SETTLED", "NOT_SHOWN",
+        ]
+        func letter(_ phase: String) throws -> Int64 {
+            try #require(StoreScript.constants.first { $0.name == phase }).value
+        }
+        let (held, sendingHeld) = (try letter("HELD"), try letter("SENDING_HELD_ALERT"))
+        let heldPhases = try phases.filter { (held...sendingHeld).contains(try letter($0)) }
+        #expect(heldPhases == ["HELD", "SENDING_HELD", "HELD_ALERT", "SENDING_HELD_ALERT"])
+        let lastUnsentLetter = try letter("HELD_ALERT")
+        #expect(try heldPhases.filter { try letter($0) <= lastUnsentLetter } == ["HELD", "HELD_ALERT"])
+        let firstOlderAlertLetter = try letter("WAITING_OLDER_ALERT")
+        let olderAlertPhases = try phases.filter { try letter($0) >= firstOlderAlertLetter }
+        #expect(olderAlertPhases == ["WAITING_OLDER_ALERT", "SENDING_OLDER_ALERT"])
+        let firstLowerCaseLetter = try letter("SENDING")
+        #expect(try phases.allSatisfy { try letter($0) >= firstLowerCaseLetter })
+    }
 }

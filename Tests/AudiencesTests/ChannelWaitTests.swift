@@ -132,7 +132,7 @@ import Testing
         harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
         harness.instructions.removeAll()
         for number in [2, 3] {
-            harness.advanceClock(milliseconds: Audiences.channelWaitPauseMilliseconds / 2 - 1)
+            harness.advanceClock(milliseconds: Audiences.pauseAfterFailedChannelWaitMilliseconds / 2 - 1)
             handOver(number * 30, to: harness)
             #expect(!harness.instructions.isEmpty)
             #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })
@@ -159,12 +159,12 @@ import Testing
         for other in 0..<Audiences.channelWaitPausesMax {
             let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
             harness.core.channelWaitPauseEndMilliseconds[AudienceKey(appIndex: 7, digest: digest)] =
-                harness.moment.monotonicMilliseconds + Audiences.channelWaitPauseMilliseconds
+                harness.moment.monotonicMilliseconds + Audiences.pauseAfterFailedChannelWaitMilliseconds
         }
         handOver(1, to: harness)
         #expect(harness.instructions.contains { $0.channelAbsence == .notAwaited })
         harness.instructions.removeAll()
-        harness.advanceClock(milliseconds: Audiences.channelWaitPauseMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.pauseAfterFailedChannelWaitMilliseconds)
         handOver(80, to: harness)
         #expect(harness.instructions.isEmpty, "the command waits")
         #expect(harness.core.channelWaitPauseEndMilliseconds.isEmpty)

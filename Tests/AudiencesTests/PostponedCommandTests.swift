@@ -40,7 +40,7 @@ import Testing
         harness.performPendingWork()
         for _ in 0..<3 { harness.advanceClock(milliseconds: 60_000) }
         var endings: [String] = []
-        while let command = harness.core.nextReturnedCommand() {
+        while let command = harness.core.takeReturnedCommand() {
             if case .outcome(let outcome) = command.ending {
                 endings.append("\(command.record.rawValue) \(outcome)")
             } else {

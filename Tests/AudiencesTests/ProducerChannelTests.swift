@@ -26,7 +26,7 @@ import Testing
 
     private func endings(_ harness: RoundHarness) -> [HandoverResult] {
         var endings: [HandoverResult] = []
-        while let command = harness.core.nextReturnedCommand() { endings.append(command.ending) }
+        while let command = harness.core.takeReturnedCommand() { endings.append(command.ending) }
         return endings
     }
 

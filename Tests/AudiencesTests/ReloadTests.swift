@@ -23,7 +23,7 @@ import Testing
         harness.core.apply(makeSettings("default", "added"))
         harness.handOver(1, .update, policy: 1)
         harness.performPendingWork()
-        let returned = harness.core.nextReturnedCommand()
+        let returned = harness.core.takeReturnedCommand()
         #expect(returned?.ending == .fannedOut)
     }
 

@@ -93,7 +93,7 @@ extension RoundHarness {
 
     func takeChannelNeeds() -> [ChannelNeed] {
         var needs: [ChannelNeed] = []
-        while let need = core.nextChannelNeed() { needs.append(need) }
+        while let need = core.takeChannelNeed() { needs.append(need) }
         return needs
     }
 

@@ -148,7 +148,7 @@ final class RoundHarness {
                         allowsFrequentUpdates: false,
                         shownVersion: shows
                     )
-                    core.receive(membershipChange: incoming, now: moment)
+                    core.receiveMembershipChange(incoming, now: moment)
                 }
             }
         }
@@ -266,7 +266,7 @@ final class RoundHarness {
             results.append(String(decoding: record.value, as: UTF8.self))
             if let instruction = record.instruction { instructions.append(instruction) }
             core.outgoingRecordTaken()
-            core.outgoingRecordReported(outgoingRecord, .acknowledged, now: moment)
+            core.produceReportReceived(outgoingRecord, .acknowledged, now: moment)
             hadRecord = true
         }
         return hadRecord

@@ -155,7 +155,7 @@ import Testing
         firstWorker.store = secondWorker.store
         firstWorker.respondToPushes()
         firstWorker.advanceClock(milliseconds: 100)
-        #expect(firstWorker.core.counters.roundsLost == 1)
+        #expect(firstWorker.core.counters.lostRoundCount == 1)
         #expect(firstWorker.send().isEmpty)
         #expect(firstWorker.result(of: 1) == nil)
 

@@ -7,9 +7,9 @@ struct AudiencePlanTests {
         let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
         // The 4,000,000 pushes of a minute are sent in half of the minute.
         #expect(plan.pushesPerSecond == 133_334)
-        // 4,000,000 pushes x 3 µs in 60 s take 20 hundredths of a core. Each of the 3 workers takes 10 more
+        // 4,000,000 pushes x 3 µs in 60 s take 20 hundredths of a processor. Each of the 3 workers takes 10 more
         // for its wake-ups.
-        #expect(plan.pods == 3 && plan.lanes == 12 && plan.busyCoresHundredths == 20 + 3 * 10)
+        #expect(plan.pods == 3 && plan.lanes == 12 && plan.busyProcessorHundredths == 20 + 3 * 10)
         #expect(plan.ranges == 256 && plan.fanoutRecords == 256 && plan.resultRecords == 257)
         // 1,000,000 members x 135 B, and 1,000,000 activities x 330 B, with 50 % more for Redis' overhead.
         #expect(plan.membersMebibytes == 194 && plan.activitiesMebibytes == 473 && plan.redisNodes == 1)
@@ -39,9 +39,12 @@ struct AudiencePlanTests {
                     plan.pods >= previousPlan.pods && plan.redisMebibytes >= previousPlan.redisMebibytes
                         && plan.ranges >= previousPlan.ranges
                 )
-                #expect(plan.busyCoresHundredths >= previousPlan.busyCoresHundredths)
+                #expect(plan.busyProcessorHundredths >= previousPlan.busyProcessorHundredths)
             }
-            #expect((plan.pods - 1) * 4 * 50 >= plan.busyCoresHundredths - plan.pods * plan.costs.wakeupCoresHundredths)
+            #expect(
+                (plan.pods - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.pods
+                    * plan.costs.wakeupProcessorHundredths
+            )
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             previousPlan = plan
         }
@@ -51,7 +54,7 @@ struct AudiencePlanTests {
         let frequentPlan = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 6_000))
         let everySecondPlan = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 60))
         #expect(
-            frequentPlan.busyCoresHundredths == everySecondPlan.busyCoresHundredths
+            frequentPlan.busyProcessorHundredths == everySecondPlan.busyProcessorHundredths
                 && frequentPlan.text.contains("replace waiting ones")
         )
     }

@@ -7,16 +7,16 @@ import Testing
 struct CapacityTests {
     /// The planned memory limit suffices for the planned load, and the next smaller limit does not.
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
-    func `A pod's memory holds what is planned`(cores: Int64, pools: Int64) throws {
+    func `A pod's memory holds what is planned`(processors: Int64, pools: Int64) throws {
         var demand = CapacityDemand(updatesPerMinute: 60_000, activities: 1_000)
-        demand.fleet.coresPerPod = cores
+        demand.fleet.processorsPerPod = processors
         demand.fleet.pools = pools
         let plan = try CapacityPlan(demand: demand)
         func records(_ mebibytes: Int64) -> Int {
             let budget = try? MemoryBudget(
                 totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
-                laneCount: Int(cores),
-                connectionsMax: Int(cores * pools * plan.connectionsPerPool)
+                laneCount: Int(processors),
+                connectionsMax: Int(processors * pools * plan.connectionsPerPool)
             )
             return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0
         }
@@ -34,9 +34,9 @@ struct CapacityTests {
     @Test func `The plan for the largest public peak is correct`() throws {
         let plan = try CapacityPlan(demand: CapacityPage.demand)
         #expect(plan.pushesPerSecond == 150_000)
-        // 150,000 commands and pushes x (1.5 + 10.5) µs take 180 hundredths of a core. Each of the 3 workers
+        // 150,000 commands and pushes x (1.5 + 10.5) µs take 180 hundredths of a processor. Each of the 3 workers
         // takes 10 more for its wake-ups.
-        #expect(plan.pods == 3 && plan.busyCoresHundredths == 180 + 3 * 10)
+        #expect(plan.pods == 3 && plan.busyProcessorHundredths == 180 + 3 * 10)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
         #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
         // 9,000,000 activities x 330 B, with 50 % more for Redis' overhead, are 4,455,000,000 B.
@@ -67,9 +67,9 @@ struct CapacityTests {
     @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
         let workNanoseconds = 718_800 * costs.cpuNanosecondsPerCommand + 162_090 * costs.cpuNanosecondsPerPush
-        let wakingNanoseconds = 60 * costs.wakeupCoresHundredths * 10_000_000
+        let wakingNanoseconds = 60 * costs.wakeupProcessorHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
-        // core, which is 0.6 s in a minute.
+        // processor, which is 0.6 s in a minute.
         #expect((8_110_000_000...9_310_000_000).contains(workNanoseconds + wakingNanoseconds))
     }
 
@@ -82,11 +82,11 @@ struct CapacityTests {
                     plan.pods >= previousPlan.pods && plan.redisNodes >= previousPlan.redisNodes
                         && plan.partitions >= previousPlan.partitions
                 )
-                #expect(plan.busyCoresHundredths >= previousPlan.busyCoresHundredths)
+                #expect(plan.busyProcessorHundredths >= previousPlan.busyProcessorHundredths)
             }
-            // If one pod fails, the other pods carry the load with their cores at most 50 % busy, as planned.
+            // If one pod fails, the other pods carry the load with their processors at most 50 % busy, as planned.
             // Every pod has the same number of partitions.
-            #expect((plan.pods - 1) * 4 * 50 >= plan.busyCoresHundredths - plan.costs.wakeupCoresHundredths)
+            #expect((plan.pods - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.wakeupProcessorHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             previousPlan = plan
@@ -100,7 +100,7 @@ struct CapacityTests {
         demand.replicationFactor = 9
         demand.devices = 10_000_000_000
         demand.restartedActivities = 10_000_000_000
-        demand.fleet.coresPerPod = 256
+        demand.fleet.processorsPerPod = 256
         demand.fleet.pools = 510
         #expect(try CapacityPlan(demand: demand).pods > 3)
         demand.activities = 10_000_000_000

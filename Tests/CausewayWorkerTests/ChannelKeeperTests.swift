@@ -48,7 +48,7 @@ import Testing
             #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
             // If `isPublished` is nil, the other worker notes only now that its entry is published.
             try await worker.notePublishedIfUnchanged(presentEntry)
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
             #expect(try await fixture.entry(of: Self.audience, by: worker).isPublished == true)
         }
@@ -92,7 +92,7 @@ import Testing
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: true)
             #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
             let announcedChannel = try fixture.announcedChannel(of: Self.audience)
-            #expect(announcedChannel == (isDeleted ? nil : entry.audienceRecordValue))
+            #expect(announcedChannel == (isDeleted ? nil : entry.channelFieldValue))
         }
     }
 
@@ -102,7 +102,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: true)
             try await worker.withdrawAnnouncement(olderEntry)
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
             try await worker.withdrawAnnouncement(entry)
             #expect(try fixture.announcedChannel(of: Self.audience) == nil)
         }

@@ -47,7 +47,7 @@ import Testing
             fixture.broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
             for audience in Self.audiences {
                 let entry = try await worker.create(audience, Self.appEnvironment)
-                #expect(try fixture.announcedChannel(of: audience) == entry.audienceRecordValue)
+                #expect(try fixture.announcedChannel(of: audience) == entry.channelFieldValue)
             }
             #expect(try await unpublishedAudiences(worker) == Self.audiences)
         }

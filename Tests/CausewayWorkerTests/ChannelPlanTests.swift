@@ -167,7 +167,7 @@ import Testing
             }
             #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.audienceRecordValue)
+            #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == entry.topicValue)
         }
     }

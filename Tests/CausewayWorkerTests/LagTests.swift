@@ -21,7 +21,7 @@ import Testing
         return partitions
     }
 
-    private func lag(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
+    private func recordsBehind(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
         Int64, isAssumed: Bool
     ) {
         partitions(change)
@@ -29,21 +29,21 @@ import Testing
     }
 
     @Test func `The lag is the number of records that the lane has not read`() {
-        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
-        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
+        #expect(recordsBehind(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
+        #expect(recordsBehind(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
         // The Kafka thread reports the log's end only from time to time, so the lane may have read past it.
-        #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
+        #expect(recordsBehind(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
     @Test func `An unknown partition counts as far behind for a while`() {
-        #expect(lag(at: 1_999) { _ in } == (Self.assumedRecords, true))
-        #expect(lag(at: 2_000) { _ in } == (0, false))
+        #expect(recordsBehind(at: 1_999) { _ in } == (Self.assumedRecords, true))
+        #expect(recordsBehind(at: 2_000) { _ in } == (0, false))
         #expect(
-            lag(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecords, true),
+            recordsBehind(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecords, true),
             "its records are on their way"
         )
-        #expect(lag(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
-        #expect(lag(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
+        #expect(recordsBehind(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
+        #expect(recordsBehind(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
     }
 }
 
@@ -66,7 +66,7 @@ import Testing
         #expect(table.countRecordsBehind(of: 0) == 4 + 94 + 44)
         #expect(table.findPartitionsBehind(of: 0) == [partition(0), partition(1), partition(2)])
         table.noteDealtRecord(0, 1, offset: 120)
-        #expect(table.countRecordsBehind(of: 0) == 4 + 44, "a position past what was heard counts as none")
+        #expect(table.countRecordsBehind(of: 0) == 4 + 44, "a lane that has read past the reported end has no lag")
         table.remove(partition(0))
         #expect(table.findPartitionsBehind(of: 0) == [partition(2)])
         #expect(table.countRecordsBehind(of: 1) == 0)
@@ -83,10 +83,10 @@ import Testing
         table.noteReachedEnd(of: partition(0), offset: 11)
         #expect(
             table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 10,
-            "what its lane is told"
+            "its lane gets the offset that was reached"
         )
         #expect(table.countRecordsBehind(of: 0) == 0 && table.findPartitionsBehind(of: 0).isEmpty)
-        #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0)) == nil, "told already")
+        #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0)) == nil, "its lane knows this already")
         table.noteDealtRecord(0, 0, offset: 11)
         #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0))?.reportedEndOffset == 30)
         #expect(table.countRecordsBehind(of: 0) == 18)
@@ -121,14 +121,14 @@ import Testing
         updateReportedEnd(2)
         #expect(
             reports == [false, true, false, true, true],
-            "nobody's; new; known; new; unknown to another assignment"
+            "no lane has the partition; a new number; the same one; a new number; a new assignment has got no number"
         )
     }
 }
 
 /// The values of `causeway_consumer_lag_records`.
 @Suite struct PartitionLagTests {
-    private func lag(unsettled: Int64 = -1, start: SeekPosition?, low: Int64 = 0, high: Int64) -> Int64? {
+    private func consumerLag(unsettled: Int64 = -1, start: SeekPosition?, low: Int64 = 0, high: Int64) -> Int64? {
         PartitionLag.countRecords(
             firstUnsettledOffset: unsettled,
             startPosition: start,
@@ -138,21 +138,21 @@ import Testing
     }
 
     @Test func `The lag counts from the first unsettled record`() {
-        #expect(lag(unsettled: 40, start: .offset(10), high: 100) == 60)
-        #expect(lag(unsettled: 100, start: nil, high: 100) == 0)
-        #expect(lag(unsettled: 40, start: nil, low: 70, high: 100) == 30, "what was deleted is no record")
+        #expect(consumerLag(unsettled: 40, start: .offset(10), high: 100) == 60)
+        #expect(consumerLag(unsettled: 100, start: nil, high: 100) == 0)
+        #expect(consumerLag(unsettled: 40, start: nil, low: 70, high: 100) == 30, "what was deleted is no record")
     }
 
     @Test func `Before the first record the lag counts from where reading begins`() {
-        #expect(lag(start: .offset(10), high: 100) == 90, "a partition that is stopped is behind")
-        #expect(lag(start: .offset(100), high: 100) == 0)
-        #expect(lag(start: .beginning, low: 30, high: 100) == 70)
-        #expect(lag(start: .beginning, low: -1_001, high: 100) == 100)
-        #expect(lag(start: .end, high: 100) == 0)
+        #expect(consumerLag(start: .offset(10), high: 100) == 90, "a partition that is stopped is behind")
+        #expect(consumerLag(start: .offset(100), high: 100) == 0)
+        #expect(consumerLag(start: .beginning, low: 30, high: 100) == 70)
+        #expect(consumerLag(start: .beginning, low: -1_001, high: 100) == 100)
+        #expect(consumerLag(start: .end, high: 100) == 0)
     }
 
     @Test func `After reading to the end of the log the lag is the unsettled records`() {
-        func lag(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
+        func lagAtLogEnd(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
             let logEnd = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
             return PartitionLag.countRecords(
                 firstUnsettledOffset: unsettled,
@@ -162,21 +162,21 @@ import Testing
                 logEnd: logEnd
             )
         }
-        #expect(lag(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")
-        #expect(lag(unsettled: 97, dealtUpTo: 100) == 4)
-        #expect(lag(unsettled: -1, dealtUpTo: -1) == 0, "nothing but markers")
+        #expect(lagAtLogEnd(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")
+        #expect(lagAtLogEnd(unsettled: 97, dealtUpTo: 100) == 4)
+        #expect(lagAtLogEnd(unsettled: -1, dealtUpTo: -1) == 0, "nothing but markers")
     }
 
     @Test func `A log may have any size`() {
-        #expect(lag(unsettled: 0, start: nil, low: .min, high: .max) == .max)
-        #expect(lag(start: .offset(-5), low: .min, high: .max) == .max)
-        #expect(lag(start: .offset(.min), low: .min, high: 7) == 7)
+        #expect(consumerLag(unsettled: 0, start: nil, low: .min, high: .max) == .max)
+        #expect(consumerLag(start: .offset(-5), low: .min, high: .max) == .max)
+        #expect(consumerLag(start: .offset(.min), low: .min, high: 7) == 7)
     }
 
     @Test func `An unknown lag is not zero`() {
-        #expect(lag(unsettled: 40, start: .offset(10), high: -1_001) == nil, "the end of the log")
-        #expect(lag(start: nil, high: 100) == nil, "where reading begins")
-        #expect(lag(start: .offset(500), high: 100) == nil, "another log than the one that was committed")
+        #expect(consumerLag(unsettled: 40, start: .offset(10), high: -1_001) == nil, "the end of the log")
+        #expect(consumerLag(start: nil, high: 100) == nil, "where reading begins")
+        #expect(consumerLag(start: .offset(500), high: 100) == nil, "another log than the one that was committed")
     }
 }
 

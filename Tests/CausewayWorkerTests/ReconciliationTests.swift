@@ -231,7 +231,7 @@ struct ReconciliationTests {
         )
         #expect(entry.topicKey == "com.example.match/production/match/42")
         #expect(ChannelEntry(json: Array("{}".utf8)) == nil)
-        #expect(entry.audienceRecordValue.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])
-        #expect(entry.audienceRecordValue.dropFirst(9).elementsEqual("a+b/c==".utf8))
+        #expect(entry.channelFieldValue.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])
+        #expect(entry.channelFieldValue.dropFirst(9).elementsEqual("a+b/c==".utf8))
     }
 }

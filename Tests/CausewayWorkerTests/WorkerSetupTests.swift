@@ -87,7 +87,7 @@ import Testing
             let values: [String: ConfigurationValue] = [
                 "policy": .text("other"), "shapes.file": .text(otherShapes), "shapes.mode": .text("warn"),
             ]
-            let keys = ConfigurationSchema.appKeys.filter(\.isReloadable)
+            let keys = ConfigurationSchema.appSectionKeys.filter(\.isReloadable)
             #expect(Set(keys.map(\.name)) == Set(values.keys))
 
             var runningConfiguration = try makeConfiguration(keyFile: keyFile)

@@ -95,7 +95,7 @@ struct InspectTextTests {
     }
 
     @Test func `The newest version is described with its state`() {
-        func newestLine(_ state: ActivityInspection.VersionState, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
+        func newestLine(_ state: ActivityInspection.VersionPhase, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newestVersion = .init(
                     version: Version(timestamp: 1_789_999_996, sequence: sequence),
@@ -124,7 +124,7 @@ struct InspectTextTests {
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
-        func waitingLine(_ state: ActivityInspection.VersionState, _ held: HeldCommand) -> String {
+        func waitingLine(_ state: ActivityInspection.VersionPhase, _ held: HeldCommand) -> String {
             line("waits") {
                 $0.newestVersion = .init(version: version, isEnd: false, state: state)
                 $0.heldCommand = held

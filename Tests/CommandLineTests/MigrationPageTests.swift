@@ -60,7 +60,7 @@ struct MigrationPageTests {
         #expect(try row("Kafka writes; keeps 4 h (plan)") == cells(kafka) { "\($0[0]); \($0[1])" })
         let demand = try Regex(#"updates a minute +([0-9,]+) [\s\S]*activities in a day +([0-9,]+)\n"#)
         #expect(try row("updates a minute, activities a day") == cells(demand) { "\($0[0]), \($0[1])" })
-        // The page's prices a month: 25 USD for a processor core, 3 USD for a GiB of memory.
+        // The page's prices a month: 25 USD for a processor, 3 USD for a GiB of memory.
         let podCosts = try cells(pods) { texts in
             let numbers = texts.map { Double($0.filter { $0.isNumber || $0 == "." }) ?? 0 }
             return String(Int((numbers[0] * (numbers[1] * 25 + numbers[3] / 1_024 * 3)).rounded()))

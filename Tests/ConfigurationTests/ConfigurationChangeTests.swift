@@ -65,10 +65,12 @@ struct ConfigurationChangeTests {
         for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
         // A lane gets the content of a shapes file, not its path. `EndToEndTests.ContractTests` tests a
         // change of this content.
-        for key in ConfigurationSchema.appKeys where key.name != "policy" && !key.name.hasPrefix("shapes.") {
+        for key in ConfigurationSchema.appSectionKeys where key.name != "policy" && !key.name.hasPrefix("shapes.") {
             expect(key, "apps.match.\(key.name)", of: \.apps[0])
         }
-        for key in ConfigurationSchema.policyKeys { expect(key, "policies.default.\(key.name)", of: \.policies[0]) }
+        for key in ConfigurationSchema.policySectionKeys {
+            expect(key, "policies.default.\(key.name)", of: \.policies[0])
+        }
     }
 
     /// All values that a reload sends to a lane, as a text.

@@ -130,12 +130,13 @@ struct ConfigurationLoadingTests {
             let variable = ConfigurationNames.variable(of: key.name)
             switch key.valueKind {
             case .integer(let range):
-                let lines = faults(of: smallestFile, environment: [variable: "\(range.upperBound + 1)"])
-                #expect(
-                    lines == [
-                        "\(variable): \(key.name): \(range.upperBound + 1) is not in \(range.lowerBound)...\(range.upperBound)"
-                    ]
-                )
+                for value in [range.lowerBound - 1, range.upperBound + 1] {
+                    let fault = "\(value) is not in \(range.lowerBound)...\(range.upperBound)"
+                    #expect(
+                        faults(of: smallestFile, environment: [variable: "\(value)"])
+                            == ["\(variable): \(key.name): \(fault)"]
+                    )
+                }
             case .choice(let names):
                 #expect(
                     faults(of: smallestFile, environment: [variable: "?"])

@@ -33,8 +33,8 @@ struct DocumentedKeysTests {
     }
 
     private var schemaNames: [String] {
-        ConfigurationSchema.keys.map(\.name) + ConfigurationSchema.appKeys.map { "apps.*." + $0.name }
-            + ConfigurationSchema.policyKeys.map { "policies.*." + $0.name }
+        ConfigurationSchema.keys.map(\.name) + ConfigurationSchema.appSectionKeys.map { "apps.*." + $0.name }
+            + ConfigurationSchema.policySectionKeys.map { "policies.*." + $0.name }
     }
 
     @Test func `The pages, the schema and the structure have the same keys`() {
@@ -83,13 +83,13 @@ struct DocumentedKeysTests {
         check(ConfigurationSchema.keys, configuration, WorkerConfiguration())
         let app = try #require(configuration.apps.first)
         #expect(configuration.apps.count == 1)
-        check(ConfigurationSchema.appKeys, app, WorkerConfiguration.App(name: app.name))
+        check(ConfigurationSchema.appSectionKeys, app, WorkerConfiguration.App(name: app.name))
         #expect(configuration.policies == [Policy(name: "default")])
     }
 
     @Test func `Each number of a policy names its source`() throws {
         let sources = ["Documented by Apple", "Said by an Apple engineer", "Measured in the field", "Our choice"]
-        for key in ConfigurationSchema.policyKeys {
+        for key in ConfigurationSchema.policySectionKeys {
             let source = try #require(key.source, "\(key.name)")
             #expect(sources.contains { source.hasPrefix($0) }, "\(key.name)")
         }
@@ -142,8 +142,8 @@ struct DocumentedKeysTests {
             }
         }
         check(ConfigurationSchema.keys, WorkerConfiguration())
-        check(ConfigurationSchema.appKeys, WorkerConfiguration.App(name: "x"))
-        check(ConfigurationSchema.policyKeys, Policy(name: "x"))
+        check(ConfigurationSchema.appSectionKeys, WorkerConfiguration.App(name: "x"))
+        check(ConfigurationSchema.policySectionKeys, Policy(name: "x"))
         for key in ConfigurationSchema.keys {
             #expect(
                 !ConfigurationNames.isServiceLink(ConfigurationNames.variable(of: key.name), value: "1"),

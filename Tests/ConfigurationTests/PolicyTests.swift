@@ -13,7 +13,7 @@ struct PolicyTests {
     }
 
     @Test func `Every number reaches its policy, and the rest has the built-in default`() throws {
-        for key in ConfigurationSchema.policyKeys {
+        for key in ConfigurationSchema.policySectionKeys {
             guard case .integer(let range) = key.valueKind else {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
@@ -33,7 +33,7 @@ struct PolicyTests {
             #expect(policies.map(\.name) == ["default", "odd"])
             #expect(key.yamlText(policies[1]) == "\(value)", "\(key.name)")
             #expect(key.yamlText(policies[1]) != key.yamlText(Policy(name: "x")), "\(key.name)")
-            for other in ConfigurationSchema.policyKeys
+            for other in ConfigurationSchema.policySectionKeys
             where other.name != key.name && !other.name.hasSuffix("reservedForAlerts") {
                 #expect(other.yamlText(policies[1]) == other.yamlText(Policy(name: "x")), "\(key.name), \(other.name)")
             }

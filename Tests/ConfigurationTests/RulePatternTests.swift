@@ -19,7 +19,8 @@ struct RulePatternTests {
         ] + [32, 33, 64, 65, 155, 156, 249, 250, 253, 254, 255, 256].map { String(repeating: "a", count: $0) }
 
     private static var rules: [(name: String, rule: ConfigurationRule)] {
-        ConfigurationSchema.keys.map { ($0.name, $0.rule) } + ConfigurationSchema.appKeys.map { ($0.name, $0.rule) }
+        ConfigurationSchema.keys.map { ($0.name, $0.rule) }
+            + ConfigurationSchema.appSectionKeys.map { ($0.name, $0.rule) }
             + NamedSection.allCases.map { ($0.rawValue, $0.nameRule) }
     }
 

@@ -36,7 +36,7 @@ struct ReceivedRecord: Equatable {
         lastError = message.headers?.lastValue(named: "error").map { [UInt8]($0) }
         hasLastSource = message.headers?.lastValue(named: "source") != nil
         if let key = message.key, let value = message.value {
-            certainlyHasNoHeaders = BatchFormat.certainlyHasNoHeaders(key: key, value: value)
+            certainlyHasNoHeaders = HeaderDetection.certainlyHasNoHeaders(key: key, value: value)
         }
     }
 }

@@ -58,12 +58,12 @@ final class TestProducer {
     /// numbers from `first` on, as text.
     func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
         let handle = try producer.makeTopic(topic)
-        let formerReportCount = reports.count
+        let previousReportCount = reports.count
         for number in first..<(first + count) {
             #expect(send(handle, partition: partition, value: Array(String(number).utf8)).isQueued)
         }
-        #expect(await awaitReports(formerReportCount + count))
-        #expect(reports.dropFirst(formerReportCount).allSatisfy { $0.error == 0 })
+        #expect(await awaitReports(previousReportCount + count))
+        #expect(reports.dropFirst(previousReportCount).allSatisfy { $0.error == 0 })
     }
 
     func close() {

@@ -151,6 +151,18 @@ struct CollectionTests {
         #expect(tornReadCount == 0)
     }
 
+    /// Without a check, the call would count in the first series, on lane 0 or on all lanes.
+    @Test func `A missing index and an index too many trap`() async {
+        await #expect(processExitsWith: .failure) {
+            let lane = ThreadMetrics(publishingTo: Fixture.registry().lanes[0])
+            lane.add(.outcomes, 1)
+        }
+        await #expect(processExitsWith: .failure) {
+            let lane = ThreadMetrics(publishingTo: Fixture.registry().lanes[0])
+            lane.set(.laneBusyRatio, 0, to: 1)
+        }
+    }
+
     @Test func `Responses are counted as in Apple's table`() {
         let table = Fixture.labels.responses
         let labels = table.labels

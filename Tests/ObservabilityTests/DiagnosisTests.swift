@@ -28,7 +28,7 @@ struct DiagnosisTests {
         let busy = Self.alerts { worker in
             for _ in 0..<1_000 { worker.firstLane.observe(.freshness, 0, microseconds: 900_000) }
             worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 1_000)
-            worker.firstLane.add(.recordsReceived, by: 4_000)
+            worker.firstLane.add(.recordsReceived, 0, by: 4_000)
         }
         #expect(busy == [])
     }
@@ -107,10 +107,11 @@ struct DiagnosisTests {
     }
 
     @Test func `Channels that cannot be created are reported`() {
-        let creationAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.creationFailures = 2 } }
+        let creationAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.failedCreationCount = 2 } }
         #expect(creationAlerts == ["2 channels of match could not be created in sandbox in the last minute."])
-        #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_000 } } == [])
-        let limitAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_001 } }
+        #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannelCount = 8_000 } } == [])
+        let limitAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannelCount = 8_001 }
+        }
         #expect(limitAlerts == ["CausewayChannelsNearLimit"])
     }
 

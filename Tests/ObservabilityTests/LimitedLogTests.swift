@@ -193,7 +193,7 @@ struct LimitedLogTests {
             return [:]
         }
         for _ in 0..<1_000 { log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: 0, metadata()) }
-        #expect(metadataCount == Int(LimitedLog.comparisonsPerWindowMax))
+        #expect(metadataCount == Int(LimitedLog.comparisonsPerPeriodMax))
     }
 
     @Test func `The details for the status page are masked and short`() {

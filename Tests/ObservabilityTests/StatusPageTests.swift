@@ -19,7 +19,7 @@ struct StatusPageTests {
             ["detail": "<script>alert('1')</script>"]
         )
         worker.firstLane.add(.outcomes, 0, 0, by: 120_000)
-        worker.firstLane.add(.recordsReceived, by: 600_000)
+        worker.firstLane.add(.recordsReceived, 0, by: 600_000)
         worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 120_000)
         worker.secondLane.set(.redisReady, to: 0)
         worker.firstLane.add(.redisErrors, 0, by: 2)
@@ -105,7 +105,7 @@ struct StatusPageTests {
         let status = worker.registry.channels
         status.change(1) { $0.isConfigured = true }
         status.change(2) { counts in
-            (counts.audienceChannels, counts.listedChannels) = (12, 8_100)
+            (counts.audienceChannelCount, counts.listedChannelCount) = (12, 8_100)
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
             lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
             (lastSnapshot.plannedDeletions, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)

@@ -203,12 +203,12 @@ extension ReactorTests {
         // The first look-up opens descriptors of the system's name service, which stay open for the whole
         // process.
         try leaveHandlersOnLoop(times: 1)
-        let formerDescriptorCount = countOpenDescriptors()
+        let previousDescriptorCount = countOpenDescriptors()
         try leaveHandlersOnLoop(times: 20)
         // A look-up may outlive its loop. Until it is done, it keeps the descriptor of its `Wakeup` and opens files of
         // its own. So the test counts until no more descriptors are open than before.
         try eventually("descriptors that are closed", every: .milliseconds(1)) {
-            countOpenDescriptors() <= formerDescriptorCount
+            countOpenDescriptors() <= previousDescriptorCount
         }
     }
 

@@ -85,9 +85,9 @@ extension ReactorTests {
             connection.stream.write(block)
             connection.recorder.onDrained = { $0.write(block) }
             turn(pair.loop) { pair.recorder.receivedByteCount > 4 * block.count }
-            let formerByteCount = pair.recorder.receivedByteCount
+            let previousByteCount = pair.recorder.receivedByteCount
             pair.loop.runTurn(waitMilliseconds: 100)
-            #expect(pair.recorder.receivedByteCount - formerByteCount <= 2 * 4 * 64 * 1024)
+            #expect(pair.recorder.receivedByteCount - previousByteCount <= 2 * 4 * 64 * 1024)
             pair.close()
         }
     }

@@ -68,28 +68,28 @@ import Testing
 
     @Test func `After ASK, the next call of the key goes to another server, once`() {
         var askRedirections = AskRedirections()
-        askRedirections.insert(7, node: 3)
-        askRedirections.insert(8, node: 4)
-        askRedirections.insert(7, node: 5)
+        askRedirections.insert(7, nodeIndex: 3)
+        askRedirections.insert(8, nodeIndex: 4)
+        askRedirections.insert(7, nodeIndex: 5)
         #expect(askRedirections.count == 2)
         #expect(
-            askRedirections.node(for: 7) == 5 && askRedirections.node(for: 8) == 4
-                && askRedirections.node(for: 9) == nil
+            askRedirections.nodeIndex(for: 7) == 5 && askRedirections.nodeIndex(for: 8) == 4
+                && askRedirections.nodeIndex(for: 9) == nil
         )
         askRedirections.remove(7)
         askRedirections.remove(7)
-        #expect(askRedirections.count == 1 && askRedirections.node(for: 7) == nil)
+        #expect(askRedirections.count == 1 && askRedirections.nodeIndex(for: 7) == nil)
         // This fingerprint has the same index in the table as fingerprint 8, so it replaces the entry of 8.
         let otherFingerprint = UInt64(8 + AskRedirections.capacity)
-        askRedirections.insert(otherFingerprint, node: 6)
+        askRedirections.insert(otherFingerprint, nodeIndex: 6)
         #expect(
-            askRedirections.count == 1 && askRedirections.node(for: 8) == nil
-                && askRedirections.node(for: otherFingerprint) == 6
+            askRedirections.count == 1 && askRedirections.nodeIndex(for: 8) == nil
+                && askRedirections.nodeIndex(for: otherFingerprint) == 6
         )
-        askRedirections.removeAll(for: 6)
-        #expect(askRedirections.count == 0 && askRedirections.node(for: otherFingerprint) == nil)
+        askRedirections.removeAll(forNode: 6)
+        #expect(askRedirections.count == 0 && askRedirections.nodeIndex(for: otherFingerprint) == nil)
         for fingerprint in 1...100_000 as ClosedRange<UInt64> {
-            askRedirections.insert(fingerprint &* 0x9E37_79B9_7F4A_7C15, node: 1)
+            askRedirections.insert(fingerprint &* 0x9E37_79B9_7F4A_7C15, nodeIndex: 1)
         }
         #expect(askRedirections.count <= AskRedirections.capacity)
     }

@@ -77,7 +77,7 @@ import Testing
 
     @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
         let watched = try WatchedServers()
-        let formerPrimary = watched.servers[0]
+        let previousPrimary = watched.servers[0]
         // Nothing listens at the first Sentinel's address, so the client must ask the next one.
         let caller = try makeCaller(
             "redis://:watch@127.0.0.1:\(try Listener.findUnusedLoopbackPort()),\(watched.sentinelHosts)"
@@ -85,10 +85,10 @@ import Testing
         caller.enqueue(activities, claim: 1)
         #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == activities.count && caller.events == [.ready])
-        try awaitReplication(from: formerPrimary, to: watched.servers[1])
+        try awaitReplication(from: previousPrimary, to: watched.servers[1])
         caller.reset()
 
-        formerPrimary.kill()
+        previousPrimary.kill()
         caller.enqueue(activities, claim: 2)
         #expect(caller.awaitAllReplies())
         #expect(
@@ -97,8 +97,8 @@ import Testing
         )
         #expect(watched.servers[1].command("ROLE").first == "master")
 
-        try formerPrimary.start()
-        try waitUntil([formerPrimary]) { server in
+        try previousPrimary.start()
+        try waitUntil([previousPrimary]) { server in
             server.command("ROLE").first == "slave"
                 && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
         }
@@ -107,7 +107,7 @@ import Testing
         #expect(
             caller.turn {
                 if caller.waitingCount < 500 {
-                    watched.move(to: formerPrimary)
+                    watched.move(to: previousPrimary)
                     caller.enqueue(activities, claim: 2)
                 }
                 return caller.events.contains(.ready)
@@ -115,7 +115,7 @@ import Testing
         )
         #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == 0 && caller.refusedFailures.isEmpty)
-        #expect(watched.primary() === formerPrimary)
+        #expect(watched.primary() === previousPrimary)
     }
 
     /// A shared provider token survives the failure of the primary. Both stores find it on the new primary.

@@ -46,7 +46,7 @@ struct FrameReader: ~Copyable {
     }
 
     /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil.
-    mutating func next(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
+    mutating func nextFrame(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
         while let (header, payload) = try takeFrameBytes(&input) {
             if let frame = try validate(header, payload) { return frame }
         }

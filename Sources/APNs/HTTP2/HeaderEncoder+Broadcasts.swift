@@ -16,10 +16,10 @@ extension HeaderEncoder {
     ) -> Int {
         precondition(channel.count <= PushRequest.channelIdentifierBytesMax)
         var block = takeTableSizeUpdates()
-        Self.addInteger(Self.postStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
-        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+        Self.addInteger(Self.postMethodStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+        Self.addInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         appendIndexedOrLiteral(.authority, to: &block)
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
+        Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.append(text: broadcastPath, to: &block)
         Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.append(text: authorization, to: &block)

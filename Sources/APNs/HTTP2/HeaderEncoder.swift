@@ -212,9 +212,10 @@ struct HeaderEncoder: ~Copyable {
     private static let incrementalIndexingPattern: UInt8 = 0x40
     static let indexedFieldPattern: UInt8 = 0x80
     private static let sizeUpdatePattern: UInt8 = 0x20
-    static let pathStaticIndex = 4
-    static let postStaticIndex = 3
-    static let httpsStaticIndex = 7
+    // Places in the static table (RFC 7541, appendix A): the name `:path`; `:method: POST`; `:scheme: https`.
+    static let pathNameStaticIndex = 4
+    static let postMethodStaticIndex = 3
+    static let httpsSchemeStaticIndex = 7
 
     private mutating func writeFieldByField(
         to output: UnsafeMutableRawPointer,
@@ -255,7 +256,7 @@ struct HeaderEncoder: ~Copyable {
         canReusePriority10Fields = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
         fieldsBeforePath = encodeFieldsBeforePath()
         // The piece ends with the name `:path`. The path's value follows, as a literal that is never indexed.
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
+        Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
         priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
         priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
         encodedIdentifierName = encodeName(.identifier)
@@ -263,8 +264,8 @@ struct HeaderEncoder: ~Copyable {
 
     private mutating func encodeFieldsBeforePath() -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Self.postStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
-        Self.addInteger(Self.httpsStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
+        Self.addInteger(Self.postMethodStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
+        Self.addInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
         append(.authority, to: &piece)
         return piece
     }
@@ -280,7 +281,7 @@ struct HeaderEncoder: ~Copyable {
     }
 
     private func addPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
-        Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
+        Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.addInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
         block += pathPrefix
         block += deviceToken

@@ -8,6 +8,7 @@ struct ResponseHead {
 
     /// `:status`; 0 if there is none.
     var status: UInt16 = 0
+    /// Whether there is an `apns-id`, or an `apns-request-id` of a broadcast's response.
     var hasIdentifier = false
     /// The `apns-id`, or the `apns-request-id` of a broadcast's response; (0, 0) if there is none, or if it is not a
     /// UUID in canonical form.

@@ -118,7 +118,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// Ends the exchange without a response. The fault is ambiguous if the request was already sent.
+    /// Ends the exchange without a response. If the request was already sent, the fault is ambiguous: APNs may have
+    /// carried the request out.
     private func fail(_ text: String) {
         end(.failure(ManagementFault(isAmbiguous: phase == .awaitingResponse, text: text)))
     }
@@ -160,7 +161,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         do throws(ConnectionFault) {
             var input = bytes
-            while phase != .ended, let frame = try frameReader.next(&input) { try handle(frame) }
+            while phase != .ended, let frame = try frameReader.nextFrame(&input) { try handle(frame) }
         } catch {
             fail("\(endpoint.authority) broke HTTP/2: \(error.detail)")
         }

@@ -3,21 +3,21 @@ import Numbers
 /// The limits of channels. Apple does not publish all of them, and a test may set other ones.
 public struct ChannelRules: Sendable, Equatable {
     /// The maximum number of open channels of one app.
-    public var channelsPerApp: Int
+    public var channelsPerAppMax: Int
     /// How fast one channel accepts broadcasts; nil: at any rate. APNs responds with 429 to broadcasts above this
     /// rate. An Apple engineer has named a limit of one a second.
     public var publishBudget: DeviceRules.Budget?
 
     public init(
-        channelsPerApp: Int = ChannelRules.channelsPerAppMax,
+        channelsPerAppMax: Int = ChannelRules.appleChannelsPerAppMax,
         publishBudget: DeviceRules.Budget? = DeviceRules.Budget(capacity: 2, refillIntervalMilliseconds: 1_000)
     ) {
-        self.channelsPerApp = min(max(0, channelsPerApp), Self.channelsPerAppMax)
+        self.channelsPerAppMax = min(max(0, channelsPerAppMax), Self.appleChannelsPerAppMax)
         self.publishBudget = publishBudget
     }
 
     /// Apple's limit on the channels of one app in one environment.
-    public static let channelsPerAppMax = 10_000
+    public static let appleChannelsPerAppMax = 10_000
     /// APNs stores the newest message of a channel for at most 8 h.
     static let storedMillisecondsMax: Int64 = 8 * 3_600_000
     /// The largest body of a broadcast, in bytes.

@@ -143,7 +143,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> (reason: Reason, identifier: String) {
         guard apps[appIndex].mayBroadcast else { return (.featureNotEnabled, "") }
-        guard channels.openChannelCount(appIndex: appIndex) < channelRules.channelsPerApp,
+        guard channels.openChannelCount(appIndex: appIndex) < channelRules.channelsPerAppMax,
             let index = channels.create(
                 appIndex: appIndex,
                 storesNewestMessage: storesNewestMessage,

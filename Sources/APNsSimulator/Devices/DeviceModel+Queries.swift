@@ -1,7 +1,7 @@
 /// Queries about what each phone shows and what happened to the pushes.
 extension DeviceModel {
     /// An activity that does not show the expected content state, with its actual state.
-    public struct MismatchingActivity: Sendable, Equatable {
+    public struct ContentMismatch: Sendable, Equatable {
         public var activity: String
         /// The content state on the Lock Screen, as JSON; nil if there is none.
         public var shownContentState: String?
@@ -14,7 +14,7 @@ extension DeviceModel {
     /// How many activities show the expected content states, and which ones do not.
     public struct ContentComparison: Sendable, Equatable {
         public var matchingActivityCount = 0
-        public var mismatchingActivities: [MismatchingActivity] = []
+        public var mismatchingActivities: [ContentMismatch] = []
     }
 
     /// Figures about all phones except compact ones.
@@ -64,7 +64,7 @@ extension DeviceModel {
             let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
             guard let index = activitiesByIdentifier[key]?.last else {
                 comparison.mismatchingActivities.append(
-                    MismatchingActivity(activity: identifier, shownContentState: nil, timestamp: 0, state: "unknown")
+                    ContentMismatch(activity: identifier, shownContentState: nil, timestamp: 0, state: "unknown")
                 )
                 continue
             }
@@ -80,7 +80,7 @@ extension DeviceModel {
                 comparison.matchingActivityCount += 1
             } else {
                 comparison.mismatchingActivities.append(
-                    MismatchingActivity(
+                    ContentMismatch(
                         activity: identifier,
                         shownContentState: shown.map { String(decoding: $0, as: UTF8.self) },
                         timestamp: shown == nil ? 0 : activities[index].shownTimestamp,

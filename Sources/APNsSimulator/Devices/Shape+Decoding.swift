@@ -9,7 +9,7 @@ struct DecodingResult {
 
     struct Mismatch: Equatable {
         /// The declared field or element, as an index of the shape's nodes; 0: the whole value.
-        var node: Int
+        var nodeIndex: Int
         var problem: Problem
     }
 
@@ -42,37 +42,39 @@ extension Shape {
     /// Describes a mismatch: the path of the field and the problem.
     func describe(_ mismatch: DecodingResult.Mismatch) -> String {
         var path: [String] = []
-        var node = mismatch.node
-        while node != 0 {
+        var nodeIndex = mismatch.nodeIndex
+        while nodeIndex != 0 {
             path.append(
-                nodes[node].nameIndex >= 0 ? String(decoding: names[nodes[node].nameIndex], as: UTF8.self) : "[]"
+                nodes[nodeIndex].nameIndex >= 0
+                    ? String(decoding: names[nodes[nodeIndex].nameIndex], as: UTF8.self) : "[]"
             )
-            guard let parent = nodes.indices.first(where: { isParent($0, of: node) }) else { break }
-            node = parent
+            guard let parent = nodes.indices.first(where: { isParent($0, of: nodeIndex) }) else { break }
+            nodeIndex = parent
         }
         let location = path.isEmpty ? "the value itself" : path.reversed().joined(separator: ".")
         return "\(location): \(mismatch.problem)"
     }
 
-    private func isParent(_ candidate: Int, of node: Int) -> Bool {
+    private func isParent(_ candidate: Int, of nodeIndex: Int) -> Bool {
         let kind = nodes[candidate].kind
-        return (kind == .object || kind == .array || kind == .dictionary) && nodes[candidate].children.contains(node)
+        return (kind == .object || kind == .array || kind == .dictionary)
+            && nodes[candidate].children.contains(nodeIndex)
     }
 
     /// Decodes one node of the shape and its children. The recursion follows the declared shape, so a payload
     /// cannot make it deeper.
     private func decode(
         _ nodes: UnsafeBufferPointer<Node>,
-        _ node: Int,
+        _ nodeIndex: Int,
         _ tape: borrowing JSONTape,
         at index: Int,
         nowSeconds: Double,
         into decoding: inout DecodingResult
     ) {
         func fail(_ problem: DecodingResult.Problem) {
-            decoding.mismatch = DecodingResult.Mismatch(node: node, problem: problem)
+            decoding.mismatch = DecodingResult.Mismatch(nodeIndex: nodeIndex, problem: problem)
         }
-        let expected = nodes[node]
+        let expected = nodes[nodeIndex]
         let kind = tape[index].kind
         if kind == .null {
             if !expected.isOptional { fail(.isNull) }
@@ -95,7 +97,7 @@ extension Shape {
             guard let seconds = tape.double(index) else { return fail(.numberDoesNotFit) }
             if seconds - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDates += 1 }
         case .dateRange:
-            decodeRange(tape, at: index, node: node, nowSeconds: nowSeconds, into: &decoding)
+            decodeRange(tape, at: index, nodeIndex: nodeIndex, nowSeconds: nowSeconds, into: &decoding)
         case .enumeration:
             guard kind == .string else { return fail(.wrongType) }
             let isCase = names[expected.children]
@@ -125,7 +127,7 @@ extension Shape {
             }
         case .object:
             guard kind == .object else { return fail(.wrongType) }
-            decodeFields(nodes, node, tape, at: index, nowSeconds: nowSeconds, into: &decoding)
+            decodeFields(nodes, nodeIndex, tape, at: index, nowSeconds: nowSeconds, into: &decoding)
         }
     }
 
@@ -155,18 +157,18 @@ extension Shape {
 
     private func decodeFields(
         _ nodes: UnsafeBufferPointer<Node>,
-        _ node: Int,
+        _ nodeIndex: Int,
         _ tape: borrowing JSONTape,
         at index: Int,
         nowSeconds: Double,
         into decoding: inout DecodingResult
     ) {
-        for field in nodes[node].children {
+        for field in nodes[nodeIndex].children {
             let value = names[nodes[field].nameIndex].withUnsafeBytes { tape.member($0, of: index) }
             if let value {
                 decode(nodes, field, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
             } else if !nodes[field].isOptional {
-                decoding.mismatch = DecodingResult.Mismatch(node: field, problem: .missing)
+                decoding.mismatch = DecodingResult.Mismatch(nodeIndex: field, problem: .missing)
             }
             if decoding.mismatch != nil { return }
         }
@@ -175,12 +177,12 @@ extension Shape {
     private func decodeRange(
         _ tape: borrowing JSONTape,
         at index: Int,
-        node: Int,
+        nodeIndex: Int,
         nowSeconds: Double,
         into decoding: inout DecodingResult
     ) {
         func fail(_ problem: DecodingResult.Problem) {
-            decoding.mismatch = DecodingResult.Mismatch(node: node, problem: problem)
+            decoding.mismatch = DecodingResult.Mismatch(nodeIndex: nodeIndex, problem: problem)
         }
         guard tape[index].kind == .array else { return fail(.wrongType) }
         // `JSONDecoder` takes two elements and ignores further ones.

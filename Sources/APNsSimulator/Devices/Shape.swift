@@ -101,32 +101,34 @@ public struct Shape: Sendable {
         }
     }
 
-    private mutating func setNode(_ node: Int, _ tape: borrowing JSONTape, at index: Int, path: String) throws(Fault) {
+    private mutating func setNode(_ nodeIndex: Int, _ tape: borrowing JSONTape, at index: Int, path: String)
+        throws(Fault)
+    {
         switch tape[index].kind {
         case .string:
             var name = tape.string(index)
             if name.hasSuffix("?") {
                 name.removeLast()
-                nodes[node].isOptional = true
+                nodes[nodeIndex].isOptional = true
             }
             guard let (kind, bits) = Self.scalarKind(name) else {
                 throw Fault(path: path, reason: "unknown type \(name)")
             }
-            nodes[node].kind = kind
-            nodes[node].bits = bits
-            if kind == .any { nodes[node].isOptional = true }
+            nodes[nodeIndex].kind = kind
+            nodes[nodeIndex].bits = bits
+            if kind == .any { nodes[nodeIndex].isOptional = true }
         case .object:
             guard tape.childCount(index) == 1 else {
                 throw Fault(path: path, reason: Self.expectedForms)
             }
-            try setComposite(node, tape, key: tape.string(index + 1), at: index + 2, path: path)
+            try setComposite(nodeIndex, tape, key: tape.string(index + 1), at: index + 2, path: path)
         default:
             throw Fault(path: path, reason: "expected the name of a type or an object")
         }
     }
 
     private mutating func setComposite(
-        _ node: Int,
+        _ nodeIndex: Int,
         _ tape: borrowing JSONTape,
         key: String,
         at index: Int,
@@ -134,8 +136,8 @@ public struct Shape: Sendable {
     ) throws(Fault) {
         switch (key, tape[index].kind) {
         case ("optional", _):
-            try setNode(node, tape, at: index, path: path)
-            nodes[node].isOptional = true
+            try setNode(nodeIndex, tape, at: index, path: path)
+            nodes[nodeIndex].isOptional = true
         case ("enum", .array):
             let first = names.count
             var rawValues: [[UInt8]] = []
@@ -149,18 +151,18 @@ public struct Shape: Sendable {
                 throw Fault(path: path, reason: "an enum is a list of strings, or of whole numbers")
             }
             names.append(contentsOf: rawValues)
-            nodes[node].kind = isStrings ? .enumeration : .numberEnumeration
-            nodes[node].children = first..<names.count
+            nodes[nodeIndex].kind = isStrings ? .enumeration : .numberEnumeration
+            nodes[nodeIndex].children = first..<names.count
         case ("array", _), ("dictionary", _):
             guard nodes.count < Self.nodesMax else { throw Fault(path: path, reason: "too many fields") }
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: -1))
             let element = nodes.count - 1
-            nodes[node].kind = key == "array" ? .array : .dictionary
-            nodes[node].children = element..<element + 1
+            nodes[nodeIndex].kind = key == "array" ? .array : .dictionary
+            nodes[nodeIndex].children = element..<element + 1
             try setNode(element, tape, at: index, path: "\(path)[]")
         case ("object", .object):
-            nodes[node].kind = .object
-            try addFields(tape, of: index, to: node, path: path)
+            nodes[nodeIndex].kind = .object
+            try addFields(tape, of: index, to: nodeIndex, path: path)
         default:
             throw Fault(path: path, reason: Self.expectedForms)
         }

@@ -68,7 +68,7 @@ func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) ->
 
 /// Reads decimal digits as a number. Returns nil for any other text. Also returns nil for more than 18 digits, because
 /// the number might overflow.
-func unsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
+func parseUnsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0
     for byte in bytes {

@@ -137,9 +137,9 @@ extension JSONTape {
 
     private func shortInteger(_ index: Int) -> Int64? {
         let raw = bytes(index)
-        guard raw.first == UInt8(ascii: "-") else { return unsignedDecimal(raw) }
+        guard raw.first == UInt8(ascii: "-") else { return parseUnsignedDecimal(raw) }
         // "-0" becomes the integer 0.
-        return unsignedDecimal(UnsafeRawBufferPointer(rebasing: raw.dropFirst())).map { -$0 }
+        return parseUnsignedDecimal(UnsafeRawBufferPointer(rebasing: raw.dropFirst())).map { -$0 }
     }
 }
 

@@ -77,7 +77,7 @@ extension ProviderToken {
     /// Reads the time of issue, UNIX seconds. Also reads a string of digits, because a common Swift client
     /// for APNs writes one.
     private static func readSeconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
-        tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
+        tape[index].kind == .string ? parseUnsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }
 }
 

@@ -97,7 +97,7 @@ struct RequestHead {
             }
         case 15:
             if isEqual(name, "apns-expiration"), recordIfFirst(.expiration) {
-                let seconds = unsignedDecimal(value)
+                let seconds = parseUnsignedDecimal(value)
                 isExpirationValid = seconds != nil
                 expirationSeconds = seconds ?? -1
             } else {

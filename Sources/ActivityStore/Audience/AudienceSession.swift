@@ -82,7 +82,7 @@ final class AudienceSession: RedisSession {
             for slot in collectedSlots[..<count] {
                 writer.writePageKey(
                     entryAppender.appendTable.hashTag(slot),
-                    entryAppender.appendTable[slot].bounds.lower
+                    entryAppender.appendTable[slot].bounds.lowerBound
                 )
             }
             for slot in collectedSlots[..<count] { writer.writeArgument(entryAppender.appendTable.entry(slot)) }
@@ -110,10 +110,10 @@ final class AudienceSession: RedisSession {
                 $0.writeVerbatim(hashTag)
                 $0.writeByte(AudienceStoreKey.directoryLetter)
             }
-            writer.writePageKey(hashTag, bounds.lower)
+            writer.writePageKey(hashTag, bounds.lowerBound)
             if let splitPosition = bounds.splitPosition { writer.writePageKey(hashTag, splitPosition) }
-            writer.writeArgument(bound: bounds.lower)
-            writer.writeArgument(bound: bounds.nextLower)
+            writer.writeArgument(bound: bounds.lowerBound)
+            writer.writeArgument(bound: bounds.nextLowerBound)
             if let splitPosition = bounds.splitPosition {
                 writer.writeArgument(bound: splitPosition)
             } else {

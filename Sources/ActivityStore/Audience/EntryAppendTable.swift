@@ -40,7 +40,7 @@ struct EntryAppendTable: ~Copyable {
     private var freeSlotCount = capacity
 
     init() {
-        let bounds = PageBounds(lower: 0, nextLower: 0)
+        let bounds = PageBounds(lowerBound: 0, nextLowerBound: 0)
         appends.initialize(
             repeating: EntryAppend(
                 tag: 0,
@@ -101,7 +101,7 @@ struct EntryAppendTable: ~Copyable {
             position: entry.location.position,
             isDevice: entry.kind == .device,
             directoryCount: 0,
-            bounds: PageBounds(lower: 0, nextLower: 0)
+            bounds: PageBounds(lowerBound: 0, nextLowerBound: 0)
         )
         return .inserted(slot: slot)
     }

@@ -154,7 +154,7 @@ final class EntryAppender: RedisHandler {
     private func pageKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(slot)
         keyBuffer.copyMemory(from: hashTag)
-        let suffix = AudienceStoreKey.pageSuffix(appendTable[slot].bounds.lower)
+        let suffix = AudienceStoreKey.pageSuffix(appendTable[slot].bounds.lowerBound)
         for index in suffix.indices { keyBuffer[hashTag.count + index] = suffix[index] }
         return UnsafeRawBufferPointer(rebasing: keyBuffer[..<(hashTag.count + AudienceStoreKey.pageSuffixBytes)])
     }

@@ -34,7 +34,7 @@ struct PageDirectoryCache: ~Copyable {
     func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
-        guard entries[index].fingerprint == fingerprint else { return PageBounds(lower: 0, nextLower: 0) }
+        guard entries[index].fingerprint == fingerprint else { return PageBounds(lowerBound: 0, nextLowerBound: 0) }
         return Self.pageBounds(of: position, in: entries[index].bounds)
     }
 
@@ -44,8 +44,8 @@ struct PageDirectoryCache: ~Copyable {
             let middle = (low + high) / 2
             if bounds[middle] <= position { low = middle + 1 } else { high = middle }
         }
-        guard low > 0 else { return PageBounds(lower: 0, nextLower: 0) }
-        return PageBounds(lower: bounds[low - 1], nextLower: low < bounds.count ? bounds[low] : 0)
+        guard low > 0 else { return PageBounds(lowerBound: 0, nextLowerBound: 0) }
+        return PageBounds(lowerBound: bounds[low - 1], nextLowerBound: low < bounds.count ? bounds[low] : 0)
     }
 
     /// Stores a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
@@ -85,14 +85,14 @@ struct PageDirectoryCache: ~Copyable {
 
 /// The range of positions that belong to a page.
 struct PageBounds: Equatable, BitwiseCopyable {
-    var lower: UInt32
+    var lowerBound: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.
-    var nextLower: UInt32
+    var nextLowerBound: UInt32
 
     /// The position at which the upper page begins if this page is split; nil if the page has only one position.
     var splitPosition: UInt32? {
-        let end = nextLower == 0 ? MemberLocation.positionsPerSegment : UInt64(nextLower)
-        guard end > UInt64(lower) + 1 else { return nil }
-        return UInt32(UInt64(lower) + (end - UInt64(lower)) / 2)
+        let end = nextLowerBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextLowerBound)
+        guard end > UInt64(lowerBound) + 1 else { return nil }
+        return UInt32(UInt64(lowerBound) + (end - UInt64(lowerBound)) / 2)
     }
 }

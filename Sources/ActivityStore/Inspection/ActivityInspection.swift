@@ -4,10 +4,10 @@ public import LiveActivity
 /// the time of a registration is from its record. Lanes do not use this type because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
-    public enum VersionState: String, Sendable, CaseIterable {
+    public enum VersionPhase: String, Sendable, CaseIterable {
         /// The version is admitted, but may not be sent yet. One of these is true:
         /// - It waits for the activity's pace.
-        /// - There is no token. The state becomes `held` when a worker gives the command to Redis.
+        /// - There is no token. The phase becomes `held` when a worker gives the command to Redis.
         /// - It was settled but never shown, and `causeway replay` has asked Redis to admit it again.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' response yet.
@@ -24,12 +24,12 @@ public struct ActivityInspection: Sendable, Equatable {
     public struct NewestVersion: Sendable, Equatable {
         public var version: Version
         public var isEnd: Bool
-        public var state: VersionState
+        public var state: VersionPhase
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. It may be higher after a loss of data: a
-        /// token that is read again raises it to the second in which the token's record is read (R25).
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After Redis has lost
+        /// data, it may be higher: each registration that is read again raises it to the second of this reading (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -77,7 +77,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The last millisecond of the activity's first eight hours. Afterwards no update is sent. Nil if Redis has
     /// no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
-    /// When the bucket of priority 10 will be full.
+    /// When the budget for pushes of priority 10 will be full.
     private var budgetFullAtMilliseconds: Int64 = 0
     private var recordedSpacingDoublings: Int64 = 0
     private var throttledAtMilliseconds: Int64?
@@ -92,7 +92,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let tokenByteCount = count & ~StoredActivity.countFlags
         let flags = try record.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.allowsFrequentUpdates != 0
-        let stateLetter = try readNewestVersion(&record)
+        let phaseLetter = try readNewestVersion(&record)
         registeredAtMilliseconds = try record.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try record.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
@@ -103,21 +103,21 @@ public struct ActivityInspection: Sendable, Equatable {
         }
         if count & StoredActivity.audiencesFlag != 0 { try readAudiences(&record) }
         try readOptionalParts(&record, flags)
-        try readHeldCommand(record.renamed("held"), stateLetter)
+        try readHeldCommand(record.renamed("held"), phaseLetter)
     }
 
     /// Reads bytes 8 to 44 of the record.
     ///
-    /// - Returns: the state's letter in lower case.
+    /// - Returns: the phase's letter in lower case.
     private mutating func readNewestVersion(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
         let digest = try record.readNumber(bytes: StoredDigest.byteCount)
         if digest > 0 { shownDigest = digest }
-        let stateByte = try record.readByte()
+        let phaseByte = try record.readByte()
         let sentAtMilliseconds = try record.readBinaryMilliseconds()
         let timestamp = try record.readBinarySeconds()
         let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
         budgetFullAtMilliseconds = try record.readBinaryMilliseconds()
-        let isOwnTimestamp = stateByte & StoredActivity.StateBit.isOwnTimestamp != 0
+        let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.isOwnTimestamp != 0
         var assignedTimestamp = try record.readPart(record.name, count: StoredActivity.secondsBytes)
         if isOwnTimestamp {
             lastAssignedTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
@@ -127,11 +127,11 @@ public struct ActivityInspection: Sendable, Equatable {
         if sentAtMilliseconds > 0 {
             lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
         }
-        let stateLetter = stateByte & ~StoredActivity.StateBit.hasDrawnOnBudget | StoredActivity.StateBit.isOwnTimestamp
-        let letter = stateLetter | 0x20
-        if stateLetter != UInt8(ascii: "n") {
-            guard let state = VersionState(letter: letter) else { throw record.error }
-            newestVersion = NewestVersion(version: version, isEnd: stateLetter < UInt8(ascii: "a"), state: state)
+        let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnOnBudget | StoredActivity.PhaseBit.isOwnTimestamp
+        let letter = phaseLetter | 0x20
+        if phaseLetter != UInt8(ascii: "n") {
+            guard let state = VersionPhase(letter: letter) else { throw record.error }
+            newestVersion = NewestVersion(version: version, isEnd: phaseLetter < UInt8(ascii: "a"), state: state)
         }
         return letter
     }
@@ -209,14 +209,14 @@ public struct ActivityInspection: Sendable, Equatable {
         return untilMilliseconds > nowMilliseconds ? untilMilliseconds : nil
     }
 
-    /// Returns what is left now of the bucket of priority 10.
-    public func budget(_ pace: Policy.Pace, nowMilliseconds: Int64) -> InspectedBudget {
+    /// Returns what is left now of the budget for pushes of priority 10.
+    public func remainingBudget(_ pace: Policy.Pace, nowMilliseconds: Int64) -> InspectedBudget {
         let bucket = allowsFrequentUpdates ? pace.frequentBudget : pace.budget
         return InspectedBudget(bucket, fullAtMilliseconds: budgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds)
     }
 }
 
-extension ActivityInspection.VersionState {
+extension ActivityInspection.VersionPhase {
     fileprivate init?(letter: UInt8) {
         switch letter {
         case UInt8(ascii: "w"), UInt8(ascii: "x"): self = .waiting

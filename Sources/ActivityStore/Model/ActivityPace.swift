@@ -5,8 +5,8 @@ import LiveActivity
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
     public internal(set) var beganAtMilliseconds: Int64
-    /// When the bucket of priority 10 will be full again if nothing is drawn. A time in the past means that the
-    /// bucket is full.
+    /// When the budget for pushes of priority 10 will be full again if nothing is drawn. A time in the past means that
+    /// the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
@@ -39,6 +39,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
+        // decision: spacing
         let doublings = currentDoublings(pace, at: nowMilliseconds)
         if doublings == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
@@ -69,6 +70,7 @@ public struct ActivityPace: Hashable, Sendable {
 extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
+        // decision: pushes left
         var remainingPushes = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
         while timeToFullMilliseconds > 0 && remainingPushes > 0 {
@@ -79,6 +81,7 @@ extension Policy.Bucket {
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
+        // decision: budget
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
     }
 }

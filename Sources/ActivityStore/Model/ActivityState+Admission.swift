@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Admissions: what becomes of an update, an end or a start.
+/// Admissions: what becomes of an update, an end or a start. A comment `decision: NAME` is also in each place of the
+/// scripts that makes this decision: `git grep 'decision: NAME'` finds all places.
 extension ActivityState {
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
     {
@@ -20,7 +21,7 @@ extension ActivityState {
         }
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
         if call.isTooOld, version == nil { return (StoreReply(.expired), expiryChange) }
-        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
+        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {  // decision: eight hours
             return (StoreReply(.activityOver), expiryChange)
         }
 
@@ -35,17 +36,18 @@ extension ActivityState {
             return (reply, expiryChange)
         }
         beginLife(at: nowMilliseconds)
+        // decision: unchanged
         if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
             heldCommand = nil
             setNewestVersion(to: call, .settled)
             return (StoreReply(.unchanged), .renewed)
         }
-        guard let token else {
+        guard let token else {  // decision: no token
             if isSameCommand && !holdsNewestVersion { return (StoreReply(.noToken), expiryChange) }
             setNewestVersion(to: call, isSameCommand ? .held : .waiting)
             return (StoreReply<[UInt8]>(isSameCommand ? .held : .noToken), .renewed)
         }
-        let sinceLastSendMilliseconds = nowMilliseconds - lastSendMilliseconds
+        let sinceLastSendMilliseconds = nowMilliseconds - lastSendMilliseconds  // decision: spacing
         let waitMilliseconds =
             (pace?.spacingMilliseconds(call.pace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
         if sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 {
@@ -57,10 +59,11 @@ extension ActivityState {
             reply.waitMilliseconds = waitMilliseconds
             return (reply, expiryChange)
         }
-        if !isSameCommand || versionState != .sending { assignTimestamp(call.version) }
+        if !isSameCommand || versionPhase != .sending { assignTimestamp(call.version) }
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
         if heldCommand != previousHeldCommand { expiryChange = .renewed }
+        // decision: expiry
         if lastSendMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000 { expiryChange = .renewed }
         lastSendMilliseconds = nowMilliseconds
         shownDigest = nil
@@ -74,11 +77,12 @@ extension ActivityState {
     /// Returns why an update or an end is refused (R11). Nil in two cases: it may become the newest version, or it is
     /// the newest version already and is not settled.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
+        // decision: order of versions
         guard let newest = version else { return nil }
         if isEnded {
             if call.isEnd {
-                if newest == call.version { return versionState.isSettled ? .duplicate : nil }
-                return versionState == .notShown && newest < call.version ? nil : .ended
+                if newest == call.version { return versionPhase.isSettled ? .duplicate : nil }
+                return versionPhase == .notShown && newest < call.version ? nil : .ended
             }
             return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
         }
@@ -86,7 +90,7 @@ extension ActivityState {
             let isOfEarlierLife = start.map { call.version < $0.version } ?? false
             return isOfEarlierLife && !call.endsNewerLife ? .superseded : nil
         }
-        if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
+        if newest == call.version { return versionPhase.isSettled || versionPhase == .startSending ? .duplicate : nil }
         if newest < call.version { return nil }
         return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded
     }
@@ -94,14 +98,14 @@ extension ActivityState {
     /// Returns the reply that refuses an update or an end with this verdict.
     private func makeRefusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
-        reply.isUnshownDuplicate = verdict == .duplicate && call.isEnd && versionState == .notShown
+        reply.isUnshownDuplicate = verdict == .duplicate && call.isEnd && versionPhase == .notShown
         return reply
     }
 
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
     /// start cannot carry the alert, because the alert belongs to the activity's previous life.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
-        call.mayReplaceHeldAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
+        call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }
 
     private mutating func draw(
@@ -109,6 +113,7 @@ extension ActivityState {
         nowMilliseconds: Int64,
         into reply: inout StoreReply<[UInt8]>
     ) {
+        // decision: budget
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
         var remainingPushes = bucket.pushesLeft(
@@ -147,7 +152,7 @@ extension ActivityState {
         }
         let isRecordedAsNewest = isRecordedAgain && self.version == version && !isEnded
         if let newest = self.version, newest >= version, !isRecordedAsNewest {
-            if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
+            if newest == version && versionPhase.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
             if isEnded || token != nil || !isAfterLastTimestamp {
@@ -157,7 +162,7 @@ extension ActivityState {
             heldCommand = nil
             token = nil
             acceptedAlertVersion = nil
-            versionState = .startSending
+            versionPhase = .startSending
             self.version = version
             isEnded = false
         }
@@ -179,7 +184,7 @@ extension ActivityState {
         if isNewest {
             shownDigest = nil
             hasDrawnOnBudget = false
-            versionState = .settled
+            versionPhase = .settled
             self.version = version
             isEnded = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
@@ -207,7 +212,7 @@ extension ActivityState {
         guard let storedClaim = start.claim, storedClaim == claim || storedClaim == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
-        if isEnded || token != nil && versionState != .startSending { return (StoreReply(.superseded), .unchanged) }
+        if isEnded || token != nil && versionPhase != .startSending { return (StoreReply(.superseded), .unchanged) }
         guard storedClaim != claim else { return (makeSendReply(start), .unchanged) }
         self.start?.claim = claim
         return (makeSendReply(start), .renewed)
@@ -220,18 +225,19 @@ extension ActivityState {
     }
 
     /// Makes the command the newest version. Drops a held older command that has no alert.
-    private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
+    private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
         if version != call.version || isEnded != call.isEnd {
             if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
             hasDrawnOnBudget = false
         }
         version = call.version
         isEnded = call.isEnd
-        self.versionState = versionState
+        self.versionPhase = versionPhase
     }
 
     /// Assigns the version's own timestamp. If that is not above the last assigned one: one second above the last.
     private mutating func assignTimestamp(_ version: Version) {
+        // decision: timestamp
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =
             version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp

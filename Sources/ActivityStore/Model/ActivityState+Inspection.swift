@@ -9,7 +9,7 @@ extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
         version = inspection.newestVersion?.version
-        versionState = inspection.newestVersion.map { VersionState($0.state) } ?? .waiting
+        versionPhase = inspection.newestVersion.map { VersionPhase($0.state) } ?? .waiting
         isEnded = inspection.newestVersion?.isEnd ?? false
         lastAssignedTimestamp = inspection.lastAssignedTimestamp
         lastSendMilliseconds = inspection.lastPush?.sentAtMilliseconds ?? 0
@@ -69,8 +69,8 @@ extension ActivityState {
     }
 }
 
-extension ActivityState.VersionState {
-    fileprivate init(_ state: ActivityInspection.VersionState) {
+extension ActivityState.VersionPhase {
+    fileprivate init(_ state: ActivityInspection.VersionPhase) {
         switch state {
         case .waiting: self = .waiting
         case .sending: self = .sending

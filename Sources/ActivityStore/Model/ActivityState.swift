@@ -2,8 +2,8 @@ import LiveActivity
 
 /// An activity's value in the model.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
-    /// The state of the newest version.
-    public enum VersionState: Sendable {
+    /// The phase of the newest version. `admit.lua` has a letter for each, and more letters for held commands.
+    public enum VersionPhase: Sendable {
         case waiting
         case sending
         case startSending
@@ -38,10 +38,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public internal(set) var version: Version?
-    public internal(set) var versionState = VersionState.waiting
+    public internal(set) var versionPhase = VersionPhase.waiting
     /// Whether the newest version is an end.
     public internal(set) var isEnded = false
-    /// Whether the newest version has drawn on the bucket of priority 10.
+    /// Whether the newest version has drawn on the budget for pushes of priority 10.
     public internal(set) var hasDrawnOnBudget = false
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
@@ -66,9 +66,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         StoreReply<[UInt8]>, ExpiryChange
     ) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
-        if versionState.isSettled { return (StoreReply(.duplicate), .unchanged) }
+        if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
-        versionState = .held
+        versionPhase = .held
         heldCommand = HeldCommand(version: version, isEnd: isEnded, command: command, carriesAlert: carriesAlert)
         return (StoreReply(.held), .renewed)
     }
@@ -112,7 +112,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if namedAudiences != nil { reply.departures = departures }
         guard let heldCommand, holdsNewestVersion else { return (reply, .renewed) }
         if let shownVersion, shownVersion >= heldCommand.version {
-            if versionState == .held { versionState = .settled }
+            if versionPhase == .held { versionPhase = .settled }
             self.heldCommand = nil
         } else if reply.departures == nil {
             reply.heldCommand = heldCommand.command
@@ -132,7 +132,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. If only the newest version's state and the digest change, the expiry
+    /// Performs `settle`, `throttle` or `retire`. If only the newest version's phase and the digest change, the expiry
     /// is not renewed.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
@@ -181,9 +181,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
-        if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
-        guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }
-        versionState = .waiting
+        if versionPhase == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
+        guard versionPhase == .notShown else { return (StoreReply(.retry), .unchanged) }
+        versionPhase = .waiting
         return (StoreReply(.retry), .renewed)
     }
 
@@ -202,13 +202,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
+        // decision: acceptance
         if settlement == .accepted {
             heldCommand = nil
-            versionState = .settled
+            versionPhase = .settled
             self.shownDigest = Self.storedDigest(digest)
-        } else if !versionState.isSettled {
+        } else if !versionPhase.isSettled {
             heldCommand = nil
-            versionState = settlement == .notShown ? .notShown : .settled
+            versionPhase = settlement == .notShown ? .notShown : .settled
         }
     }
 

@@ -13,7 +13,7 @@
 /// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if audiences do |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
-/// | 14 | the newest version's state, a letter (see `admit.lua`), changed by the ``StateBit``s |
+/// | 14 | the newest version's phase, a letter (see `admit.lua`), changed by the ``PhaseBit``s |
 /// | 15–20 | the time of the last send verdict, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the budget for priority 10 will be full, server milliseconds; 0 before the first draw |
@@ -30,7 +30,7 @@
 /// | the last token that was retired | the beginning of the token's SHA-1 (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
-/// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
+/// | the held command | its version in digits (30) and the command; it exists in the phases `h`, `i`, `k`, `l`, `x` and `y` |
 ///
 /// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp
 /// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). Redis may know a start
@@ -42,15 +42,15 @@
 /// a block of 160.
 enum StoredActivity {
     // Where the parts begin, counted from 0. The table above counts from 1, as Lua does.
-    static let tokenByteCountOffset = 4
-    static let flagsOffset = 6
-    static let digestOffset = 7
-    static let stateOffset = 13
-    static let versionOffset = 20
-    static let budgetFullAtOffset = 33
-    static let assignedTimestampOffset = 39
-    static let registrationTimeOffset = 44
-    static let tokenOffset = 50
+    static let tokenByteCountByteOffset = 4
+    static let flagsByteOffset = 6
+    static let digestByteOffset = 7
+    static let phaseByteOffset = 13
+    static let versionByteOffset = 20
+    static let budgetFullAtByteOffset = 33
+    static let assignedTimestampByteOffset = 39
+    static let registrationTimeByteOffset = 44
+    static let tokenByteOffset = 50
     /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is far lower.
     /// The flag is in this number, because the byte of ``Flag`` has no bit left.
     static let acceptedAlertFlag = 32_768
@@ -65,13 +65,13 @@ enum StoredActivity {
     /// bytes.
     static let retiredTokenBytes = 12
 
-    /// Bits of byte 14, the state of the newest version.
-    enum StateBit {
-        /// Whether the newest version has drawn on the budget for priority 10. The state's letter never has this bit
+    /// Bits of byte 14, the phase of the newest version.
+    enum PhaseBit {
+        /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
         static let hasDrawnOnBudget: UInt8 = 128
         /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). Every
-        /// letter for a state has this bit. If Redis assigned another timestamp, the script clears the bit, and writes
+        /// letter for a phase has this bit. If Redis assigned another timestamp, the script clears the bit, and writes
         /// the timestamp to bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }

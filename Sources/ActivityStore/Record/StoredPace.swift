@@ -24,6 +24,7 @@ enum StoredBucket {
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
+        // decision: pushes left
         let pushes = clampedPushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
         let intervalMilliseconds = UInt64(clampedIntervalMilliseconds(bucket))
@@ -45,6 +46,9 @@ enum StoredBucket {
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3
+    // Where the second and the third part begin, counted from 0.
+    static let frequentPartByteOffset = timeByteCount + StoredBucket.byteCount
+    static let throttledSpacingByteOffset = 2 * frequentPartByteOffset
     /// An hour, the longest time that a policy may have here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
@@ -54,12 +58,15 @@ enum StoredPace {
             let clampedMilliseconds = UInt64(min(max(minimumMilliseconds, milliseconds), millisecondsMax))
             LittleEndian.write(clampedMilliseconds, bytes: timeByteCount, to: destination + position)
         }
-        let partByteCount = timeByteCount + StoredBucket.byteCount
         writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: 0)
         StoredBucket.write(pace.budget, to: destination + timeByteCount)
-        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: partByteCount)
-        StoredBucket.write(pace.frequentBudget, to: destination + partByteCount + timeByteCount)
-        writeTime(pace.throttledSpacingMillisecondsMax, minimumMilliseconds: 0, at: 2 * partByteCount)
-        writeTime(pace.throttleRecoveryMilliseconds, minimumMilliseconds: 1, at: 2 * partByteCount + timeByteCount)
+        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: frequentPartByteOffset)
+        StoredBucket.write(pace.frequentBudget, to: destination + frequentPartByteOffset + timeByteCount)
+        writeTime(pace.throttledSpacingMillisecondsMax, minimumMilliseconds: 0, at: throttledSpacingByteOffset)
+        writeTime(
+            pace.throttleRecoveryMilliseconds,
+            minimumMilliseconds: 1,
+            at: throttledSpacingByteOffset + timeByteCount
+        )
     }
 }

@@ -23,7 +23,8 @@
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
-if not isBatch then call = redis.call end
+-- In a batch, an error of a Redis command concerns only one key. A single operation ends with the error.
+if not isBatch then callRedis = redis.call end
 local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
@@ -33,7 +34,7 @@ local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
 local heldBytes = 0
 
 local function serverTime()
-  local time = call('TIME')
+  local time = callRedis('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
 end
 
@@ -42,19 +43,19 @@ local function digits(milliseconds)
 end
 
 local function write(changes, lifetime)
-  call('HSET', key, unpack(changes))
-  call('PEXPIRE', key, lifetime)
+  callRedis('HSET', key, unpack(changes))
+  callRedis('PEXPIRE', key, lifetime)
 end
 
--- Returns the lower-case letter of a state's byte, whether the newest version is an end, and the difference
--- between the byte and the letter. To change the state but keep the other bits of the byte, the script adds this
+-- Returns the phase of the newest version as a lower-case letter, whether this version is an end, and the difference
+-- between the byte and the letter. To change the phase but keep the other bits of the byte, the script adds this
 -- difference to another letter.
-local function splitState(state)
-  local letter = state % @HAS_DRAWN@
-  if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
-  local ended = letter < @SENDING@
-  if ended then letter = letter + @UPPER_CASE@ end
-  return letter, ended, state - letter
+local function splitPhase(phaseByte)
+  local phase = phaseByte % @HAS_DRAWN@
+  if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
+  local ended = phase < @SENDING@
+  if ended then phase = phase + @UPPER_CASE@ end
+  return phase, ended, phaseByte - phase
 end
 
 -- # An activity: reading the value
@@ -64,12 +65,13 @@ end
 local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, tokenLength, flags = read('<I4I2B', value)
-  local stateByte, newest, registeredAt = byte(value, @STATE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
-  local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
-  local state, ended, kept = splitState(stateByte)
+  local phaseByte, newest, registeredAt =
+    byte(value, @PHASE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
+  local last = read('<I5', value, phaseByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
+  local phase, ended, kept = splitPhase(phaseByte)
   local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
   local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
-    findParts(value, tokenLength, flags, state)
+    findParts(value, tokenLength, flags, phase)
   if not tokenEnd then return MALFORMED end
   audiences, formerAudiences = audiences or '', formerAudiences or ''
   local token, start, held = sub(value, @TOKEN@, tokenEnd), sub(value, startAt, heldAt - 1), sub(value, heldAt)
@@ -80,7 +82,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       token = token, alert = acceptedAlert, audiences = audiences, formerAudiences = formerAudiences, retired = retired,
       throttle = throttle, start = start, held = held,
     })
-    return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+    return callRedis('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
   -- Returns the part of a reply that names the audiences that the activity has left, until a worker confirms this.
@@ -96,10 +98,10 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- A token (`form` is above 0) shows that the activity lives already. The state START_SENDING is an exception:
-        -- the start is the newest version, and APNs has not processed it yet. So in this state the token belongs to the
+        -- A token (`form` is above 0) shows that the activity lives already. The phase START_SENDING is an exception:
+        -- the start is the newest version, and APNs has not processed it yet. So in this phase the token belongs to the
         -- activity's previous life, and the start may still be sent.
-        if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
+        if ended or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
           store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
@@ -108,20 +110,22 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       end
       if isNewer(start, version) then return 'superseded' end
     end
-    local timestamp, letter = read('<I5', version), @START_SENDING@
-    if state ~= @NO_VERSION@ and not isNewer(version, newest) and not (isRecordedAgain and newest == version and not ended) then
-      letter = state
-      if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
+    local timestamp, nextByte = read('<I5', version), @START_SENDING@
+    if phase ~= @NO_VERSION@ and not isNewer(version, newest)
+      and not (isRecordedAgain and newest == version and not ended)
+    then
+      nextByte = phase
+      if not ended and newest == version and (phase == @SETTLED@ or phase == @NOT_SHOWN@) then return 'duplicate' end
       if ended or form > 0 or last > timestamp or last == timestamp and not isRecordedAgain then return 'superseded' end
     else
       newest, form, token, acceptedAlert, held = version, 0, '', '', ''
     end
     local now, seconds = serverTime()
     local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp
-    if assignedTimestamp ~= read('<I5', newest) then letter = letter - @OWN_TIMESTAMP@ end
+    if assignedTimestamp ~= read('<I5', newest) then nextByte = nextByte - @OWN_TIMESTAMP@ end
     local assigned = pack('<I5', assignedTimestamp)
     frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
-    store(pack('<I6BI6', 0, letter, now) .. newest .. pack('<I6', 0) .. assigned)
+    store(pack('<I6BI6', 0, nextByte, now) .. newest .. pack('<I6', 0) .. assigned)
     return 'send' .. assigned
   end
 
@@ -134,13 +138,13 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       lifeEnd = seconds + UPDATES_SECONDS
     end
     local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
-    if state == @NO_VERSION@ or isNewer(version, newest) then
+    if phase == @NO_VERSION@ or isNewer(version, newest) then
       -- If the start became the newest version, the script would drop an older command that is held for a token. But
       -- perhaps no worker ever sent this start. So the script keeps the held command, and does not record the start.
       if held ~= '' then return 'settled' end
-      local letter = @SETTLED@
-      if last > timestamp then letter = letter - @OWN_TIMESTAMP@ else last = timestamp end
-      middle = pack('<I6B', 0, letter) .. sub(value, @STATE@ + 1, @VERSION@ - 1) .. version
+      local nextByte = @SETTLED@
+      if last > timestamp then nextByte = nextByte - @OWN_TIMESTAMP@ else last = timestamp end
+      middle = pack('<I6B', 0, nextByte) .. sub(value, @PHASE@ + 1, @VERSION@ - 1) .. version
         .. sub(value, @FULL_AT@, @ASSIGNED@ - 1) .. pack('<I5', last)
     end
     start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', last) .. ('\0'):rep(8)
@@ -152,12 +156,12 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   -- Keeps a command in Redis until a token registers. ARGV[2] is its version in digits, ARGV[3] the command. ARGV[4] is
   -- `1` if the command has an alert. ARGV[5] is the version in the form that the value has.
   if operation == 'hold' then
-    if state == @NO_VERSION@ or newest ~= ARGV[5] then return 'superseded' end
-    if state == @SETTLED@ or state == @NOT_SHOWN@ then return 'duplicate' end
+    if phase == @NO_VERSION@ or newest ~= ARGV[5] then return 'superseded' end
+    if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
     if form > 0 then return 'retry' end
     held = ARGV[2] .. ARGV[3]
-    store(sub(value, @DIGEST@, @STATE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + kept)
-      .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    store(sub(value, @DIGEST@, @PHASE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + kept)
+      .. sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1))
     return 'held'
   end
 
@@ -176,20 +180,23 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     -- A registration without audiences, whose token did not come with a command, repeats an earlier call. If Redis now
     -- has another token, or an unregistration, with exactly the same time, that one came after the earlier call. So
     -- Redis keeps it. Time 0 means that no registration has come yet.
-    if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@ and (form ~= newForm or token ~= newToken) then
+    if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@
+      and (form ~= newForm or token ~= newToken)
+    then
       return 'stale'
     end
-    local shown = sub(value, @DIGEST@, @STATE@ - 1)
-    local reply, letter = 'registered', state
+    local shown = sub(value, @DIGEST@, @PHASE@ - 1)
+    local reply, nextPhase = 'registered', phase
     if list then
       local gone = without(formerAudiences, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
-      -- A push to an audience may have replaced the shown state, so the script no longer knows the state.
+      -- A push to an audience may have replaced the shown state. So the script no longer knows the state: digest 0.
       if list ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = list, gone
     end
-    if held ~= '' and state <= @SENDING_HELD_ALERT@ then
+    -- The newest version itself is held, not an older command (admit.lua: Phases).
+    if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, 30) > after then
         if not list or formerAudiences == '' then
           heldBytes = heldBytes + #held
@@ -199,23 +206,23 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
           reply = reply .. held
         end
       else
-        held, letter = '', state <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
+        held, nextPhase = '', phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
-    local behind = sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1)
+    local behind = sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1)
     if lifeEnd == 0 or source == @FROM_REREADING@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
       if source == @FROM_REREADING@ and seconds > last then
-        if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
-        behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
+        if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
+        behind = sub(value, @PHASE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
     form, token, registeredAt = newForm, newToken, at
     if frequentUpdates then frequent = frequentUpdates end
-    local written = store(shown .. char(letter + kept) .. behind)
+    local written = store(shown .. char(nextPhase + kept) .. behind)
     if written.err then return written end
     return list and formerAudiences ~= '' and reply .. leaves() or reply
   end
@@ -227,7 +234,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     form, token, registeredAt = 0, '', at
     local isIn = audiences ~= '' or formerAudiences ~= ''
     audiences, formerAudiences = '', formerAudiences .. audiences
-    store(isIn and '\0\0\0\0\0\0' .. sub(value, @STATE@, @REGISTERED_AT@ - 1) or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+    store(isIn and '\0\0\0\0\0\0' .. sub(value, @PHASE@, @REGISTERED_AT@ - 1)
+      or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
     return 'unregistered' .. leaves()
   end
 
@@ -246,10 +254,10 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
 
   -- # An activity: `reopen`
   if operation == 'reopen' then
-    if state == @NO_VERSION@ or newest ~= ARGV[2] then return 'superseded' end
-    if state == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
-    if state == @NOT_SHOWN@ then
-      store(sub(value, @DIGEST@, @STATE@ - 1) .. char(@WAITING@ + kept) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1))
+    if phase == @NO_VERSION@ or newest ~= ARGV[2] then return 'superseded' end
+    if phase == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
+    if phase == @NOT_SHOWN@ then
+      store(sub(value, @DIGEST@, @PHASE@ - 1) .. char(@WAITING@ + kept) .. sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1))
     end
     return 'retry'
   end
@@ -257,6 +265,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   return redis.error_reply('ERR unknown operation')
 end
 
-if operation == 'admitStart' or operation == 'recordStart' or operation == 'hold' or operation == 'unregister' or operation == 'reopen' then
-  return perform(operation, key, call('GET', key) or UNKNOWN)
+if operation == 'admitStart' or operation == 'recordStart' or operation == 'hold' or operation == 'unregister'
+  or operation == 'reopen'
+then
+  return perform(operation, key, callRedis('GET', key) or UNKNOWN)
 end

@@ -1,83 +1,100 @@
 -- This file is a part of the script `admit` (admit.lua): the loop over a batch of updates, ends and settlements.
--- Headings begin with `-- #`: variables; reading a call for the long path; in the loop: reading a call, short path, long
--- path; the reply.
+-- Headings begin with `-- #`: variables; reading a call for the long path; in the loop: reading a call, short path,
+-- long path; the reply.
 --
--- The short path decides about the most frequent calls: a usual update, and the acceptance of one. Every other call takes
--- the long path (admit-updates.lua, admit-settlements.lua). The long path can decide about the frequent calls too. So a
--- decision about such a call is on both paths. Change both. Model/ActivityState+Admission.swift and its neighbours decide
--- the same in Swift. Read them first.
+-- The short path decides about the most frequent calls: a usual update, and the acceptance of one. Every other call
+-- takes the long path (admit-updates.lua, admit-settlements.lua). The long path can decide about the frequent calls
+-- too. So a decision about such a call is on both paths, and in Model/ActivityState+Admission.swift and its neighbours,
+-- which decide the same in Swift. Read them first. A comment `decision: NAME` marks each place of such a decision.
+-- Find all places with `git grep 'decision: NAME'`, and change all of them.
 --
--- Batches. Calls come in batches, because calling a script costs nearly as much as an admission. KEYS are the keys, one
--- for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces follow. One MGET reads the values of all
--- keys: at most 64. A value has some hundred bytes, or up to 128 KiB more with a held command. Then the script decides and
--- writes each key separately, and each key fails alone: an error of Lua would fail the whole batch, so the script calls
--- Redis with `pcall`, and checks lengths before it reads a value.
+-- Batches. Calls come in batches, because running a script costs nearly as much as an admission. KEYS are the keys, one
+-- for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces follow (StoredPace.swift). One MGET
+-- reads the values of all keys: at most 64. A value has some hundred bytes, or up to 128 KiB more with a held command.
+-- Then the script decides and writes each key separately, and each key fails alone: an error of Lua would fail the
+-- whole batch, so the script runs Redis commands with `pcall`, and checks lengths before it reads a value.
 --
--- The reply is an array. First it has the replies in the order of the keys. Then, in the same order, it has a value for each
--- update and end whose reply is a number: the activity's value as it was before the command, up to the end of the accepted
--- alert. If the command brought a new token, this value has the new token. Last comes the clock, if a reply may need it. If
--- the array would have only one element, the reply is this element alone. The replies of a batch have limited room for held
--- commands. If a held command does not fit, the reply to an update or end is `wait` (one millisecond), and the reply to a
--- registration is `full`.
+-- The reply is an array. First it has the replies in the order of the keys. Then, in the same order, it has a value for
+-- each update and end whose reply is a number: the activity's value as it was before the admission, up to the end of
+-- the accepted alert. If the update or end brought a new token, this value has the new token. Last comes the clock, if
+-- a reply may need it. If the array would have only one element, the reply is this element alone. The replies of a
+-- batch have limited room for held commands. If a held command does not fit, the reply to an update or end is `wait`
+-- (one millisecond), and the reply to a registration is `full`.
 --
--- Speed. In Redis' Lua these are slow: a call of Redis, a call of a library's function, a new string, a new table, a
--- conversion between number and text, and each number that is read from a string. So the short path is inline. It does not
--- look for the parts of a value, reads several fields as one number, and replies with the value that it has read. States are
--- numbers, not letters. The long path has parameters and local variables, because tables with the fields of a call and of an
--- activity would make it slower by half or more.
+-- Speed. In Redis' Lua these are slow: a Redis command, a function of a library, a new string, a new table, a
+-- conversion between number and text, and each number that is read from a string. So the short path is inline. It does
+-- not look for the parts of a value, reads several fields as one number, and replies with the value that it has read.
+-- Phases are numbers, not letters. The long path has parameters and local variables, because tables with the fields of
+-- a call and of an activity would make it slower by half or more.
 --
--- Redis makes the functions of a script again in each run, also those that are not called. So the functions of the long path
--- are inside two others, `makeAdmit` and `makeSettle`, which run only if a batch needs them. A function takes longer to make
--- if it uses variables from outside, so most functions at the top of the script use none.
+-- Redis makes the functions of a script again in each run, also those that the run does not use. So the functions of
+-- the long path are inside two others, `makeAdmit` and `makeSettle`, which run only if a batch needs them. A function
+-- takes longer to make if it uses variables from outside, so most functions at the top of the script use none.
 --
--- Numbers with two parts. Each is left * factor + right, and has at most 52 bits:
---     number                left                                  factor              right
---     timestampAndRequest   the timestamp of the call's version   @TIMESTAMP_FACTOR@  requestAndPace
---     requestAndPace        byte 15 of the call (CallBits)        @REQUEST_FACTOR@    the number of the pace's argument
---     stateAndSent          the time of the last send verdict     @SENT_FACTOR@       the byte of the newest version's state
---     prefix                the token's form, with flags          @FORM_FACTOR@       lengthAndEnd
---     lengthAndEnd          the token's length, with flags        @LENGTH_FACTOR@     the last second that takes updates
+-- Packed numbers. Each has two parts, left * factor + right. A number of a call or of a usual value has at most 52
+-- bits; Lua is exact up to 53.
+--     number                left                                  factor               right
+--     timestampAndRequest   the timestamp of the call's version   @TIMESTAMP_FACTOR@   requestAndPace
+--     requestAndPace        byte 15 of the call (CallBits)        @REQUEST_FACTOR@     number of the pace's argument
+--     phaseAndSent          the time of the last send verdict     @SENT_FACTOR@        the byte of the phase
+--     prefix                the token's form, with flags          @FORM_FACTOR@        lengthAndEnd
+--     lengthAndEnd          the token's length, with flags        @LENGTH_FACTOR@      the last second for updates
+--
+-- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
+-- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
+-- timestamp. Read as one little-endian number they are
+--     timestampAndRequest = 1790000000 * 65536 + requestAndPace = 117309440000770
+--     requestAndPace      = 3 * 256 + 2 = 770
+-- The last send verdict of its activity was at 1790000000.123, and the phase is `a` (97). Bytes 14 to 20 of the value
+-- are 61 7b 6c 50 c4 a0 01:
+--     phaseAndSent        = 1790000000123 * 256 + 97 = 458240000031585
+-- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
+-- a8 a9 b1 6a 50 00 01:
+--     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
+-- One comparison of two such numbers compares their left parts first. So `phaseAndSent <= sentMax` compares two times,
+-- and `assigned > newest * 65536` two timestamps, without a division.
 
 if #ARGV[1] >= @CALL_BYTES@ then
   -- # Variables
   -- Formats of fields that are read or written together:
   --     CALL                 version, timestampAndRequest, digest
-  --     RECORD               prefix, digest of the shown state, stateAndSent, timestamp of the newest version
+  --     RECORD               prefix, digest of the shown state, phaseAndSent, timestamp of the newest version
   --     RECORD_AND_BUCKET    the same, the rest of the newest version, and when the bucket will be full
-  --     SETTLED              digest of the shown state, byte of the state
+  --     SHOWN_AND_PHASE      digest of the shown state, byte of the phase
   --     FULL                 when the bucket will be full
-  -- A format without a byte order is faster, and uses the server's own order. Nearly every server is little-endian, as the
-  -- values are.
-  local CALL, RECORD, RECORD_AND_BUCKET, SETTLED, FULL = 'c13I7I6', 'I7I6I7I5', 'I7I6I7I5I8I6', 'I6B', 'I6'
+  -- A format without a byte order is faster, and uses the server's own order. Nearly every server is little-endian, as
+  -- the values are.
+  local CALL, RECORD, RECORD_AND_BUCKET, SHOWN_AND_PHASE, FULL = 'c13I7I6', 'I7I6I7I5', 'I7I6I7I5I8I6', 'I6B', 'I6'
   if pack('I2', 1) ~= '\1\0' then
-    CALL, RECORD, RECORD_AND_BUCKET, SETTLED, FULL = '<' .. CALL, '<' .. RECORD, '<' .. RECORD_AND_BUCKET, '<' .. SETTLED, '<' .. FULL
+    CALL, RECORD, RECORD_AND_BUCKET, SHOWN_AND_PHASE, FULL =
+      '<' .. CALL, '<' .. RECORD, '<' .. RECORD_AND_BUCKET, '<' .. SHOWN_AND_PHASE, '<' .. FULL
   end
   local keys, calls, position = KEYS, ARGV[1], 1
   local count = #keys
-  local values = call('MGET', unpack(keys))
+  local values = callRedis('MGET', unpack(keys))
   if values.err then return values end
-  -- The array of keys becomes the array of replies: each reply replaces the key of its call, and the other elements of the
-  -- reply follow. An array of its own would cost the short path 1 %.
+  -- The array of keys becomes the array of replies: each reply replaces the key of its call, and the other elements of
+  -- the reply follow. An array of its own would cost the short path 1 %.
   local replies, replyCount = keys, count
-  -- The clock in milliseconds and in seconds. It is read once, when a call needs it. From it come the least `stateAndSent` of
-  -- a send verdict in the present 1,000 seconds, and the digest, state and time of a send verdict now, without and with a draw
-  -- on the budget.
+  -- The clock in milliseconds and in seconds. It is read once, when a call needs it. From it come the least
+  -- `phaseAndSent` of a send verdict in the present 1,000 seconds; and the digest, phase and time of a send verdict
+  -- now, without and with a draw on the budget.
   local now, seconds, sentMin, sentNow, drawnNow
   -- What the last call asked for. Most often the next call asks for the same.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = RECORD
   -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. These
-  -- variables are from the last usual value. A value with the length `usualSize`, and with a `prefix` of at least `prefixMin`
-  -- and below `prefixMax`, has the same length, form and flags. So it is usual too.
+  -- variables are from the last usual value. A value with the length `usualSize`, and with a `prefix` of at least
+  -- `prefixMin` and below `prefixMax`, has the same length, form and flags. So it is usual too.
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   -- For a usual value and the pace `usualPace`:
-  --     sentMax             the spacing is over if `stateAndSent` is at most this
+  --     sentMax             the spacing is over if `phaseAndSent` is at most this
   --     fullMax             the push gets priority 10 if the bucket will be full at this time or earlier
   --     fullMaxOfReserve    the same for a command that may use the reserve
   --     nextFull            the bytes of the time at which a full bucket will be full again after a draw
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
-  -- The pace that was read last: the number of its argument, where its bucket begins, and its numbers.
-  local lastPaceNumber, lastPaceBucket, leastSpacing, interval, pushes, reserved
+  -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
+  local lastPaceNumber, lastPaceAt, leastSpacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
   local admit, settle
 
@@ -114,13 +131,13 @@ if #ARGV[1] >= @CALL_BYTES@ then
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @IS_SETTLEMENT@ * @REQUEST_FACTOR@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       if paceByte >= @ENDS_NEWER_LIFE@ then
-        -- Few calls have the bits in this byte, and the short path does not need them.
+        -- Few calls have bits beside the pace's number, and the short path does not need them.
         local bits = paceByte - paceByte % @ENDS_NEWER_LIFE@
         timestampAndRequest, requestAndPace = timestampAndRequest - bits, requestAndPace - bits
       end
       if requestAndPace >= @KEY_REPEATS@ * @REQUEST_FACTOR@ then
         -- An earlier call of this batch may have written the value, so it is read again.
-        values[index] = call('GET', keys[index])
+        values[index] = callRedis('GET', keys[index])
         timestampAndRequest = timestampAndRequest - @KEY_REPEATS@ * @REQUEST_FACTOR@
         requestAndPace = requestAndPace - @KEY_REPEATS@ * @REQUEST_FACTOR@
       end
@@ -129,8 +146,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
       isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
       format = isHigh and RECORD_AND_BUCKET or RECORD
       -- An update, an end and a 429 need the clock.
-      if not now and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @MAY_REPLACE_HELD_ALERT@ >= @THROTTLED@) then
-        local time = call('TIME')
+      if not now
+        and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @MAY_REPLACE_HELD_ALERT@ >= @THROTTLED@)
+      then
+        local time = callRedis('TIME')
         seconds = time[1] + 0
         local microseconds = time[2] + 0
         now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
@@ -141,17 +160,30 @@ if #ARGV[1] >= @CALL_BYTES@ then
       end
     end
     local reply
-    -- Each `break` ends the work on this call. Nothing is repeated.
+    -- The block runs once. Lua 5.1 has no `continue`, so `break` ends the work on a call that has its reply.
     repeat
       -- # Short path
+      -- The decisions, in this order. The code has the same numbers.
+      --     1. Is the value usual? See `usualSize`.
+      --     2. Is the phase one of the frequent ones, and is the last assigned timestamp known?
+      --     3. An update: is its timestamp higher than the newest version's?
+      --     4. What does the pace allow now? Computed once for usual values of the same kind.
+      --     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and
+      --        the value's expiry need not be renewed?
+      --     6. Which priority does it get? Then it is written, and the reply is the value or a number.
+      --     7. An update that is older, and has no alert: `superseded`.
+      --     8. A settlement: is it the acceptance of the newest version? Then it is written.
+      -- Each other answer leads to the long path, which begins again with the same call.
       local value = values[index] or UNKNOWN
       local size = #value
       if size ~= usualSize then
         if size < @RECORD_BYTES@ then value = UNKNOWN end
         prefixMin = math.huge
       end
-      local prefix, shown, stateAndSent, newest, _, full = read(format, value)
-      local presentState = stateAndSent % @HAS_DRAWN@
+      local prefix, shown, phaseAndSent, newest, _, full = read(format, value)
+      local presentPhase = phaseAndSent % @HAS_DRAWN@
+      -- 1. Is the value usual? The lowest part of `prefix` is the last second that takes updates.
+      -- decision: eight hours
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last usual value. If it is usual, the next values are compared with it.
         local lengthAndForm = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
@@ -161,43 +193,60 @@ if #ARGV[1] >= @CALL_BYTES@ then
           prefixMin, usualSize, usualPace = lengthAndForm * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (lengthAndForm + 1) * @LENGTH_FACTOR@
         end
-        -- If it is not usual, the call takes the long path, because no state is 0.
-        if prefix < prefixMin or prefix >= prefixMax then presentState = 0 end
+        -- If it is not usual, question 2 sends the call to the long path: no phase has the number NO_PHASE.
+        if prefix < prefixMin or prefix >= prefixMax then presentPhase = @NO_PHASE@ end
       end
-      -- In the first five states, the last assigned timestamp is the newest version's own (bit @OWN_TIMESTAMP@). Otherwise it
-      -- is in bytes 40 to 44, and the call takes the long path, except for an update in the state `w` or `s`. These two are
-      -- frequent: a version that was not sent got no timestamp.
-      if presentState == @SENDING@ or presentState == @SETTLED@ or presentState == @WAITING@
-        or presentState == @NOT_SHOWN@ or presentState == @START_SENDING@
-        or (presentState == @WAITING@ - @OWN_TIMESTAMP@ or presentState == @SETTLED@ - @OWN_TIMESTAMP@)
+      -- 2. Is the phase frequent? In the first five phases, the last assigned timestamp is the newest version's own
+      -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and the call takes the long path, except for an
+      -- update in the phase `w` or `s`. These two are frequent: a version that was not sent got no timestamp.
+      if presentPhase == @SENDING@ or presentPhase == @SETTLED@ or presentPhase == @WAITING@
+        or presentPhase == @NOT_SHOWN@ or presentPhase == @START_SENDING@
+        or (presentPhase == @WAITING@ - @OWN_TIMESTAMP@ or presentPhase == @SETTLED@ - @OWN_TIMESTAMP@)
           and requestAndPace < @IS_END@ * @REQUEST_FACTOR@ and read('<I5', value, @ASSIGNED@) <= newest
       then
         if requestAndPace < @IS_END@ * @REQUEST_FACTOR@ then
-          -- An update that brings neither a token nor an alert of another command.
+          -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
+          -- are equal, the long path compares the sequences. A newer update keeps its own timestamp, which is above the
+          -- last assigned one. `assigned` is this timestamp in the form of the reply.
+          -- decision: order of versions; decision: timestamp
           local assigned = timestampAndRequest - requestAndPace
           if assigned > newest * @TIMESTAMP_FACTOR@ then
+            -- 4. What does the pace allow now?
+            -- decision: no token; decision: spacing; decision: budget
             if paceNumber ~= usualPace then
               local formAndFlags = (prefix - prefix % @FORM_FACTOR@) / @FORM_FACTOR@
-              local bucket = formAndFlags >= @ALLOWS_FREQUENT@ and 11 or 1
-              if paceNumber ~= lastPaceNumber or bucket ~= lastPaceBucket then
-                lastPaceNumber, lastPaceBucket = paceNumber, bucket
-                leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], bucket)
+              local paceAt = formAndFlags >= @ALLOWS_FREQUENT@ and @FREQUENT_PACE@ or @USUAL_PACE@
+              if paceNumber ~= lastPaceNumber or paceAt ~= lastPaceAt then
+                lastPaceNumber, lastPaceAt = paceNumber, paceAt
+                leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], paceAt)
               end
               usualPace = paceNumber
-              sentMax = formAndFlags % @ALLOWS_FREQUENT@ > 0 and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
+              -- Without a token (form 0), no send verdict is early enough.
+              sentMax = formAndFlags % @ALLOWS_FREQUENT@ > 0
+                and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
               fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
               fullMaxOfReserve = now + (pushes - 1) * interval
               nextFull = pack(FULL, now + interval)
             end
-            if stateAndSent <= sentMax and stateAndSent >= sentMin and shown ~= digest then
+            -- 5. May the update be sent now? SETRANGE keeps the expiry, so the first send verdict in each 1,000 seconds
+            -- takes the long path, which renews the expiry.
+            -- decision: spacing; decision: expiry; decision: unchanged
+            if phaseAndSent <= sentMax and phaseAndSent >= sentMin and shown ~= digest then
+              -- 6. Which priority does it get?
+              -- decision: budget
               if not isHigh then
-                reply = call('SETRANGE', keys[index], '7', sentNow .. version)
+                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
               elseif full <= (mayUseReserve and fullMaxOfReserve or fullMax) then
-                reply = call('SETRANGE', keys[index], '7',
+                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@',
                   drawnNow .. version .. (full > now and pack(FULL, full + interval) or nextFull))
               else
-                reply = call('SETRANGE', keys[index], '7', sentNow .. version)
+                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
                 if reply == size then
+                  -- `draw` (admit-updates.lua) has another formula for the pushes left. The results are equal: the
+                  -- bucket lacks d / interval pushes, rounded up, where d is the whole number full - now. For d > 0
+                  -- that is floor((d - 1) / interval) + 1, as in `draw`. Here pushes - d / interval is rounded down,
+                  -- which is the same, and one step shorter.
+                  -- decision: pushes left
                   local left = full > now and pushes - (full - now) / interval or pushes
                   reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@ + (left > 0 and left - left % 1 or 0)
                   replyCount = replyCount + 1
@@ -205,17 +254,25 @@ if #ARGV[1] >= @CALL_BYTES@ then
                   break
                 end
               end
+              -- SETRANGE replies with the value's length. Another length means that the key holds something else.
               if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
               break
             end
-          elseif requestAndPace < @MAY_REPLACE_HELD_ALERT@ * @REQUEST_FACTOR@ and newest * @TIMESTAMP_FACTOR@ > assigned then
+          elseif requestAndPace < @MAY_REPLACE_HELD_ALERT@ * @REQUEST_FACTOR@
+            and newest * @TIMESTAMP_FACTOR@ > assigned
+          then
+            -- 7. An older update without an alert.
+            -- decision: order of versions
             reply = 'superseded'
             break
           end
-        elseif requestAndPace == @IS_SETTLEMENT@ * @REQUEST_FACTOR@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version then
-          -- The acceptance of the newest version.
-          local written = call('SETRANGE', keys[index], '7',
-            pack(SETTLED, digest, stateAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+        elseif requestAndPace == @IS_SETTLEMENT@ * @REQUEST_FACTOR@
+          and sub(value, @VERSION@, @FULL_AT@ - 1) == version
+        then
+          -- 8. The acceptance of the newest version.
+          -- decision: acceptance
+          local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE, digest,
+            phaseAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
           reply = written == size and 0 or tonumber(written) and MALFORMED or written
           break
         end

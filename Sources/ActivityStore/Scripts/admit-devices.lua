@@ -14,6 +14,8 @@
 -- The field `w` of an attributes type has the starts that wait for the token of this type, oldest version first and
 -- one for each activity. Each start has two bytes with the length of its activity's id, four with the length of its
 -- command, its version (30 digits), the id and the command.
+--
+-- The variables `t`, `u`, `w`, `d`, `m`, `l` and `s` have the names of these fields.
 
 -- # A device: parts of replies and fields
 -- The suffix of the fields of one attributes type. Not for `confirmDeviceDepartures` and `unregisterDevice`, which
@@ -29,7 +31,7 @@ local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 -- another attributes type, which is not in `isLeft`, still names it. Also leaves out an audience that is in the field
 -- `l`, because the device left it before.
 local function leaving(gone, isLeft, l)
-  local all = gone == '' and {} or call('HGETALL', key)
+  local all = gone == '' and {} or callRedis('HGETALL', key)
   for index = 1, #all, 2 do
     if sub(all[index], 1, 2) == 'm:' and not isLeft[sub(all[index], 2)] then gone = without(gone, all[index + 1]) end
   end
@@ -49,8 +51,8 @@ end
 -- time in the reply that named these audiences. If the field has a later time now, the device has left more audiences
 -- since, so the list stays.
 if operation == 'confirmDeviceDepartures' then
-  local l = call('HGET', key, 'l')
-  if l and sub(l, 1, 6) == ARGV[2] then call('HSET', key, 'l', '') end
+  local l = callRedis('HGET', key, 'l')
+  if l and sub(l, 1, 6) == ARGV[2] then callRedis('HSET', key, 'l', '') end
   return 'settled'
 end
 
@@ -59,7 +61,7 @@ end
 -- command and ARGV[6] the activity.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
-  local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
+  local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
   local starts, place, position = {}, nil, 1
   while w and position <= #w do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
@@ -81,7 +83,7 @@ end
 
 -- # A device: registrations
 if operation == 'registerDevice' then
-  local t, w, u, d, m, l = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
+  local t, w, u, d, m, l = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
     'm' .. suffix, 'l'))
   local registration, list = ARGV[3], ARGV[8]
   if ARGV[7] == '1' then
@@ -144,7 +146,7 @@ end
 
 -- # A device: the token of a start
 if operation == 'takeStartToken' then
-  local t, u, s, d = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
+  local t, u, s, d = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
   t, s = t or '', s or ''
   local changes = {}
   if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
@@ -175,7 +177,7 @@ end
 -- # A device: unregistrations
 if operation == 'unregisterDevice' then
   local at, changes, registered, audiences, l, due = ARGV[2], {}, {}, {}, '', {}
-  local all = call('HGETALL', key)
+  local all = callRedis('HGETALL', key)
   for index = 1, #all, 2 do
     local first = sub(all[index], 1, 2)
     if first == 't:' then registered[sub(all[index], 2)] = all[index + 1] end

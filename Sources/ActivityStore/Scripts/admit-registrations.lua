@@ -3,7 +3,7 @@
 -- is an array with a reply for each call; a single call gets its reply without an array.
 
 if isBatch then
-  local values, calls, position, replies = call('MGET', unpack(KEYS)), ARGV[2], 1, {}
+  local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
   if values.err then return values end
   local _, seconds = serverTime()
   local lifeEnd = seconds + UPDATES_SECONDS
@@ -16,7 +16,9 @@ if isBatch then
     local listAt = timeAt + 6 + length
     position = count > 0 and listAt + 2 + 8 * count or listAt
     local last = position - 1
-    if bits >= @REGISTRATION_KEY_REPEATS@ then bits, value = bits - @REGISTRATION_KEY_REPEATS@, call('GET', key) end
+    if bits >= @REGISTRATION_KEY_REPEATS@ then
+      bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
+    end
     local after = ''
     if bits % (2 * @AFTER_VERSION@) >= @AFTER_VERSION@ then
       after, position = sub(calls, position, position + 29), position + 30
@@ -31,8 +33,8 @@ if isBatch then
       else
         local frequentUpdates = bits % 2 >= 1 and (bits % 4 >= 2 and @ALLOWS_FREQUENT@ or 0) or nil
         local list = bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, listAt + 2, last) or '') or nil
-        reply = perform('register', key, value, read('<I6', calls, timeAt), form, sub(calls, timeAt + 6, listAt - 1), after,
-          frequentUpdates, (bits % 16 - bits % 4) / 4, list)
+        reply = perform('register', key, value, read('<I6', calls, timeAt), form, sub(calls, timeAt + 6, listAt - 1),
+          after, frequentUpdates, (bits % 16 - bits % 4) / 4, list)
       end
     else
       -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences
@@ -40,13 +42,14 @@ if isBatch then
       -- them. `middle` has the bytes of the new value between the token's form and this time.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
-        middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
-          .. sub(fresh, @STATE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
+        middle = sub(fresh, 1, @PHASE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
+          .. sub(fresh, @PHASE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
       end
-      local written = call('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @AUDIENCES@ or length,
-        bits % 4 == 3 and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, last), 'PX', ACTIVITY_LIFETIME, 'NX')
-      reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'} or written.err and written
-        or 'registered'
+      local written = callRedis('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @AUDIENCES@ or length,
+        bits % 4 == 3 and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, last),
+        'PX', ACTIVITY_LIFETIME, 'NX')
+      reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
+        or written.err and written or 'registered'
     end
     replies[index] = reply
   end

@@ -1,37 +1,40 @@
 -- This file is a part of the script `admit` (admit.lua): settlements in a batch that do not take the short path
 -- (admit-batches.lua). Model/ActivityState.swift decides the same in Swift. Read it first.
 --
--- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or that
--- a token must be retired (R17). It changes only existing values. Acceptance overrides the other outcomes, even if it
--- arrives first. The reason: one worker may have sent a start while another settles this start as unknown.
+-- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or
+-- that a token must be retired (R17). It changes only existing values. Acceptance overrides the other outcomes, even if
+-- it arrives first. The reason: one worker may have sent a start while another settles this start as unknown.
 
--- Makes the functions of this file, and returns `settle`, the last one. The loop calls `makeSettle` only if a batch needs it
--- (admit-batches.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the settlement
--- reports (SettlementCode).
+-- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
+-- needs it (admit-batches.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
+-- settlement reports (SettlementCode).
 local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
-  local call, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
+  local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
 
   -- # Parts after a settlement
-  -- Returns the state of the newest version after a settlement of this version.
-  local function stateAfter(code, state)
+  -- Returns the phase of the newest version after a settlement of this version.
+  -- decision: acceptance
+  local function phaseAfter(code, phase)
     if code == @ACCEPTED@ then return @SETTLED@ end
-    if state == @SETTLED@ or state == @NOT_SHOWN@ then return state end
-    return code == @SETTLED_NOT_SHOWN@ and @NOT_SHOWN@ or @SETTLED@
+    if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return phase end
+    if code == @SETTLED_NOT_SHOWN@ then return @NOT_SHOWN@ end
+    return @SETTLED@
   end
 
-  -- Returns the part about the start after a settlement of its version. Until the start is accepted, the part has 14 more
-  -- bytes, which end with a claim. An acceptance removes them. Any other settlement only writes `s` into them.
+  -- Returns the part about the start after a settlement of its version. Until the start is accepted, the part has 14
+  -- more bytes, which end with a claim. An acceptance removes them. Any other settlement only writes `s` into them.
   local function startAfter(code, version, start)
-    return code == @ACCEPTED@ and version or version .. 's' .. sub(start, 15)
+    if code == @ACCEPTED@ then return version end
+    return version .. 's' .. sub(start, 15)
   end
 
-  -- Returns the part about the last 429 after a further one; nil if the present part stays. `throttle` is the present part,
-  -- and `sent` is the time of the last send verdict.
+  -- Returns the part about the last 429 after a further one; nil if the present part stays. `throttle` is the present
+  -- part, and `sent` is the time of the last send verdict.
   --
   -- Each push doubles the spacing at most once, even if workers report its 429 several times. So the spacing is doubled
   -- only if a send verdict came after the last recorded 429, or if the clock was set back.
   local function throttleAfter(throttle, sent, pace, now)
-    local spacing, longest, recovery = read('<I3', pace), read('<I3I3', pace, 21)
+    local spacing, longest, recovery = read('<I3', pace), read('<I3I3', pace, @LONGEST_SPACING@)
     local doublings, throttledAt = 0, 0
     if throttle ~= '' then
       doublings, throttledAt = read('<BI6', throttle)
@@ -43,37 +46,38 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   end
 
   -- # All steps
-  -- Performs a settlement. `stored` is what Redis has for the key, and `value` is the value to read; both are from the loop.
-  -- `position` is where the call begins. Returns the reply, and where the next call begins.
+  -- Performs a settlement. `stored` is what Redis has for the key, and `value` is the value to read; both are from the
+  -- loop. `position` is where the call begins. Returns the reply, and where the next call begins.
   --
-  -- The reply is an error; or 1 if the token was retired, else 0. If audiences may not know yet that the activity left them,
-  -- the reply goes on with `=`, the time of the registration, and their digests. The reply to a 429 never has this part.
+  -- The reply is an error; or 1 if the token was retired, else 0. If audiences may not know yet that the activity left
+  -- them, the reply goes on with `=`, the time of the registration, and their digests. The reply to a 429 never has
+  -- this part.
   return function(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if not stored then return 0, following end
     if #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local lifeEnd, tokenLength, flags, shown, stateByte, sent, newest = read('<I4I2BI6BI6I5', value)
-    local state, last = stateByte % @HAS_DRAWN@, newest
-    if state < @OWN_TIMESTAMP@ then state, last = state + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
-    local ended = state < @SENDING@
-    if ended then state = state + @UPPER_CASE@ end
+    local lifeEnd, tokenLength, flags, shown, phaseByte, sent, newest = read('<I4I2BI6BI6I5', value)
+    local phase, last = phaseByte % @HAS_DRAWN@, newest
+    if phase < @OWN_TIMESTAMP@ then phase, last = phase + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
+    local ended = phase < @SENDING@
+    if ended then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
-      findParts(value, tokenLength, flags, state)
+      findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
 
-    -- What the settlement changes. `changesParts`: whether it changes a part after the record. `start`: the part about the
-    -- start if it changes; otherwise nil.
+    -- What the settlement changes. `changesParts`: whether it changes a part after the record. `start`: the part about
+    -- the start if it changes; otherwise nil.
     local code, form, changesParts = bits % @TOKEN_FOLLOWS@, flags % @ALLOWS_FREQUENT@, false
-    local nextState, nextShown, start, dropsHeld = state, shown, nil, false
+    local nextPhase, nextShown, start, dropsHeld = phase, shown, nil, false
     local isAccepted = code == @ACCEPTED@
-    local isNewest = timestamp == newest and state ~= @NO_VERSION@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version
+    local isNewest = timestamp == newest and phase ~= @NO_VERSION@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version
     if code == @THROTTLED@ and lifeEnd > 0 then
       local doubled = throttleAfter(throttle, sent, ARGV[paceByte], now)
       if doubled then throttle, changesParts = doubled, true end
     elseif code < @THROTTLED@ then
       if isNewest then
-        nextState, dropsHeld = stateAfter(code, state), heldAt <= #value
+        nextPhase, dropsHeld = phaseAfter(code, phase), heldAt <= #value
         if isAccepted then nextShown = digest end
       end
       if heldAt - startAt == 27 and sub(value, startAt, startAt + 12) == version then
@@ -88,8 +92,8 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and ended
 
     -- Writing.
-    local nextByte = nextState
-    if stateByte >= @HAS_DRAWN@ then nextByte = nextByte + @HAS_DRAWN@ end
+    local nextByte = nextPhase
+    if phaseByte >= @HAS_DRAWN@ then nextByte = nextByte + @HAS_DRAWN@ end
     if last ~= newest then nextByte = nextByte - @OWN_TIMESTAMP@ end
     if ended then nextByte = nextByte - @UPPER_CASE@ end
     if changesParts or dropsHeld or leavesAudiences then
@@ -104,17 +108,18 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         -- The value keeps the beginning of the token's SHA-1, so that a command with this token does not bring it back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
-      local record = pack('<I6B', nextShown, nextByte) .. sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
+      local record = pack('<I6B', nextShown, nextByte) .. sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1)
+        .. pack('<I6', registeredAt)
       value = joinParts(lifeEnd, flags % @HAS_THROTTLE@ - (losesToken and form or 0), record, {
         token = losesToken and '' or sub(value, @TOKEN@, tokenEnd), alert = acceptedAlert,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
         start = start or startAt < heldAt and sub(value, startAt, heldAt - 1) or '',
         held = heldAt <= #value and not dropsHeld and sub(value, heldAt) or '',
       })
-      local written = call('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
+      local written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
       if written.err then return written, following end
-    elseif nextState ~= state or nextShown ~= shown then
-      local written = call('SETRANGE', key, '7', pack('<I6B', nextShown, nextByte))
+    elseif nextPhase ~= phase or nextShown ~= shown then
+      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', pack('<I6B', nextShown, nextByte))
       if written ~= #value then return tonumber(written) and MALFORMED or written, following end
     end
     local reply = losesToken and 1 or 0

@@ -3,45 +3,50 @@
 --
 -- Budget. A bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate
 -- algorithm). A draw moves that time by one interval. The time may not be further ahead than the intervals of a full
--- bucket. A version draws once, however often it is repeated. A version that asked for priority 10 and got 5 may draw when
--- it is admitted again. The draw of an update or end is not refunded if the push fails, because the phone may have counted
--- the push. The draw of a start that was not sent is refunded (settle.lua).
+-- bucket. A version draws once, however often it is repeated. A version that asked for priority 10 and got 5 may draw
+-- when it is admitted again. The draw of an update or end is not refunded if the push fails, because the phone may have
+-- counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
--- Makes the functions of this file, and returns `admit`. This is the last function. It calls the others in their order. The
--- loop calls `makeAdmit` only if a batch needs it (admit-batches.lua: Speed).
+-- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
+-- runs `makeAdmit` only if a batch needs it (admit-batches.lua: Speed).
 --
 -- Variables and parameters:
 --     isEnd, mayReplaceHeldAlert    bits of the call (CallBits)
---     timestamp, alert              of the call: its version's timestamp; the version of the command whose alert it carries
---     state, ended                  of the newest version: its state (a letter), and whether it is an end
+--     timestamp, alert              of the call: its version's timestamp; the version of the command whose alert it
+--                                   carries
+--     phase, ended                  of the newest version: its phase (a letter), and whether it is an end
 --     newest, last                  the newest version's timestamp, and the last assigned timestamp
 --     sent                          the time of the last send verdict
 --     isSame, isNew                 whether the call has the newest version, or a newer one
 --     isRepeated                    whether the call repeats the newest command
 --     throttle, retired             see `findParts`
 local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
-  local call, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
-  -- The paces that were read, by the number of their argument. With the bucket for frequent updates the number is negative.
+  local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
+  -- The paces that were read, by the number of their argument. With the bucket for frequent updates the number is
+  -- negative.
   local paces = {}
   -- The total length of the held commands in the replies of this batch, including those for which there was no room.
   local heldBytes = 0
 
   -- # The token
-  -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own token:
-  -- because this is newer, or because the call's token is the last one that was retired. `rereadAt` is the present second if
-  -- the command is read again because Redis lost data, otherwise false.
+  -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
+  -- token: because this is newer, or because the call's token is the last one that was retired. `rereadAt` is the
+  -- present second if the command is read again because Redis lost data, otherwise false.
   local function takeToken(value, token, retired, last, rereadAt)
     if token.at < read('<I6', value, @REGISTERED_AT@) then return nil end
-    if retired ~= '' and sub(redis.sha1hex(token.bytes .. string.char(token.form)), 1, @RETIRED_BYTES@) == retired then return nil end
+    if retired ~= '' then
+      local hash = redis.sha1hex(token.bytes .. string.char(token.form))
+      if sub(hash, 1, @RETIRED_BYTES@) == retired then return nil end
+    end
     local length, flags = read('<I2B', value, 5)
     local tokenLength = length % @AUDIENCES@
     local formBefore, record = flags % @ALLOWS_FREQUENT@, sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
     if rereadAt and formBefore == 0 and rereadAt > last then
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next timestamp is above the present second.
-      local stateByte = value:byte(@STATE@)
-      if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then stateByte = stateByte - @OWN_TIMESTAMP@ end
-      record = sub(value, @DIGEST@, @STATE@ - 1) .. string.char(stateByte) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1)
+      local phaseByte = value:byte(@PHASE@)
+      if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
+      record = sub(value, @DIGEST@, @PHASE@ - 1) .. string.char(phaseByte) .. sub(value, @PHASE@ + 1, @ASSIGNED@ - 1)
         .. pack('<I5', rereadAt)
       last = rereadAt
     end
@@ -50,22 +55,38 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   end
 
   -- # The order of versions
-  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command; nil
-  -- if the command may become the newest version, or repeats a newest version that is not settled.
+  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command;
+  -- nil if the command may become the newest version, or repeats a newest version that is not settled.
+  -- decision: order of versions
 
   -- `isOfEarlierLife`: whether the newest start is newer than the end, and the end does not end the newer life.
-  local function refuseEnd(state, ended, isSame, isNew, isOfEarlierLife)
-    if not ended then return isOfEarlierLife and 'superseded' or nil end
-    if isSame then return state == @SETTLED@ and 'duplicate' or state == @NOT_SHOWN@ and 'duplicate-' or nil end
-    return not (isNew and state == @NOT_SHOWN@) and 'ended' or nil
+  local function refuseEnd(phase, ended, isSame, isNew, isOfEarlierLife)
+    if not ended then
+      if isOfEarlierLife then return 'superseded' end
+      return nil
+    end
+    if isSame then
+      if phase == @SETTLED@ then return 'duplicate' end
+      if phase == @NOT_SHOWN@ then return 'duplicate-' end
+      return nil
+    end
+    -- The phone still has the activity, so a newer end may come.
+    if isNew and phase == @NOT_SHOWN@ then return nil end
+    return 'ended'
   end
 
-  local function refuseUpdate(state, ended, isSame, isNew, mayReplaceHeldAlert)
-    local isSettledOrStart = state == @SETTLED@ or state == @NOT_SHOWN@ or state == @START_SENDING@
-    if isSame and not ended then return isSettledOrStart and 'duplicate' or nil end
-    -- A newer version that is not settled yet can carry the alert. A start cannot: the alert belongs to the life before it.
+  -- The update is not newer than the newest version, or that version is an end.
+  local function refuseUpdate(phase, ended, isSame, isNew, mayReplaceHeldAlert)
+    local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
+    if isSame and not ended then
+      if isSettledOrStart then return 'duplicate' end
+      return nil
+    end
+    -- A newer version that is not settled yet can carry the alert. A start cannot: the alert belongs to the life before
+    -- it.
     if mayReplaceHeldAlert and not isSame and not isNew and not isSettledOrStart then return 'alertAwaitsCarrier' end
-    return ended and 'ended' or 'superseded'
+    if ended then return 'ended' end
+    return 'superseded'
   end
 
   -- # Whether the state may be sent now
@@ -74,7 +95,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local index = isFrequent and -number or number
     local pace = paces[index]
     if not pace then
-      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], isFrequent and 11 or 1)
+      local paceAt = isFrequent and @FREQUENT_PACE@ or @USUAL_PACE@
+      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], paceAt)
       pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[number]}
       paces[index] = pace
     end
@@ -82,58 +104,86 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   end
 
   -- Returns for how many milliseconds the spacing forbids a push. `throttle` is the part about the last 429.
+  -- decision: spacing
   local function findWait(pace, throttle, sent, now)
     local spacing, since = pace.spacing, now - sent
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
-      local longest, recovery = read('<I3I3', pace.bytes, 21)
+      local longest, recovery = read('<I3I3', pace.bytes, @LONGEST_SPACING@)
       doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recovery)
       if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longest)) end
     end
-    return since >= 0 and since < spacing and spacing - since or 0
+    if since >= 0 and since < spacing then return spacing - since end
+    return 0
   end
 
   -- Decides whether the command may be sent now. `isShown` says whether it is an update whose state is shown already.
-  -- `wait` is the result of `findWait`; nil or false if there is no token. Returns three values:
+  -- `wait` is the result of `findWait`; nil if there is no token. Returns three values:
   --     the reply; nil if the command may be sent
-  --     the state (a letter) of the command's version, which becomes the newest; nil if the value does not change
+  --     the phase of the command's version, which becomes the newest; nil if the value does not change
   --     whether the value drops its held command
-  local function decide(state, isRepeated, mayReplaceHeldAlert, isShown, wait)
-    -- `holds`: whether the newest version is held. `holdsAlert`: whether a held command has an alert. This may be the
-    -- newest version, or an older command whose alert the newest version carries.
-    local holds = state >= @HELD@ and state <= @SENDING_HELD_ALERT@
-    local holdsAlert = state == @HELD_ALERT@ or state == @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@
-    if holdsAlert and not mayReplaceHeldAlert and (wait or not isRepeated or not holds) then return 'alertHeld' end
-    if isShown then return 'unchanged', @SETTLED@, holds or holdsAlert end
-    local reply = not wait and 'noToken' or wait > 0 and 'wait' .. string.format('%.0f', wait) or nil
-    if isRepeated and reply then
-      if holds and not wait then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
+  local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
+    -- Whether the newest version is held, and whether a held command has an alert: the newest version, or an older
+    -- command whose alert the newest version carries (admit.lua: Phases).
+    local isHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
+    local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
+
+    -- The command must carry the held alert. The exception is the held command itself while there is no token: it stays
+    -- held.
+    if holdsAlert and not mayReplaceHeldAlert and (wait or not isRepeated or not isHeld) then return 'alertHeld' end
+
+    -- decision: unchanged
+    if isShown then return 'unchanged', @SETTLED@, isHeld or holdsAlert end
+
+    if wait == 0 then
+      -- The held command is sent. Redis holds it until it is settled.
+      if isRepeated and isHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
+      -- The version carries the alert of an older command. Redis holds this command until the version is settled.
+      if holdsAlert then return nil, @SENDING_OLDER_ALERT@ end
+      -- Every other command is sent, and drops an older held command.
+      return nil, @SENDING@, isHeld
+    end
+
+    -- decision: no token; decision: spacing
+    local reply = wait and 'wait' .. string.format('%.0f', wait) or 'noToken'
+    if isRepeated then
+      -- The held command stays held while there is no token. It may have been sent before its token was retired.
+      if isHeld and not wait then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
+      -- Every other repeated command keeps its phase.
       return reply
     end
-    if isRepeated and holds then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
-    if holdsAlert then return reply, reply and @WAITING_OLDER_ALERT@ or @SENDING_OLDER_ALERT@ end
-    return reply, reply and @WAITING@ or @SENDING@, holds
+    -- The newer version waits. It keeps or drops a held command as if it were sent.
+    if holdsAlert then return reply, @WAITING_OLDER_ALERT@ end
+    return reply, @WAITING@, isHeld
   end
 
-  -- Returns the reply with a held command. If this command does not fit beside the earlier ones of the batch, the reply is
-  -- `wait`: with more than @REPLY_STRING_BYTES_MAX@, it would exceed the memory that the worker has for one reply. A reply
-  -- always has room for one held command.
+  -- Returns the reply with a held command. If this command does not fit beside the earlier ones of the batch, the reply
+  -- is `wait`: with more than @REPLY_STRING_BYTES_MAX@, it would exceed the memory that the worker has for one reply. A
+  -- reply always has room for one held command.
   local function replyWithHeld(held)
     heldBytes = heldBytes + #held
-    return heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held and 'wait1' or 'alertHeld' .. held
+    if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then return 'wait1' end
+    return 'alertHeld' .. held
   end
 
   -- # Timestamp, priority and budget
   -- Returns the timestamp of a push. If the same command was sent before, its timestamp stays.
-  local function assignTimestamp(timestamp, last, state, isRepeated)
-    local wasSent = state == @SENDING@ or state == @SENDING_HELD@ or state == @SENDING_HELD_ALERT@ or state == @SENDING_OLDER_ALERT@
+  -- decision: timestamp
+  local function assignTimestamp(timestamp, last, phase, isRepeated)
+    local wasSent = phase == @SENDING@ or phase == @SENDING_HELD@ or phase == @SENDING_HELD_ALERT@
+      or phase == @SENDING_OLDER_ALERT@
     if isRepeated and wasSent then return last end
-    return timestamp > last and timestamp or math.min(last + 1, @TIMESTAMP_MAX@)
+    if timestamp > last then return timestamp end
+    return math.min(last + 1, @TIMESTAMP_MAX@)
   end
 
-  -- Decides the priority of a push, and draws on the budget. `full` is when the bucket will be full. `hasDrawn` says whether
-  -- the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will be full.
+  -- Decides the priority of a push, and draws on the budget. `full` is when the bucket will be full. `hasDrawn` says
+  -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
+  -- be full.
+  -- decision: budget; decision: pushes left
   local function draw(pace, bits, full, hasDrawn, now)
+    -- The bucket lacks one push for each begun interval until it is full. The short path has another formula with the
+    -- same result, and says why (admit-batches.lua).
     local left = pace.pushes
     if full > now then
       local missing = full - now - 1
@@ -152,33 +202,34 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   local function store(key, value, exists)
     local written
     if exists then
-      written = call('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
+      written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
     else
-      -- MGET also reports a key as absent if its value is not a string. With NX the script does not overwrite such a value.
-      written = call('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@', 'NX')
+      -- MGET also reports a key as absent if its value is not a string. With NX the script does not overwrite such a
+      -- value.
+      written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@', 'NX')
         or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
     end
     return written.err and written or nil
   end
 
   -- # All steps
-  -- Performs an update or an end. `stored` is what Redis has for the key, and `value` is the value to read; both are from
-  -- the loop. `position` is where the call begins. Returns the reply, and where the next call begins. If the reply is a
-  -- number, also returns the value as it was before the command, but with the command's token, up to the end of the
-  -- accepted alert.
+  -- Performs an update or an end. `stored` is what Redis has for the key, and `value` is the value to read; both are
+  -- from the loop. `position` is where the call begins. Returns the reply, and where the next call begins. If the reply
+  -- is a number, also returns the value as it was before the admission, but with the token that came with the update or
+  -- end, up to the end of the accepted alert.
   return function(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if stored and #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
     local isEnd, mayReplaceHeldAlert = bits % @TOKEN_FOLLOWS@ >= @IS_END@, bits % @IS_END@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
-    local lifeEnd, tokenLength, flags, shown, stateByte, sent, newest = read('<I4I2BI6BI6I5', value)
-    local state, last = stateByte % @HAS_DRAWN@, newest
-    if state < @OWN_TIMESTAMP@ then state, last = state + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
-    local ended = state < @SENDING@
-    if ended then state = state + @UPPER_CASE@ end
+    local lifeEnd, tokenLength, flags, shown, phaseByte, sent, newest = read('<I4I2BI6BI6I5', value)
+    local phase, last = phaseByte % @HAS_DRAWN@, newest
+    if phase < @OWN_TIMESTAMP@ then phase, last = phase + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
+    local ended = phase < @SENDING@
+    if ended then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
-      findParts(value, tokenLength, flags, state)
+      findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
     if audiences and formerAudiences ~= '' then
       return 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. formerAudiences, following
@@ -196,7 +247,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
 
     -- The order of versions.
-    local isSame, isNew, refusal = false, state == @NO_VERSION@ or timestamp > newest, nil
+    -- decision: order of versions
+    local isSame, isNew, refusal = false, phase == @NO_VERSION@ or timestamp > newest, nil
     if timestamp == newest and not isNew then
       local newestVersion = sub(value, @VERSION@, @FULL_AT@ - 1)
       isSame = version == newestVersion
@@ -206,9 +258,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       if isEnd then
         local isOfEarlierLife = not isNew and startAt < heldAt and paceByte % @IS_REREAD@ < @ENDS_NEWER_LIFE@
           and isNewer(sub(value, startAt, heldAt - 1), version)
-        refusal = refuseEnd(state, ended, isSame, isNew, isOfEarlierLife)
+        refusal = refuseEnd(phase, ended, isSame, isNew, isOfEarlierLife)
       else
-        refusal = refuseUpdate(state, ended, isSame, isNew, mayReplaceHeldAlert)
+        refusal = refuseUpdate(phase, ended, isSame, isNew, mayReplaceHeldAlert)
       end
     end
     if refusal and not hasNewToken then return refusal, following end
@@ -219,8 +271,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     if refusal then return store(key, value, stored) or refusal, following end
 
     -- Whether the state may be sent now. An update and an end are two commands, even if they have the same version.
-    local isRepeated, pace, reply, nextState, dropsHeld = isSame and isEnd == ended, nil, nil, nil, nil
-    if paceByte >= @IS_TOO_OLD@ and state == @NO_VERSION@ then
+    -- decision: eight hours
+    local isRepeated, pace, reply, nextPhase, dropsHeld = isSame and isEnd == ended, nil, nil, nil, nil
+    if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
     elseif not isEnd and seconds > lifeEnd then
       reply = 'activityOver'
@@ -232,24 +285,28 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
         pace = findPace(paceByte % @ENDS_NEWER_LIFE@, flags % @HAS_THROTTLE@ >= @ALLOWS_FREQUENT@)
         wait = findWait(pace, throttle, sent, now)
       end
-      -- A push to an audience may have replaced the shown state, so no digest may equal it.
+      -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
       local isShown = not isEnd and shown == digest and not audiences
-      reply, nextState, dropsHeld = decide(state, isRepeated, mayReplaceHeldAlert, isShown, wait)
+      reply, nextPhase, dropsHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
       if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldAt)) end
     end
-    if not nextState then return hasNewToken and store(key, value, stored) or reply, following end
+    if not nextPhase then
+      local failure = hasNewToken and store(key, value, stored)
+      return failure or reply, following
+    end
 
-    -- Timestamp, priority and budget. `bucket` has the bytes of the time at which the bucket will be full, if it changes.
-    local sends, hasDrawn, bucket = not reply, isRepeated and stateByte >= @HAS_DRAWN@, nil
+    -- Timestamp, priority and budget. `bucket` has the bytes of the time at which the bucket will be full, if it
+    -- changes.
+    local sends, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if sends then
-      last = assignTimestamp(timestamp, last, state, isRepeated)
+      last = assignTimestamp(timestamp, last, phase, isRepeated)
       local priority, left, fullAfter = draw(pace, bits, read('<I6', value, @FULL_AT@), hasDrawn, now)
       if fullAfter then hasDrawn, bucket = true, pack('<I6', fullAfter) end
       reply = last * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + left
     end
 
     -- Writing. `record` has the new bytes: from the digest to the last send verdict, the version, and `bucket`.
-    local nextByte = nextState
+    local nextByte = nextPhase
     if isEnd then nextByte = nextByte - @UPPER_CASE@ end
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
     if last ~= timestamp then
@@ -257,13 +314,14 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       bucket = (bucket or sub(value, @FULL_AT@, @ASSIGNED@ - 1)) .. pack('<I5', last)
     end
     local head = sends and pack('<I6BI6', 0, nextByte, now)
-      or sub(value, @DIGEST@, @STATE@ - 1) .. string.char(nextByte) .. sub(value, @STATE@ + 1, @VERSION@ - 1)
+      or sub(value, @DIGEST@, @PHASE@ - 1) .. string.char(nextByte) .. sub(value, @PHASE@ + 1, @VERSION@ - 1)
     local record, failure = head .. version .. (bucket or ''), nil
     local isInSameThousand = sent - sent % 1000000 == now - now % 1000000
-    if sends and isInSameThousand and state ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
-      -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds takes the other
-      -- way, and renews the expiry. This is enough, because the expiry has an hour in addition.
-      local written = call('SETRANGE', key, '7', record)
+    if sends and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
+      -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds takes the
+      -- other way, and renews the expiry. This is enough, because the expiry has an hour in addition.
+      -- decision: expiry
+      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', record)
       if written ~= #value then failure = tonumber(written) and MALFORMED or written end
     else
       local rest = sub(value, @DIGEST@ + #record, dropsHeld and heldAt - 1 or -1)

@@ -1,19 +1,20 @@
--- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's value.
--- StoredActivity.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
+-- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's
+-- value. StoredActivity.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
 
 -- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6, `flags` is
--- byte 7, and `state` is the letter of the state. Returns nil if the value's length is not the sum of its parts. Otherwise
--- returns:
+-- byte 7, and `phase` is the letter of the newest version's phase. Returns nil if the value's length is not the sum of
+-- its parts. Otherwise returns:
 --     tokenEnd          the last byte of the token; the accepted alert follows
 --     startAt           where the part about the start begins; the held command follows
 --     heldAt            where the held command begins; behind the value if there is none
 --     alert             the accepted alert
 --     audiences         the digests of the activity's audiences; nil if the value has no part about audiences
---     formerAudiences   the digests of the audiences that may not know yet that the activity left them; nil in the same case
+--     formerAudiences   the digests of the audiences that may not know yet that the activity left them; nil if
+--                       `audiences` is nil
 --     retired           the beginning of the SHA-1 of the last token that was retired
 --     throttle          the part about the last 429
 -- A part that does not exist is ''.
-local function findParts(value, tokenLength, flags, state)
+local function findParts(value, tokenLength, flags, phase)
   local alert, audiences, formerAudiences, retired, throttle = '', nil, nil, '', ''
   local tokenEnd = @TOKEN@ - 1 + tokenLength % @AUDIENCES@
   local partAt = tokenEnd + 1
@@ -42,7 +43,7 @@ local function findParts(value, tokenLength, flags, state)
     if hasStart then partAt = partAt + (hasClaim and 27 or 13) end
   end
   local heldLength = #value + 1 - partAt
-  if state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@) then
+  if phase >= @HELD@ and (phase <= @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@) then
     if heldLength <= 30 then return nil end
   elseif heldLength ~= 0 then
     return nil

@@ -6,7 +6,7 @@
 -- speed. Read the model first. A test compares the two (DifferentialTests.swift).
 --
 -- Redis runs one text, and a script cannot load another. So the program joins ten files, in this order:
---     admit.lua                 what all of them share: replies, expiry, the states of a version
+--     admit.lua                 what all of them share: replies, expiry, the phases of a version
 --     versions.lua              the comparison of two versions
 --     admit-values.lua          the parts of an activity's value
 --     admit-settlements.lua     the long path of settlements in a batch
@@ -22,37 +22,68 @@
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
 -- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
 -- The time is the server's (TIME), so all workers decide by the same clock. Except in a batch, KEYS[1] is the only
--- key. StoredActivity.swift says how an activity is stored.
+-- key. StoredActivity.swift says how an activity is stored. In these files, a call is what a worker asks about one
+-- activity or device (StoreCall). The function `callRedis` runs a Redis command.
 --
--- Replies. Most replies are one string. It begins with a word; some words are followed by data that StoreSession
--- reads. After a start's `send` comes the timestamp that Redis assigned to the start. The reply to a settlement
--- begins with 0 or 1 instead of a word. An update or end that may be sent has another reply. If it keeps its own
--- timestamp and gets the priority that it asked for, the reply may be the activity's value as it was read.
--- StoreSession then computes the pushes left in the budget from this value and the clock. Otherwise the reply is a
--- number: the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the pushes
--- left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if the command asked for priority 10
--- and gets 5, because its budget is used up.
+-- Replies. StoreSession+Replies.swift reads them. An update or end that may be sent gets the activity's value or a
+-- number, see below. A settlement gets 0, or 1 if the token was retired; `=` and departures may follow (see Audiences).
+-- Every other reply begins with a word of this list. StoreCallKind.swift says which calls may get a word.
 --
--- Audiences. An activity that is in audiences, or has left audiences that may not know it yet, stores two lists
--- after its token: its audiences, and the audiences that may not know yet that it left them. It leaves audiences
--- when its token is retired, its end is accepted, it is unregistered, or a registration no longer names them. The
--- reply then has a `=`, the stored time of the registration, and the digests of all audiences that the activity left. A
--- worker writes an entry to each of these audiences. Then it sends a confirmation with the time from the reply. Until
--- the confirmation comes, this part is also in the replies to settlements (except of a 429), to unregistrations, and to
--- registrations that name audiences, and the reply to an update or end is `departures`. `registered+` says that the
--- activity was in all named audiences before. For an activity in an audience, the script does not know the shown state,
--- because a push to the audience may have replaced it.
+--     send                   The start may be sent. The worker sends it.
+--     wait                   The spacing or the budget of starts allows no push yet. The worker asks again later.
+--     noToken                There is no token. The worker asks Redis to hold the command.
+--     held                   Redis holds the command. The worker ends it as `held`.
+--     retry                  A hold found a token, or `reopen` succeeded. The worker asks for the admission again.
+--     duplicate              The version is settled, or a start under way has it. The worker ends it as `duplicate`.
+--     duplicate-             Like `duplicate`, but the phone does not show this end. A lifetime's end is made again.
+--     superseded             A newer version exists, or this start is not needed. The worker ends it as `superseded`.
+--     ended                  The activity has ended. The worker waits for an older start, or ends it as `ended`.
+--     activityOver           The activity's first eight hours are over. The worker ends the update as `ended`.
+--     expired                The command is old, and Redis knows no version. The worker ends it as `expired`.
+--     unchanged              The activity already shows this state. The worker ends the update as `unchanged`.
+--     unknown                Another record of the start may have been sent. The worker ends this one as `unknown`.
+--     alertHeld              The held command has an alert. The worker adds the alert, and asks again.
+--     alertAlreadyAccepted   The carried alert is not newer than the accepted one. The worker drops it, and asks again.
+--     alertAwaitsCarrier     A newer version can carry the alert. The worker lets the command wait for it.
+--     departures             The activity has left audiences. The worker tells them, confirms this, and asks again.
+--     registered             The token is stored. The worker sends the held command that may follow.
+--     registered+            Like `registered`. The activity or device was in all named audiences before.
+--     stale                  The registration is not newer, and changed nothing. The worker settles its record.
+--     unregistered           The token is removed. The worker settles the record.
+--     tokenFound             The device has a token, and its budget allows the start. The worker asks to admit it.
+--     full                   There is no room. A registration is repeated later; a start ends as `failed`.
+--     settled                Redis has recorded what the call says. The worker settles the record.
+--
+-- Data follow some words. After `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the
+-- milliseconds. After `alertHeld` and `registered`: the held command. After `tokenFound`: the name of the draw (13
+-- digits) and the token. After `departures`, `registered`, `stale` and `unregistered`: `=` and the departures.
+--
+-- An update or end that may be sent gets the activity's value as it was read, if it keeps its own timestamp and gets
+-- the priority that it asked for. StoreSession then computes the pushes left in the budget from this value and the
+-- clock. Otherwise the reply is a number: the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times
+-- @PRIORITY_FACTOR@, plus the pushes left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if
+-- the command asked for priority 10 and gets 5, because its budget is used up. The long path always replies with the
+-- number.
+--
+-- Audiences. An activity that is in audiences, or has left audiences that may not know it yet, stores two lists after
+-- its token: its audiences, and the audiences that may not know yet that it left them. It leaves audiences when its
+-- token is retired, its end is accepted, it is unregistered, or a registration no longer names them. The reply then has
+-- a `=` and the departures: the stored time of the registration, and the digests of all audiences that the activity
+-- left. A worker writes an entry to each of these audiences. Then it sends a confirmation with the time from the reply.
+-- Until the confirmation comes, this part is also in the replies to settlements (except of a 429), to unregistrations,
+-- and to registrations that name audiences, and the reply to an update or end is `departures`. For an activity in an
+-- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
 -- Expiry. A send verdict for an update or end that changes neither the value's length nor its token overwrites
 -- only a part of the value and keeps the expiry; the first one in each 1,000 seconds renews the expiry. A
--- settlement that only changes the state and the digest keeps the expiry too. Every other change of an activity
+-- settlement that only changes the phase and the digest keeps the expiry too. Every other change of an activity
 -- writes the whole value with a new expiry. The key of every activity and device expires, so every eviction policy
 -- of Redis except `noeviction` may drop it. If Redis has such a policy, the worker warns when it connects.
 --
--- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens the
--- activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the held command
--- has an alert, the newer version begins at `x` or `y` instead of `w` or `a`, and the script keeps the held
--- command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
+-- Phases of the newest version. A phase is a letter. An upper-case letter says that the version is an end. Then only a
+-- start opens the activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the
+-- held command has an alert, the newer version begins at `x` or `y` instead of `w` or `a`, and the script keeps the
+-- held command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
 -- die, and then another worker may bring the version again without the alert.
 --
 -- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
@@ -75,12 +106,18 @@
 --     f NOT_SHOWN              The version is settled, but the phone does not show it. `reopen` leads to `w`, an
 --                              acceptance to `s`. After such an end, a newer end may come.
 --
--- A value stores the state as one byte: the code of the letter, changed by these numbers:
+-- The script compares phases by the order of their letters. A new phase must keep these rules:
+--     from HELD to SENDING_HELD_ALERT   only `h`, `i`, `k` and `l`: the newest version itself is held
+--     up to HELD_ALERT                  of these four, only `h` and `i`: it is not being sent
+--     from WAITING_OLDER_ALERT          only `x` and `y`: an older command with an alert is held
+--     below SENDING                     only upper-case letters: the version is an end
+--
+-- A value stores the phase as one byte: the code of the letter, changed by these numbers:
 --     minus @UPPER_CASE@: the version is an end
 --     minus @OWN_TIMESTAMP@: the last assigned timestamp is not the version's own; it is in bytes 40 to 44
 --     plus @HAS_DRAWN@: the version has drawn on the budget
 
-local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
+local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
 -- How long a value is stored, in milliseconds: 24 hours, and one more because in each 1,000 seconds only the first send
 -- verdict renews the expiry.

@@ -1,5 +1,5 @@
--- The script `append`: adds entries to pages of audiences' segments. ARGV are the entries (MemberEntryFormat.swift). KEYS
--- has the page of each entry, in the same order. MemberPage.swift says how a page is stored, PageLimits.swift how
+-- The script `append`: adds entries to pages of audiences' segments. ARGV are the entries (MemberEntryFormat.swift).
+-- KEYS has the page of each entry, in the same order. MemberPage.swift says how a page is stored, PageLimits.swift how
 -- long it may be.
 --
 -- The reply is an array with a number for each entry:
@@ -8,7 +8,8 @@
 --     1    the entry was added
 --     2    the entry was added, and the page needs the script `arrange`, which rearranges the page or renews its expiry
 --
--- The script adds each entry separately. If a call of Redis fails, the error is the reply to this entry only.
+-- The script adds each entry separately. If a Redis command fails, the error is the reply to this entry only. The
+-- function `callRedis` runs a Redis command. GETRANGE and SETRANGE count bytes from 0, `read` and `sub` from 1.
 --
 -- Memory. When a string grows, Redis reserves twice its new length. So a page that only grew by APPEND would take
 -- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has
@@ -16,34 +17,35 @@
 -- writes one byte at such a place that the string has half the length of the next capacity. Redis reserves twice this
 -- length, which is exactly the capacity. Then another SETRANGE writes the entries over this string and beyond its end.
 --
--- Speed. Most of an entry's cost is in the calls of Redis: two for each entry, and five more for the few
+-- Speed. Most of an entry's cost is in the Redis commands: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
 -- the script reads a whole page only if the page has outgrown its capacity.
 
-local call, sub, char = redis.pcall, string.sub, string.char
+local callRedis, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BYTES_BEFORE_FULL@, @PAGE_RENEWAL_SECONDS@
-local seconds = call('TIME')[1] + 0
+local seconds = callRedis('TIME')[1] + 0
 local replies = {}
 
 -- Writes the page again with the next capacity. If memory is exhausted, Redis refuses a script's first write, but no
 -- write after it. The entry is already written, so none of the writes here is refused, and no entry is lost.
 local function growPage(key, header, pageBytes)
   local block = pageBytes + @STRING_OVERHEAD@
-  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@
+    or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
   local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
-  local expiryLeft, half = call('PTTL', key), capacity / 2
+  local expiryLeft, half = callRedis('PTTL', key), capacity / 2
   if type(expiryLeft) ~= 'number' or expiryLeft <= 0 or pageBytes <= half then return end
-  local entries = call('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
+  local entries = callRedis('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
   if type(entries) ~= 'string' then return end
-  call('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', expiryLeft)
-  call('SETRANGE', key, half - 1, '\0')
-  call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
+  callRedis('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', expiryLeft)
+  callRedis('SETRANGE', key, half - 1, '\0')
+  callRedis('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
 end
 
 for index = 1, #KEYS do
   local key, entry, reply = KEYS[index], ARGV[index], 0
-  local header = call('GETRANGE', key, '0', '15')
+  local header = callRedis('GETRANGE', key, '0', '15')
   if header.err then
     reply = header
   elseif #header == 16 then
@@ -52,14 +54,15 @@ for index = 1, #KEYS do
     if format ~= 1 then
       reply = {err = 'MALFORMED the value is not a page of Causeway'}
     elseif flags < @PAGE_IS_FULL@ and position >= lowerBound and (position < nextBound or nextBound == 0) then
-      local pageBytes = call('APPEND', key, entry)
+      local pageBytes = callRedis('APPEND', key, entry)
       if type(pageBytes) ~= 'number' then
         reply = pageBytes
       else
+        -- The first entry of a device: from now on the page must be kept as long as devices are.
         local isOfNewKind = flags == 0 and bits % 4 >= @ENTRY_IS_DEVICE@
         reply = (pageBytes > BYTES_MAX or isOfNewKind or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
         if pageBytes > BYTES_BEFORE_FULL then
-          call('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
+          callRedis('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
         elseif pageBytes > capacity and pageBytes <= BYTES_MAX then
           growPage(key, header, pageBytes)
         end

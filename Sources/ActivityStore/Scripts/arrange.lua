@@ -14,7 +14,7 @@
 -- nothing. The script also changes nothing if the directory does not have these bounds of the page. The directory
 -- lives at least as long as its pages.
 
-local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
+local callRedis, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
 local MALFORMED = {err = 'MALFORMED the value is not a page of Causeway'}
 local MALFORMED_DIRECTORY = {err = 'MALFORMED the value is not a directory of Causeway'}
@@ -22,11 +22,12 @@ local directoryKey, key, upperKey = KEYS[1], KEYS[2], KEYS[3]
 local lowerBound, nextBound, middle = ARGV[1], ARGV[2], ARGV[3]
 local NONE = '\0\0\0\0'
 
-local time = call('TIME')
+local time = callRedis('TIME')
 local seconds = time[1] + 0
 local now = seconds * 1000 + math.floor(time[2] / 1000)
 
-local directory = call('GET', directoryKey)
+local directory = callRedis('GET', directoryKey)
+-- Whether the segment has no directory yet: this script opens it with its only page.
 local isOpened = not directory
 if isOpened then
   if lowerBound ~= NONE or nextBound ~= NONE then return '' end
@@ -40,10 +41,13 @@ end
 local nextInDirectory = boundAt and sub(directory, boundAt + 4, boundAt + 7)
 if not boundAt or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextBound then return directory end
 
-local page = call('GET', key)
+local page = callRedis('GET', key)
+-- 1 if the page has, or once had, an entry of a device (MemberPage.Flag).
 local flags = 0
 if page and not (isOpened and sub(page, 9, 12) ~= NONE) then
-  if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound or sub(page, 9, 12) ~= nextBound then
+  if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound
+    or sub(page, 9, 12) ~= nextBound
+  then
     return MALFORMED
   end
   flags = byte(page, 2) % @PAGE_IS_FULL@
@@ -58,15 +62,17 @@ local expiry = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 local function writePage(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@
-  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@
+    or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
   local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
-  local header, half = char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds), capacity / 2
+  local header, half =
+    char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds), capacity / 2
   if size > half then
-    call('SET', key, header, 'PX', expiry)
-    call('SETRANGE', key, half - 1, '\0')
-    call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
+    callRedis('SET', key, header, 'PX', expiry)
+    callRedis('SETRANGE', key, half - 1, '\0')
+    callRedis('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
   else
-    call('SET', key, header .. entries, 'PX', expiry)
+    callRedis('SET', key, header .. entries, 'PX', expiry)
   end
 end
 
@@ -82,12 +88,13 @@ if page and #page > @PAGE_BYTES_MAX@ then
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
-  -- Returns what identifies the member of the entry at this byte: the bits for its kind and the form of its id,
-  -- and the id.
+  -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and the form of its id
+  -- (16 and 32), and the id. See MemberEntryFormat.swift.
   local function identity(at, bits)
     local idAt = at + @ENTRY_FIXED_BYTES@
     -- A packed id has sixteen bytes. Any other id comes after one byte, whose value is the length of the id minus one.
-    return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(page, idAt, idAt + (bits >= 16 and 15 or byte(page, idAt) + 1))
+    return char(bits - bits % 16 + bits % 4 - bits % 2)
+      .. sub(page, idAt, idAt + (bits >= 16 and 15 or byte(page, idAt) + 1))
   end
 
   while at <= bytes do
@@ -96,7 +103,8 @@ if page and #page > @PAGE_BYTES_MAX@ then
     if length < @ENTRY_BYTES_LEAST@ or at + length - 1 > bytes then return MALFORMED end
     local oldestTime = oldestTimes[bits]
     if not oldestTime then
-      oldestTime = now - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
+      oldestTime = now
+        - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
       oldestTimes[bits] = oldestTime
     end
     local isLower, hashKey, isOutdated = position < upperFrom, position, false
@@ -142,17 +150,17 @@ if page and #page > @PAGE_BYTES_MAX@ then
     writePage(key, lowerBound, nextBound, lower .. upper)
   end
 elseif page then
-  call('SETRANGE', key, '1', char(flags))
-  call('SETRANGE', key, '12', pack('<I4', seconds))
-  call('PEXPIRE', key, expiry)
+  callRedis('SETRANGE', key, '1', char(flags))
+  callRedis('SETRANGE', key, '12', pack('<I4', seconds))
+  callRedis('PEXPIRE', key, expiry)
 else
   writePage(key, lowerBound, nextBound, '')
 end
 
-local expiryLeft = isOpened and 0 or call('PTTL', directoryKey)
+local expiryLeft = isOpened and 0 or callRedis('PTTL', directoryKey)
 if isOpened or isSplit then
-  call('SET', directoryKey, directory, 'PX', math.max(expiryLeft, expiry))
+  callRedis('SET', directoryKey, directory, 'PX', math.max(expiryLeft, expiry))
 elseif expiryLeft < expiry then
-  call('PEXPIRE', directoryKey, expiry)
+  callRedis('PEXPIRE', directoryKey, expiry)
 end
 return directory

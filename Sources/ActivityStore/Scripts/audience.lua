@@ -1,6 +1,19 @@
 -- The script `audience`: decides about commands to an audience, and keeps the progress of their versions through the
 -- ranges. KEYS[1] is the audience's record, a hash. ARGV[1] is the operation. An audience causes few calls
--- in comparison with its pushes, so this script is written for reading, not for speed.
+-- in comparison with its pushes, so this script is written for reading, not for speed. AudienceState.swift decides the
+-- same in Swift. The function `callRedis` runs a Redis command.
+--
+-- | operation | its arguments, from ARGV[2] | what it does |
+-- | --- | --- | --- |
+-- | admit | version, digest, bits, wanted number of ranges, pace, body, expiration | decides about a command |
+-- | settle | version | notes that all fan-out records of the version are in Kafka |
+-- | newest | | returns the state for a member that joins |
+-- | claim | range, claim | gives a range to the worker with this claim, and returns its last checkpoint |
+-- | checkpoint | range, claim, text; the same for more ranges | records how far rounds have come |
+-- | finish | fan-out, index, counts; number of broadcasts | adds the counts of a finished range or broadcast |
+--
+-- The bits of `admit` say what the command is and asks for. 1: it is an end. 2: it is a start. 4: it asks for priority
+-- 10. 8: it may use the reserve. `finish` has the number of broadcasts only if a broadcast is finished.
 --
 -- | field | meaning |
 -- | --- | --- |
@@ -8,14 +21,14 @@
 -- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
 -- | s | the version of the newest start |
 -- | b | the body, without the alert, that members get if they join after this version |
--- | f | when the two buckets will be full, server milliseconds, six bytes each: for members without and with frequent updates |
+-- | f | when the two buckets will be full (6 each): for members without and with frequent updates |
 -- | l | the fan-outs of the last versions, oldest first; each has the bytes of the next table |
 -- | c | followed by a range: the claim of the range's last owner |
 -- | p | followed by a range: the last checkpoint of the range |
 -- | m | followed by a fan-out's name and an index: the counts of one range or broadcast that is finished, see COUNTS |
 -- | k | followed by a fan-out's name: how many of its ranges and broadcasts are finished |
 -- | t | followed by a fan-out's name: its totals, once all ranges and broadcasts are finished |
--- | hp hs | the channel in production and in the sandbox: storage policy (1), when it was created (8, UNIX milliseconds), its id |
+-- | hp hs | the channel in production and in the sandbox: storage policy (1), creation (8, UNIX milliseconds), its id |
 --
 -- | bytes of a fan-out in `l` | meaning |
 -- | --- | --- |
@@ -29,7 +42,7 @@
 -- `hp` and `hs`. Versions are stored as in an activity's value. Numbers are little-endian. The record lives for 25
 -- hours after its last change. The removal of a channel does not count.
 
-local call, sub, char = redis.call, string.sub, string.char
+local callRedis, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
 -- The field `a`: version, digest, flags, timestamp to send, the priorities for members without and with frequent
@@ -46,14 +59,14 @@ local COUNT_MAX = 4294967295
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
-  local time = call('TIME')
+  local time = callRedis('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
 -- Sets fields of the audience's record to the values after them, and renews the record's expiry.
 local function storeFields(...)
-  call('HSET', key, ...)
-  call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
+  callRedis('HSET', key, ...)
+  callRedis('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
 -- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. Its entry in the list `l` stays.
@@ -62,7 +75,7 @@ local function dropFanOut(fanOut)
   local fields = {'k' .. fanOut, 't' .. fanOut}
   for index = 0, count - 1 do fields[index + 3] = 'm' .. fanOut .. pack('<I2', index) end
   for _, index in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. fanOut .. index end
-  call('HDEL', key, unpack(fields))
+  callRedis('HDEL', key, unpack(fields))
 end
 
 -- Adds a fan-out to the list, and removes the oldest one if there are too many. Returns the new list.
@@ -84,7 +97,7 @@ end
 -- Returns the newest version that was admitted to be sent to activities; empty if none was admitted. Also empty if a
 -- start is the newest, because a start reaches devices and replaces no state of activities.
 local function newestAdmitted()
-  local admitted = call('HGET', key, 'a')
+  local admitted = callRedis('HGET', key, 'a')
   if not admitted then return '' end
   local version, _, flags = read(ADMITTED, admitted)
   return flags % 4 >= 2 and '' or version
@@ -101,7 +114,7 @@ if operation == 'admit' then
   local version, digest, asks, wantedRanges, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
   local body, expiration = ARGV[7], ARGV[8]
   local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
-  local n, a, s, f, list, production, sandbox = unpack(call('HMGET', key, 'n', 'a', 's', 'f', 'l', 'hp', 'hs'))
+  local n, a, s, f, list, production, sandbox = unpack(callRedis('HMGET', key, 'n', 'a', 's', 'f', 'l', 'hp', 'hs'))
   list = list or ''
   -- A start is not broadcast, because a channel cannot start activities.
   local broadcasts = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
@@ -141,7 +154,8 @@ if operation == 'admit' then
   end
 
   local now = serverTime()
-  local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved = read('<I3I3I2I2I3I3I2I2', pace)
+  local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved =
+    read('<I3I3I2I2I3I3I2I2', pace)
   if a and not isStart and now >= admittedAt and admittedAt + spacing > now then
     return {'wait', admittedAt + spacing - now}
   end
@@ -167,19 +181,19 @@ if operation == 'admit' then
   -- the new ranges would overlap with the ranges of this fan-out.
   local rangeCount = wantedRanges
   for at = #list - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
-    local count, since, isFinished = read('<I2I6B', list, at + 13)
-    if isFinished % 2 == 0 and now - since < @RANGE_COUNT_FIXED@ then
+    local count, since, broadcastsAndEnd = read('<I2I6B', list, at + 13)
+    if broadcastsAndEnd % 2 == 0 and now - since < @RANGE_COUNT_FIXED@ then
       rangeCount = count
       break
     end
   end
   local fanOut = version .. pack('<I2', rangeCount)
   if lastRanges and lastRanges ~= rangeCount then
-    for _, field in ipairs(call('HKEYS', key)) do
+    for _, field in ipairs(callRedis('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- Only the checkpoints of ranges that no longer exist are deleted. Their claims (`c`) stay: a range without a
-      -- claim would look as if the server had lost its data.
-      if letter == 'p' and sub(field, 2, 3) ~= sub(fanOut, 14) then call('HDEL', key, field) end
+      -- Deletes the checkpoints of ranges that no longer exist. The claims (`c`) of these ranges stay: a worker may
+      -- still work on such a range, and without its claim would conclude that the server has lost its data.
+      if letter == 'p' and sub(field, 2, 3) ~= sub(fanOut, 14) then callRedis('HDEL', key, field) end
     end
   end
   local fanOutAt = positionOfFanOut(list, fanOut)
@@ -195,22 +209,24 @@ if operation == 'admit' then
 end
 
 if operation == 'settle' then
-  if call('HGET', key, 'n') == ARGV[2] .. 'a' then storeFields('n', ARGV[2] .. 's') end
+  if callRedis('HGET', key, 'n') == ARGV[2] .. 'a' then storeFields('n', ARGV[2] .. 's') end
   return 'settled'
 end
 
 if operation == 'newest' then
-  local a, b = unpack(call('HMGET', key, 'a', 'b'))
+  local a, b = unpack(callRedis('HMGET', key, 'a', 'b'))
   if not a then return 'unknown' end
   local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMITTED, a)
   local now = serverTime()
-  if flags % 4 >= 2 or math.floor(now / 1000) > read('<i8', expiration) or now - admittedAt > @BODY_KEPT@ then return 'unknown' end
+  if flags % 4 >= 2 or math.floor(now / 1000) > read('<i8', expiration) or now - admittedAt > @BODY_KEPT@ then
+    return 'unknown'
+  end
   return {'send', version, timestamp, expiration, flags % 2, b}
 end
 
 if operation == 'claim' then
   local range, claim = ARGV[2], ARGV[3]
-  local progress = call('HGET', key, 'p' .. range) or ''
+  local progress = callRedis('HGET', key, 'p' .. range) or ''
   storeFields('c' .. range, claim)
   return {'progress', newestAdmitted(), progress}
 end
@@ -223,7 +239,7 @@ if operation == 'checkpoint' then
   --     2    the range has no claim: the server has lost data, so members may be missing too
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
-  for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
+  for index, owner in ipairs(callRedis('HMGET', key, unpack(names))) do owners[names[index]] = owner end
   for index, name in ipairs(names) do
     local range, claim, text = ARGV[3 * index - 1], ARGV[3 * index], ARGV[3 * index + 1]
     if owners[name] == claim then fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text end
@@ -235,14 +251,14 @@ end
 
 if operation == 'finish' then
   local fanOut, index, counts = ARGV[2], ARGV[3], ARGV[4]
-  local list = call('HGET', key, 'l') or ''
+  local list = callRedis('HGET', key, 'l') or ''
   local fanOutAt = positionOfFanOut(list, fanOut)
   if not fanOutAt then
     list = addFanOut(list, fanOut, serverTime(), (ARGV[5] or 0) + 0)
     fanOutAt = #list - FANOUT_BYTES + 1
   end
   local broadcastsAndEnd = string.byte(list, fanOutAt + 21)
-  if broadcastsAndEnd % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. fanOut)} end
+  if broadcastsAndEnd % 2 == 1 then return {'finished', 0, callRedis('HGET', key, 't' .. fanOut)} end
   local ranges = read('<I2', fanOut, 14)
   local broadcasts = math.floor(broadcastsAndEnd / 2)
   if broadcasts == 0 and ARGV[5] then
@@ -252,8 +268,8 @@ if operation == 'finish' then
     list = sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22)
   end
   local count = ranges + broadcasts
-  local finishedCount = call('HSET', key, 'm' .. fanOut .. index, counts)
-  finishedCount = call('HINCRBY', key, 'k' .. fanOut, finishedCount)
+  local finishedCount = callRedis('HSET', key, 'm' .. fanOut .. index, counts)
+  finishedCount = callRedis('HINCRBY', key, 'k' .. fanOut, finishedCount)
   if finishedCount < count then
     storeFields('l', list)
     return {'finished', count - finishedCount}
@@ -266,17 +282,18 @@ if operation == 'finish' then
     totals[8] = math.max(totals[8], part[8])
   end
   for number = 0, ranges - 1 do
-    local part = call('HGET', key, 'm' .. fanOut .. pack('<I2', number))
+    local part = callRedis('HGET', key, 'm' .. fanOut .. pack('<I2', number))
     if part then add({read(COUNTS, part)}, totals) end
   end
   for _, number in ipairs(BROADCASTS) do
-    local part = call('HGET', key, 'm' .. fanOut .. number)
+    local part = callRedis('HGET', key, 'm' .. fanOut .. number)
     if part then add({read(COUNTS, part)}, sums) end
   end
   dropFanOut(fanOut)
   local text = pack(COUNTS, unpack(totals))
   if broadcasts > 0 then text = text .. char(unpack(sums)) end
-  storeFields('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts + 1) .. sub(list, fanOutAt + 22), 't' .. fanOut, text)
+  storeFields('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts + 1) .. sub(list, fanOutAt + 22),
+    't' .. fanOut, text)
   return {'finished', 0, text}
 end
 

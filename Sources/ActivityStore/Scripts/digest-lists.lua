@@ -1,5 +1,6 @@
--- This file is a part of the scripts `admit` and `settle`, which both change lists of audiences. A list has the digests of
--- the audiences, 8 bytes each. The program joins the parts of a script, because a script of Redis cannot load another one.
+-- This file is a part of the scripts `admit` and `settle`, which both change lists of audiences. A list has the digests
+-- of the audiences, 8 bytes each. The program joins the parts of a script, because a script of Redis cannot load
+-- another one.
 
 -- Returns the digests of `list` that `other` does not have.
 local function without(list, other)

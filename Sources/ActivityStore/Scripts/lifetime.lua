@@ -2,8 +2,9 @@
 -- activity when its life begins, and removes it when the life has ended.
 --
 -- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). ARGV[1] is
--- the operation, ARGV[2] the activity's key. No operation but `check` reads the clock, so the others have the same effect
--- if they are repeated after hours. Three hashes have the same key as the timetable, and one more character at its end:
+-- the operation, ARGV[2] the activity's key. The other arguments are in the table of operations. All times are
+-- milliseconds. No operation but `check` reads the clock, so the others have the same effect if they are repeated after
+-- hours. Three hashes have the same key as the timetable, and one more character at its end:
 --
 -- | hash | for each activity |
 -- | --- | --- |
@@ -19,22 +20,25 @@
 --
 -- The count says how often workers have claimed the activity since this time.
 --
--- | operation | meaning |
--- | --- | --- |
--- | began | a start began a life |
--- | alive | the activity was seen alive |
--- | updatedAfterEnd | an update came after the end, and is kept if the timetable still has the activity |
--- | ended | the end that a worker's LifetimeKeeper made was accepted, failed or expired, or no new start can be made |
--- | endedByAnother | another end was admitted |
--- | removed | the life has ended, or the policy no longer limits it |
--- | check | does the life continue? The reply is `retry` if so, otherwise `superseded` |
+-- | operation | ARGV[3] and ARGV[4] | meaning |
+-- | --- | --- | --- |
+-- | began | the start's time, the lifetime | a start began a life |
+-- | alive | the record's time, the lifetime | the activity was seen alive |
+-- | updatedAfterEnd | 0, 0 | an update came after the end, and is kept if the timetable still has the activity |
+-- | ended | when the life began; the time of a restart, if there is one | no more end is needed, see below |
+-- | endedByAnother | when the life began | another end was admitted |
+-- | removed | | the life has ended, or the policy no longer limits it |
+-- | check | when the life began, a lease | does the life continue? |
 --
--- The reply to all operations but `check` is `settled`.
+-- `ended` says that the end that a worker's LifetimeKeeper made was accepted, failed or expired, or that no new start
+-- can be made. The first three operations may bring a command that is kept for a restart: ARGV[5] is the last character
+-- of the hash, `*` or `=`, ARGV[6] the command's version, ARGV[7] its record. The reply to `check` is `retry` if the
+-- life continues, otherwise `superseded`. The reply to all other operations is `settled`.
 
-local call = redis.call
+local callRedis = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
 local operation, activity, at = ARGV[1], ARGV[2], ARGV[3]
-local storedLife = call('HGET', lives, activity)
+local storedLife = callRedis('HGET', lives, activity)
 local lifeKind, beganAt, claimCount
 if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%a) (%d+) (%d+)$') end
 
@@ -44,32 +48,32 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 -- state has come since this start was made, the reply is `superseded`, and another start is due at once.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
-  local shownUpdate = ARGV[5] and call('HGET', timetable .. '=', activity)
+  local shownUpdate = ARGV[5] and callRedis('HGET', timetable .. '=', activity)
   if shownUpdate and string.sub(shownUpdate, 1, #ARGV[5]) > ARGV[5] then
-    call('ZADD', timetable, at, activity)
+    callRedis('ZADD', timetable, at, activity)
     return 'superseded'
   end
-  local time = call('TIME')
+  local time = callRedis('TIME')
   local leaseMilliseconds = ARGV[4] * math.min(2 ^ math.max(0, claimCount - 1), @LEASE_FACTOR_MAX@)
-  call('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + leaseMilliseconds, activity)
+  callRedis('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + leaseMilliseconds, activity)
   return 'retry'
 end
 
 local function storeLife(letter, due)
-  call('ZADD', timetable, due, activity)
-  call('HSET', lives, activity, letter .. ' ' .. at .. ' 0')
-  call('PEXPIRE', timetable, @ACTIVITY_LIFETIME_MILLISECONDS@)
-  call('PEXPIRE', lives, @ACTIVITY_LIFETIME_MILLISECONDS@)
+  callRedis('ZADD', timetable, due, activity)
+  callRedis('HSET', lives, activity, letter .. ' ' .. at .. ' 0')
+  callRedis('PEXPIRE', timetable, @ACTIVITY_LIFETIME_MILLISECONDS@)
+  callRedis('PEXPIRE', lives, @ACTIVITY_LIFETIME_MILLISECONDS@)
 end
 
 local function removeCommands()
-  call('HDEL', timetable .. '*', activity)
-  call('HDEL', timetable .. '=', activity)
+  callRedis('HDEL', timetable .. '*', activity)
+  callRedis('HDEL', timetable .. '=', activity)
 end
 
 local function removeLife()
-  call('ZREM', timetable, activity)
-  call('HDEL', lives, activity)
+  callRedis('ZREM', timetable, activity)
+  callRedis('HDEL', lives, activity)
   removeCommands()
 end
 
@@ -88,7 +92,7 @@ end
 
 if operation == 'ended' then
   if beganAt ~= at then return 'settled' end
-  if ARGV[4] and call('HEXISTS', timetable .. '*', activity) == 1 then
+  if ARGV[4] and callRedis('HEXISTS', timetable .. '*', activity) == 1 then
     at = ARGV[4]
     storeLife('r', at)
   else
@@ -99,7 +103,7 @@ end
 
 local commandSuffix, version, command = ARGV[5], ARGV[6], ARGV[7]
 local commandsKey = commandSuffix and timetable .. commandSuffix
-local storedCommand = commandSuffix and call('HGET', commandsKey, activity)
+local storedCommand = commandSuffix and callRedis('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then
   local isStart = operation == 'began'
@@ -122,7 +126,7 @@ if operation ~= 'updatedAfterEnd' then
 end
 
 if commandSuffix and storedLife and (not storedCommand or string.sub(storedCommand, 1, #version) <= version) then
-  call('HSET', commandsKey, activity, version .. command)
-  call('PEXPIRE', commandsKey, @ACTIVITY_LIFETIME_MILLISECONDS@)
+  callRedis('HSET', commandsKey, activity, version .. command)
+  callRedis('PEXPIRE', commandsKey, @ACTIVITY_LIFETIME_MILLISECONDS@)
 end
 return 'settled'

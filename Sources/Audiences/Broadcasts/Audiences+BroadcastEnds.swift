@@ -215,7 +215,7 @@ extension Audiences {
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .null
             if waiting != .null { dropBroadcast(waiting, now: now) }
-            if phase == .released, channels.isInUse(channel) { noteDroppedBroadcastsOfOtherPartitions(of: channel) }
+            if phase == .released, channels.isInUse(channel) { noteDroppedBroadcastsFromOutsidePartition(of: channel) }
             if channels.isInUse(channel) { _ = freeSlotIfUnused(channel: channel, now: now) }
         }
     }
@@ -224,7 +224,7 @@ extension Audiences {
     /// broadcast, and of the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such
     /// records count as dropped at once, not only when APNs responds: this lane must read them again before it takes
     /// newer records of their partitions.
-    private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
+    private mutating func noteDroppedBroadcastsFromOutsidePartition(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
             if broadcasts[broadcast].record.partition != channels[channel].partition {

@@ -33,7 +33,7 @@ extension Audiences {
             // While the push was under way, the keeper or a newer record may have named another channel. That
             // channel is not lost.
             if channels[channel].lastPushedChannel == channels[channel].apnsChannel.identifier {
-                awaitReplacementChannel(channel, now: now)
+                requestReplacementChannel(channel, now: now)
             }
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
         case .throttled:
@@ -94,7 +94,7 @@ extension Audiences {
     ///
     /// After the wait, the next push goes to the lost channel. APNs refuses this push too, and the core asks again. So
     /// the core also recovers if the keeper could not create a channel, or if the request or its response was dropped.
-    private mutating func awaitReplacementChannel(_ channel: ChannelIndex, now: Moment) {
+    private mutating func requestReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelNeed(
             .lost(slot.apnsChannel),

@@ -14,19 +14,11 @@ import Numbers
 extension Audiences {
     /// Takes a fan-out record for a channel. If there is no room for the record, it is passed over, and is read again
     /// later. (R30)
-    mutating func receiveBroadcast(
-        _ command: Command,
-        from value: UnsafeRawBufferPointer,
-        _ record: IncomingRecord,
-        _ instruction: FanoutInstruction,
-        _ droppedFields: UnsafeRawBufferPointer,
-        to target: AudienceChannel,
-        of appIndex: UInt16,
-        now: Moment
-    ) {
+    mutating func receiveBroadcast(_ incoming: IncomingFanoutRecord, to target: AudienceChannel, now: Moment) {
+        let (record, command, value) = (incoming.record, incoming.command, incoming.value)
         guard let partition = partitions[record.partition] else { return }
         let key = ChannelKey(
-            appIndex: appIndex,
+            appIndex: incoming.appIndex,
             digest: command.channel.isAbsent
                 ? withUnescapedText(command.audience, from: value) { AudienceDigest(of: $0) }
                 : withUnescapedText(command.channel, from: value) {
@@ -36,22 +28,17 @@ extension Audiences {
         )
         guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
             return partition.pointee.passedOverRecords
-                .insert(record.offset, of: appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
+                .insert(
+                    record.offset,
+                    of: incoming.appIndex,
+                    admittedAtMilliseconds: incoming.instruction.admittedAtMilliseconds
+                )
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
         let assignmentEpoch = partition.pointee.assignmentEpoch
         let channel = channelsByKey[key] ?? addChannel(key, target, command, value, record.partition, assignmentEpoch)
-        let content = makeFanoutRecord(
-            command,
-            from: value,
-            record,
-            instruction,
-            droppedFields,
-            of: appIndex,
-            assignmentEpoch: assignmentEpoch,
-            now: now
-        )
+        let content = makeFanoutRecord(incoming, assignmentEpoch: assignmentEpoch, now: now)
         let broadcast = addBroadcast(content, to: channel)
         let last = channels[channel].newestBroadcast
         if last == .null {

@@ -7,7 +7,7 @@ extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 
     /// Returns the next request to the keeper; nil if there is none.
-    public mutating func nextChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
+    public mutating func takeChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
 
     /// - Returns: false if the queue is full.
     @discardableResult

@@ -150,7 +150,7 @@ extension Audiences {
             // device that supports channels names the channel.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             appendChannelNeedAfterAdmission(reply.channels, of: command, now: now)
-            guard !awaitMissingChannel(command, now: now) else { return }
+            guard !beginWaitForMissingChannel(command, now: now) else { return }
             fanOut(command, grant)
         case .wait:
             let waitMillisecondsMax = policies[commands[command].policy].pace.throttledSpacingMillisecondsMax

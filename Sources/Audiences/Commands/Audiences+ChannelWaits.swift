@@ -16,9 +16,9 @@ extension Audiences {
     static var commandsAwaitingChannelMax: Int { 1_024 }
     /// The pause of an audience after one of its commands has waited without success. During the pause, no command of
     /// the audience begins to wait.
-    static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// The maximum number of audiences that have a pause (``channelWaitPauseMilliseconds``). At this number, no command
-    /// of any audience begins to wait. Commands that already wait may still add pauses.
+    static var pauseAfterFailedChannelWaitMilliseconds: Int64 { 60_000 }
+    /// The maximum number of audiences that have a pause (``pauseAfterFailedChannelWaitMilliseconds``). At this number,
+    /// no command of any audience begins to wait. Commands that already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
     /// While ``channelWaitPausesMax`` is reached, the core removes ended pauses at most once in this time, because each
     /// removal scans the pauses of all audiences.
@@ -29,7 +29,7 @@ extension Audiences {
     /// (`channelReason`). An end never waits.
     ///
     /// - Returns: whether the command waits.
-    mutating func awaitMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
+    mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]
         guard slot.event != .end,
@@ -73,7 +73,7 @@ extension Audiences {
     }
 
     private mutating func pauseChannelWaits(_ key: AudienceKey, now: Moment) {
-        channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
+        channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.pauseAfterFailedChannelWaitMilliseconds
     }
 
     /// If the table is full, removes the pauses that have ended. Apart from this, a pause is removed only when a

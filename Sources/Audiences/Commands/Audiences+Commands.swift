@@ -6,11 +6,11 @@ import LiveActivity
 /// If that is an update, it also keeps an older end.
 extension Audiences {
     /// Whether the core has room for one more command: a slot now and, when the command goes back to `Delivery`, a
-    /// place in the queue of ``nextReturnedCommand()``.
+    /// place in the queue of ``takeReturnedCommand()``.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
     /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was withdrawn,
-    /// ``nextReturnedCommand()`` returns it, exactly once.
+    /// ``takeReturnedCommand()`` returns it, exactly once.
     public mutating func receiveCommand(_ incoming: IncomingCommand) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
@@ -42,7 +42,7 @@ extension Audiences {
             )
         )
         enqueue(command)
-        awaitBatchEnd(audience)
+        beginWaitForBatchEnd(audience)
     }
 
     /// Ends a batch of ``receiveCommand(_:)`` calls. Each audience that the batch names then begins its next command,
@@ -58,7 +58,7 @@ extension Audiences {
         }
     }
 
-    private mutating func awaitBatchEnd(_ audience: AudienceIndex) {
+    private mutating func beginWaitForBatchEnd(_ audience: AudienceIndex) {
         guard !audiences[audience].isAwaitingBatchEnd else { return }
         audiences[audience].isAwaitingBatchEnd = true
         audiencesAwaitingBatchEnd.append(audience)
@@ -85,7 +85,7 @@ extension Audiences {
             if rider != .null, !isRevocationUnderWay(commands[rider].record) {
                 commands[command].rider = .null
                 put(rider, inPlaceOf: command, of: audience)
-                awaitBatchEnd(audience)
+                beginWaitForBatchEnd(audience)
             } else {
                 unlinkCommand(command, of: audience)
             }
@@ -96,7 +96,7 @@ extension Audiences {
 
     /// Removes and returns the next command that goes back to `Delivery`: it has an outcome, is fanned out or was
     /// withdrawn (``HandoverResult``). Nil if there is none.
-    public mutating func nextReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
+    public mutating func takeReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> AudienceIndex {
         let audience = audiences.allocate(
@@ -217,7 +217,7 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``nextReturnedCommand()``), and frees its
+    /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``takeReturnedCommand()``), and frees its
     /// slot. If the command carries a rider's alert, the rider ends first. The rider is superseded, or withdrawn
     /// together with the command. The command must not be in the audience's list any more.
     mutating func finishCommand(_ command: CommandIndex, _ ending: HandoverResult, reason: StaticString = "") {

@@ -2,7 +2,7 @@ public import Delivery
 public import LiveActivity
 
 /// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
-/// during ``Audiences/receive(membershipChange:now:)``.
+/// during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
     /// The member that changes. The core returns it when its audiences know of the change, or the store has refused the
     /// change for good. A member that joined may get a push with the audience's newest state. The core then first waits

@@ -175,7 +175,7 @@ extension Audiences {
     }
 
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
-    mutating func nextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
         while case let change = appQueues[appIndex].firstJoiner[environment], change != .null {
             let slot = membershipChanges[change]

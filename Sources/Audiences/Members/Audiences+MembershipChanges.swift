@@ -1,10 +1,10 @@
 public import Delivery
 import LiveActivity
 
-/// Members that join or leave audiences, from ``receive(membershipChange:now:)`` until every audience has
+/// Members that join or leave audiences, from ``receiveMembershipChange(_:now:)`` until every audience has
 /// acknowledged or permanently refused the change.
 extension Audiences {
-    /// Whether the shell may call ``receive(membershipChange:now:)`` once more.
+    /// Whether the shell may call ``receiveMembershipChange(_:now:)`` once more.
     public var canReceiveMembershipChange: Bool {
         !membershipChanges.isFull && membersWithEndedChange.count < configuration.membershipChangesMax
     }
@@ -14,7 +14,7 @@ extension Audiences {
 
     /// Takes a change of a member's audiences. Once the registration that caused the change may be settled,
     /// ``takeMemberWithEndedChange()`` returns the member, exactly once.
-    public mutating func receive(membershipChange incoming: IncomingMembershipChange, now: Moment) {
+    public mutating func receiveMembershipChange(_ incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
         guard let previousChange = membershipChangesByKey.updateValue(change, forKey: key) else {

@@ -198,7 +198,8 @@ extension Audiences {
         activityStoreQueue.append(refusedMember)
     }
 
-    /// Drops the next call, because it exceeds the store's limits.
+    /// Removes the next call, because it exceeds the store's limits. The refused member continues as if the store had
+    /// replied.
     public mutating func activityStoreCallRefused(now: Moment) {
         guard let refusedMember = activityStoreQueue.removeFirst() else { preconditionFailure("no call waits") }
         refusedMemberAcknowledged(refusedMember, now: now)

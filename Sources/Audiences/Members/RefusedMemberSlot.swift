@@ -74,8 +74,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.registeredAtMilliseconds = registeredAtMilliseconds
     }
 
-    private static let tokenOffset = 256
-    private static let reasonOffset = 512
+    private static let tokenByteOffset = 256
+    private static let reasonByteOffset = 512
 
     mutating func setTexts(
         identifier: (UnsafeMutableRawBufferPointer) -> Int,
@@ -84,10 +84,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
     ) {
         let reasonPrefix = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
         let counts = withUnsafeMutableBytes(of: &textBuffer) { bytes in
-            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonOffset...]).copyMemory(from: reasonPrefix)
+            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonByteOffset...]).copyMemory(from: reasonPrefix)
             return (
-                identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenOffset])),
-                token(UnsafeMutableRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.reasonOffset]))
+                identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenByteOffset])),
+                token(UnsafeMutableRawBufferPointer(rebasing: bytes[Self.tokenByteOffset..<Self.reasonByteOffset]))
             )
         }
         (identifierByteCount, tokenByteCount) = counts
@@ -101,8 +101,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         withUnsafeBytes(of: textBuffer) { bytes in
             body(
                 UnsafeRawBufferPointer(rebasing: bytes[..<identifierByteCount]),
-                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenOffset..<Self.tokenOffset + tokenByteCount]),
-                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonOffset..<Self.reasonOffset + reasonByteCount])
+                UnsafeRawBufferPointer(rebasing: bytes[Self.tokenByteOffset..<Self.tokenByteOffset + tokenByteCount]),
+                UnsafeRawBufferPointer(rebasing: bytes[Self.reasonByteOffset..<Self.reasonByteOffset + reasonByteCount])
             )
         }
     }

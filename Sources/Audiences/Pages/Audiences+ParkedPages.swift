@@ -69,7 +69,7 @@ extension Audiences {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isStillMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {
-            guard let content = pages[page].member(index), parkedMembers[member].hasIdentifier(of: content) else {
+            guard let content = pages[page].member(index), parkedMembers[member].hasSameIdentifier(as: content) else {
                 continue
             }
             parkedMembers[member].update(from: content, readAtMilliseconds: now.monotonicMilliseconds)

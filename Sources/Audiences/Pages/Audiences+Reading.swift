@@ -162,13 +162,13 @@ extension Audiences {
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
         guard let content = MemberPage(bytes) else {
-            counters.pagesDamaged &+= 1
+            counters.damagedPageCount &+= 1
             return requestDirectory(for: page)
         }
         guard content.contains(wantedPosition) else { return requestDirectory(for: page, isMissing: false) }
         let (memberCount, isWhole) = content.members(into: memberScratch)
-        if !isWhole { counters.pagesDamaged &+= 1 }
-        counters.pagesRead &+= 1
+        if !isWhole { counters.damagedPageCount &+= 1 }
+        counters.readPageCount &+= 1
         var firstWanted = 0
         while firstWanted < memberCount, memberScratch[firstWanted].position < wantedPosition { firstWanted += 1 }
         pages[page].load(bytes, members: UnsafeBufferPointer(rebasing: memberScratch[firstWanted..<memberCount]))

@@ -101,7 +101,7 @@ extension Audiences {
         if rounds[round].partition == record.partition {
             rounds[round].versions.firstPassedOverOffset = min(rounds[round].versions.firstPassedOverOffset, offset)
         }
-        rounds[round].versions.hasPassedOverRecordDuringClaim = rounds[round].phase == .claiming
+        rounds[round].versions.wasClaimingAtLastPassOver = rounds[round].phase == .claiming
         stopAwaitingVersionsForPassedOverRecord(round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }

@@ -18,6 +18,7 @@ extension Audiences {
         page: PageIndex = .null,
         member: Int = 0,
         failedAttemptCount: UInt8 = 0,
+        wasThrottled: Bool = false,
         pauseMilliseconds: Int64,
         now: Moment
     ) {
@@ -32,6 +33,7 @@ extension Audiences {
                 page: page,
                 member: UInt16(truncatingIfNeeded: member),
                 failedAttemptCount: failedAttemptCount,
+                wasThrottled: wasThrottled,
                 readAtMilliseconds: readAtMilliseconds,
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )

@@ -59,7 +59,7 @@ extension Audiences {
             appQueues[appIndex].pushesInFlight[environment] += 1
             return push
         }
-        if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
+        if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
             appQueues[appIndex].pushesInFlight[environment] += 1
             return push
         }
@@ -205,6 +205,8 @@ extension Audiences {
             - Self.unavailableAfterMilliseconds
     }
 
+    /// Moves the round past a member and returns the push to the member. The shell sends the push, or gives it back
+    /// with ``pushNotSent(_:)``.
     private mutating func offerPush(
         _ content: PageMember,
         _ next: NextMember,
@@ -229,6 +231,7 @@ extension Audiences {
         )
     }
 
+    /// Like ``offerPush(_:_:_:now:)``, for a member that the round has passed before.
     private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
         let rangeVersion = rounds[slot.round].versions.newest

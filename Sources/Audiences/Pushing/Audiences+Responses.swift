@@ -137,18 +137,8 @@ extension Audiences {
         if result.disposition == .retryNow, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
         }
-        if wasThrottled {
-            pauseMilliseconds = max(
-                pauseMilliseconds,
-                randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
-            )
-        }
-        if !result.isRetryPermitted {
-            pauseMilliseconds = max(
-                pauseMilliseconds,
-                randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
-            )
-        }
+        if wasThrottled { extendToRetryBudgetPause(&pauseMilliseconds) }
+        if !result.isRetryPermitted { extendToRetryBudgetPause(&pauseMilliseconds) }
         if tag.isParked {
             parkedMembers[tag.parkedMember].failedAttemptCount = failedAttemptCount
             parkedMembers[tag.parkedMember].wasThrottled = wasThrottled
@@ -161,15 +151,21 @@ extension Audiences {
                 page: tag.page,
                 member: tag.member,
                 failedAttemptCount: failedAttemptCount,
+                wasThrottled: wasThrottled,
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-            parkedMembers[rounds[round].members.firstParked].wasThrottled = wasThrottled
             pages[tag.page].setProgress(tag.member, MemberProgress.parked.rawValue)
             pages[tag.page].unfinishedMemberCount -= 1
             pagePushEnded(tag.page, now: now)
         }
         advance(round, now: now)
+    }
+
+    /// Makes a pause at least as long as the pause of a pool whose retry budget is empty, with jitter.
+    private mutating func extendToRetryBudgetPause(_ pauseMilliseconds: inout Int64) {
+        let jitteredMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+        pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 
     /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be

@@ -27,7 +27,7 @@ struct ParkedMember: BitwiseCopyable {
     var isUnderWay = false
     /// Whether APNs responded to the last attempt with 429. If so, a carried alert is no reason to push before the
     /// member's next turn (`needsCarriedAlert`).
-    var wasThrottled = false
+    var wasThrottled: Bool
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var rangeVersion = RangeVersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.
@@ -51,6 +51,7 @@ struct ParkedMember: BitwiseCopyable {
         page: PageIndex,
         member: UInt16,
         failedAttemptCount: UInt8,
+        wasThrottled: Bool,
         readAtMilliseconds: Int64,
         dueMilliseconds: Int64
     ) {
@@ -60,6 +61,7 @@ struct ParkedMember: BitwiseCopyable {
         self.page = page
         self.member = member
         self.failedAttemptCount = failedAttemptCount
+        self.wasThrottled = wasThrottled
         self.dueMilliseconds = dueMilliseconds
         self.readAtMilliseconds = readAtMilliseconds
         environment = content.environment
@@ -88,8 +90,8 @@ struct ParkedMember: BitwiseCopyable {
         copyTexts(of: content)
     }
 
-    /// Whether an entry of a page belongs to this member.
-    func hasIdentifier(of content: PageMember) -> Bool {
+    /// Whether an entry of a page belongs to this member: whether both have the same id.
+    func hasSameIdentifier(as content: PageMember) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax, alignment: 1) { room in
             let count = content.writeIdentifier(to: room)
             return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: room[..<count])) }

@@ -37,10 +37,12 @@ extension Audiences {
         where slot.members.parkedDueMilliseconds[environment] > now.monotonicMilliseconds {
             dueMilliseconds = min(dueMilliseconds, slot.members.parkedDueMilliseconds[environment])
         }
-        if awaitsNewerVersion(round) {
+        if awaitsNewerVersion(round),
+            let missingSinceMilliseconds = slot.versions.newestAdmittedMissingSinceMilliseconds
+        {
             dueMilliseconds = min(
                 dueMilliseconds,
-                slot.versions.newestAdmittedMissingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
+                missingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
             )
         }
         if slot.versions.newest != .null {
@@ -108,7 +110,7 @@ extension Audiences {
         rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.sentRevision
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
-            counters.roundsLost &+= 1
+            counters.lostRoundCount &+= 1
             return claimLost(round, areMembersLost: verdict == .lost, now: now)
         }
         if reply?.verdict == .settled {

@@ -43,8 +43,11 @@ extension Audiences {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        let heldMilliseconds = now.monotonicMilliseconds - rounds[round].claim.nextClaimAtMilliseconds
-        if heldMilliseconds > Self.lossCountResetAfterMilliseconds { rounds[round].claim.consecutiveLossCount = 0 }
+        if let heldSinceMilliseconds = rounds[round].claim.heldSinceMilliseconds,
+            now.monotonicMilliseconds - heldSinceMilliseconds > Self.lossCountResetAfterMilliseconds
+        {
+            rounds[round].claim.consecutiveLossCount = 0
+        }
         let doublings = min(rounds[round].claim.consecutiveLossCount, Self.pauseDoublingsMax)
         rounds[round].claim.consecutiveLossCount = doublings + 1
         let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublings))
@@ -79,9 +82,10 @@ extension Audiences {
         return reply?.newestVersion.map { $0 < rangeVersions[newest].record.version } ?? true
     }
 
-    /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
-    /// members the round would end at once, and its alert or start would reach nobody.
-    mutating func awaitMembers(_ round: RoundIndex, now: Moment) {
+    /// Makes the round wait until the store is known to have all members again, or until the longest wait is over. The
+    /// worker learns it when it polls the store's marks (R24). Without the members the round would end at once, and its
+    /// alert or start would reach nobody.
+    mutating func beginWaitForMembers(_ round: RoundIndex, now: Moment) {
         rounds[round].claim.waitsForMembersCount += 1
         rounds[round].enter(.lost)
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
@@ -90,12 +94,12 @@ extension Audiences {
     }
 
     /// The maximum number of times that a round waits for its members before it begins. ``mayHaveLostMembers(_:_:)``
-    /// says why there is a limit. A wait ends when a poll of the store (about one a second) finds that audiences need
-    /// not wait, or after ``membersWaitMillisecondsMax``.
+    /// says why there is a limit. A wait ends when a poll of the store's marks (about one a second) shows that
+    /// audiences need not wait, or after ``membersWaitMillisecondsMax``.
     private static var waitsForMembersMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
-    /// no poll of the store succeeds, for example because Redis' user may not read the marks. The worker's
+    /// no poll of the marks succeeds, for example because Redis' user may not read the marks. The worker's
     /// `MemberCompleteness` uses the same limit. (R26)
     public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
@@ -107,11 +111,12 @@ extension Audiences {
         guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claim.nextClaimAtMilliseconds)
         }
-        // If the round has lost its claim but no members, `membersLostSinceMilliseconds` is `.min`. Then it waits only
-        // if `membersLastCompleteAtMilliseconds` is `.min` too, and the wait counts from `nextClaimAtMilliseconds`.
-        let waitBeganAtMilliseconds = max(slot.claim.membersLostSinceMilliseconds, slot.claim.nextClaimAtMilliseconds)
-        let isWaitOver = now.monotonicMilliseconds - waitBeganAtMilliseconds >= Self.membersWaitMillisecondsMax
-        let areMembersComplete = slot.claim.membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds
+        let waitedMilliseconds = now.monotonicMilliseconds - slot.claim.nextClaimAtMilliseconds
+        let isWaitOver = waitedMilliseconds >= Self.membersWaitMillisecondsMax
+        // A round that has lost only its claim, and no members, waits only while the shell has never found that rounds
+        // need not wait.
+        let membersLostSinceMilliseconds = slot.claim.membersLostSinceMilliseconds ?? .min
+        let areMembersComplete = membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds
         guard areMembersComplete || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }

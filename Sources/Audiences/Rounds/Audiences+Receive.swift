@@ -19,54 +19,51 @@ extension Audiences {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
             receiveOffset(record.offset, of: partition, now: now)
         else { return }
-        guard let value = record.value, let instruction, let command = try? Command.decodeWrittenByCauseway(value),
-            !command.audience.isAbsent || !command.channel.isAbsent && instruction.channel != nil,
-            (command.event == .start) == !command.activity.isAbsent,
-            instruction.channel == nil || command.event != .start,
-            let appIndex = appIndex(of: command, in: value)
-        else {
-            // Causeway can read every record that it writes. So another program wrote this record, or the
-            // record's app is no longer configured.
-            counters.recordsUnreadable &+= 1
+        guard let incoming = decode(record, instruction, droppedFields: droppedFields) else {
+            counters.unreadableRecordCount &+= 1
             partition.pointee.passedOverRecords.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
         }
-        if let channel = instruction.channel {
-            return receiveBroadcast(
-                command,
-                from: value,
-                record,
-                instruction,
-                droppedFields,
-                to: channel,
-                of: appIndex,
-                now: now
-            )
-        }
+        if let channel = incoming.instruction.channel { return receiveBroadcast(incoming, to: channel, now: now) }
         let key = RoundKey(
-            appIndex: appIndex,
-            digest: withUnescapedText(command.audience, from: value) { AudienceDigest(of: $0) },
-            range: instruction.range,
-            isForStarts: command.event == .start
+            appIndex: incoming.appIndex,
+            digest: withUnescapedText(incoming.command.audience, from: incoming.value) { AudienceDigest(of: $0) },
+            range: incoming.instruction.range,
+            isForStarts: incoming.command.event == .start
         )
         guard hasRoom(for: key, at: record.offset, of: record.partition) else {
-            return passOver(record, instruction, key, now: now)
+            return passOver(record, incoming.instruction, key, now: now)
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
-        let assignmentEpoch = partition.pointee.assignmentEpoch
-        let content = makeFanoutRecord(
-            command,
-            from: value,
-            record,
-            instruction,
-            droppedFields,
-            of: appIndex,
-            assignmentEpoch: assignmentEpoch,
-            now: now
+        let content = makeFanoutRecord(incoming, assignmentEpoch: partition.pointee.assignmentEpoch, now: now)
+        linkReceivedVersion(makeRangeVersion(incoming, content, key), now: now)
+    }
+
+    /// Decodes a record. Causeway can read every record that it writes. So nil means that another program wrote the
+    /// record, or that the record's app is no longer configured.
+    private func decode(
+        _ record: IncomingRecord,
+        _ instruction: FanoutInstruction?,
+        droppedFields: UnsafeRawBufferPointer
+    ) -> IncomingFanoutRecord? {
+        guard let value = record.value, let instruction, let command = try? Command.decodeWrittenByCauseway(value)
+        else { return nil }
+        let isForAudience = !command.audience.isAbsent
+        let isForChannelOfCommand = !command.channel.isAbsent && instruction.channel != nil
+        guard isForAudience || isForChannelOfCommand else { return nil }
+        // Only a start names an activity: the template of the ids of its activities. No start goes to a channel.
+        let isStart = command.event == .start
+        guard isStart == !command.activity.isAbsent, !isStart || instruction.channel == nil else { return nil }
+        guard let appIndex = appIndex(of: command, in: value) else { return nil }
+        return IncomingFanoutRecord(
+            record: record,
+            value: value,
+            command: command,
+            instruction: instruction,
+            droppedFields: droppedFields,
+            appIndex: appIndex
         )
-        let rangeVersion = makeRangeVersion(command, from: value, content, key)
-        linkReceivedVersion(rangeVersion, now: now)
     }
 
     /// Notes a record's offset. Returns whether the record must be handled now: it is new and the ledger has room for
@@ -122,26 +119,18 @@ extension Audiences {
     }
 
     /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
-    func makeFanoutRecord(
-        _ command: Command,
-        from value: UnsafeRawBufferPointer,
-        _ record: IncomingRecord,
-        _ instruction: FanoutInstruction,
-        _ droppedFields: UnsafeRawBufferPointer,
-        of appIndex: UInt16,
-        assignmentEpoch: UInt32,
-        now: Moment
-    ) -> FanoutRecord {
+    func makeFanoutRecord(_ incoming: IncomingFanoutRecord, assignmentEpoch: UInt32, now: Moment) -> FanoutRecord {
+        let (command, value, instruction) = (incoming.command, incoming.value, incoming.instruction)
         let policy =
             withUnescapedText(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy)
+            ?? UInt8(truncatingIfNeeded: configuration.apps[Int(incoming.appIndex)].policy)
         let body = HeapBytes(count: command.bodyByteCount)
         let layout = Body.write(command, from: value, into: body.mutableBytes)
         Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBytes, layout)
         return FanoutRecord(
-            partition: record.partition,
+            partition: incoming.record.partition,
             assignmentEpoch: assignmentEpoch,
-            offset: record.offset,
+            offset: incoming.record.offset,
             receivedAtMilliseconds: now.wallMilliseconds,
             instruction: instruction,
             version: command.version,
@@ -152,19 +141,19 @@ extension Audiences {
             alertVersion: instruction.alertVersion ?? command.version,
             alertSeconds: policies[policy].alertSeconds,
             identifier: unescaped(command.identifier, from: value),
-            trace: HeapBytes(copying: record.trace),
-            droppedFields: HeapBytes(copying: droppedFields),
+            trace: HeapBytes(copying: incoming.record.trace),
+            droppedFields: HeapBytes(copying: incoming.droppedFields),
             body: body,
             layout: layout
         )
     }
 
     private mutating func makeRangeVersion(
-        _ command: Command,
-        from value: UnsafeRawBufferPointer,
+        _ incoming: IncomingFanoutRecord,
         _ record: FanoutRecord,
         _ key: RoundKey
     ) -> RangeVersionIndex {
+        let (command, value) = (incoming.command, incoming.value)
         let audience = unescaped(command.audience, from: value)
         let round = roundsByKey[key] ?? addRound(key, audience, record.partition, record.assignmentEpoch)
         // An existing round has its own copy of the id, so this copy is not needed.

@@ -7,7 +7,7 @@ extension Audiences {
     mutating func claimReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
-        if mayHaveLostMembers(reply, round) { return awaitMembers(round, now: now) }
+        if mayHaveLostMembers(reply, round) { return beginWaitForMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
@@ -21,7 +21,7 @@ extension Audiences {
         guard rounds.isInUse(round) else { return }
         let isRecordPassedOver =
             rounds[round].versions.firstPassedOverOffset < .max
-            || rounds[round].versions.hasPassedOverRecordDuringClaim
+            || rounds[round].versions.wasClaimingAtLastPassOver
         if isRecordPassedOver {
             stopAwaitingVersionsForPassedOverRecord(round, now: now)
         }
@@ -79,14 +79,14 @@ extension Audiences {
             ? rounds[round].versions.newestSettled
             : max(rangeVersions[newest].record.version, rounds[round].versions.newestSettled)
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds =
-            version > newestSeenVersion ? now.monotonicMilliseconds : .max
+            version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
 
     /// Whether the round waits for the record of a newer version that was admitted. The round does not wait while one
     /// of its records is passed over: the passed-over record may be the missing one, and may get room only when the
     /// older versions have ended.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
-        rounds[round].versions.newestAdmittedMissingSinceMilliseconds != .max
+        rounds[round].versions.newestAdmittedMissingSinceMilliseconds != nil
             && rounds[round].versions.firstPassedOverOffset == .max
     }
 
@@ -125,10 +125,10 @@ extension Audiences {
     /// ranges, this range never gets a record of it.
     private mutating func closeAllVersionsIfNewestAdmittedIsOverdue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
-            now.monotonicMilliseconds - rounds[round].versions.newestAdmittedMissingSinceMilliseconds
-                >= configuration.newerVersionWaitMilliseconds
+            let missingSinceMilliseconds = rounds[round].versions.newestAdmittedMissingSinceMilliseconds,
+            now.monotonicMilliseconds - missingSinceMilliseconds >= configuration.newerVersionWaitMilliseconds
         else { return }
-        rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
+        rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
         closeAllVersions(of: round)
         var member = rounds[round].members.firstParked
         while member != .null {

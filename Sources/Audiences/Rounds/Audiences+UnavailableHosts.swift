@@ -7,12 +7,12 @@ extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, its older versions are closed.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
 
-    /// Notes since when the round sends nothing. The core calls this before a newer version begins at `start`. If the
-    /// previous version began at `start` too, the round has sent nothing since then, and the noted time stays.
-    mutating func noteStallBegin(of round: RoundIndex, at start: UInt64, now: Moment) {
+    /// Notes since when the round sends nothing. The core calls this before a newer version begins at `startPosition`.
+    /// If the previous version began there too, the round has sent nothing since then, and the noted time stays.
+    mutating func noteStallBegin(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.newest
-        let hasMoved = newest == .null || rangeVersions[newest].startPosition != start
-        guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == .max else { return }
+        let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
+        guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == nil else { return }
         rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
@@ -22,8 +22,8 @@ extension Audiences {
     ///
     /// The older version whose alert the newest version carries stays open, so that its record stays unsettled.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
-        guard
-            rounds[round].progress.stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
+        guard let stalledSinceMilliseconds = rounds[round].progress.stalledSinceMilliseconds,
+            stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].versions.newest

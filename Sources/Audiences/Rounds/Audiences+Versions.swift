@@ -77,7 +77,7 @@ extension Audiences {
         updateUnreachedMembersSince(round, by: rangeVersion)
         link(rangeVersion, to: round)
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
-            rounds[round].versions.newestAdmittedMissingSinceMilliseconds = .max
+            rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
         }
         rangeVersions[rangeVersion].stage = .underWay
         rounds[round].checkpoints.revision += 1

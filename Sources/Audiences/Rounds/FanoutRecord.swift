@@ -1,6 +1,19 @@
 import Delivery
 import LiveActivity
 
+/// A record of the fan-out topic that was decoded. Its pointers are valid only during the call that takes the record.
+struct IncomingFanoutRecord {
+    let record: IncomingRecord
+    /// The bytes of the record's value, to which the ranges of `command` refer.
+    let value: UnsafeRawBufferPointer
+    let command: Command
+    /// The contents of the record's headers.
+    let instruction: FanoutInstruction
+    /// The names of the fields that were dropped because the body was too large, separated by commas.
+    let droppedFields: UnsafeRawBufferPointer
+    let appIndex: UInt16
+}
+
 /// A record of the fan-out topic. It brings one version of an audience to the members of a range or to a channel. Or it
 /// brings a command to a channel that the command itself names.
 struct FanoutRecord: BitwiseCopyable {

@@ -1,6 +1,7 @@
 import Delivery
 import LiveActivity
 
+/// What identifies a round: its app, the digest of its audience, its range, and whether it sends starts.
 struct RoundKey: Hashable {
     var appIndex: UInt16
     var digest: AudienceDigest
@@ -73,8 +74,11 @@ struct RoundSlot: BitwiseCopyable {
     var range: SegmentRange
     /// Whether the members are devices. Each device gets a start of its own as a command.
     var isForStarts: Bool
+    /// The audience's id.
     var identifier: HeapBytes
+    /// The index of the partition of the fan-out topic that the round belongs to, in the core's table of partitions.
     var partition: UInt32
+    /// The epoch of this assignment of the partition.
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.claiming
     var claim: RoundClaim
@@ -117,11 +121,10 @@ struct RoundSlot: BitwiseCopyable {
     /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in flight.
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
-        claim.number = number
-        claim.membersLostSinceMilliseconds = .min
+        claim.beginNewClaim(number: number)
         versions.newestSettled = Version(timestamp: 0, sequence: 0)
         versions.newestAdmitted = versions.newestSettled
-        versions.newestAdmittedMissingSinceMilliseconds = .max
+        versions.newestAdmittedMissingSinceMilliseconds = nil
         progress.restart(at: 0)
         checkpoints.restored.free()
         checkpoints.restored = .none

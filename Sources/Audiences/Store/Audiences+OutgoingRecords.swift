@@ -13,7 +13,7 @@ extension Audiences {
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
     /// reason, the core produces it again.
-    public mutating func outgoingRecordReported(
+    public mutating func produceReportReceived(
         _ outgoingRecord: OutgoingAudienceRecord,
         _ report: ProduceReport,
         now: Moment

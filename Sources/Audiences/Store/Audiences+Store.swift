@@ -16,7 +16,7 @@ extension Audiences {
     ) -> Result? {
         sendPageReadsIfDue(now: now)
         while let ticket = storeQueue.next(now: now) {
-            if removeIfUnneeded(ticket, now: now) { continue }
+            if removeCallIfUnneeded(ticket, now: now) { continue }
             if case .checkpoint(let round) = ticket {
                 guard let text = composeCheckpointText(of: round) else {
                     dropCheckpoint(round, now: now)
@@ -50,7 +50,7 @@ extension Audiences {
     /// method frees the page.
     ///
     /// - Returns: whether the call was removed.
-    private mutating func removeIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
+    private mutating func removeCallIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
         switch ticket {
         case .page(let page), .directory(let page):
             guard pages[page].phase == .discarded else { return false }
@@ -159,7 +159,8 @@ extension Audiences {
         storeQueue.append(ticket)
     }
 
-    /// Drops the next call, because it exceeds the store's limits and would exceed them at each attempt.
+    /// Removes the next call, because it exceeds the store's limits and would exceed them at each attempt. The caller
+    /// of the call continues without a reply, as after a permanent refusal (`storeFailed` with `refused`).
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         callReplied(ticket, nil, now: now)

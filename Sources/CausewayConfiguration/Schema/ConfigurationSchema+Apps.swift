@@ -17,7 +17,7 @@ extension ConfigurationSchema {
     ]
 
     /// The keys of each app in `apps`.
-    static let appKeys: [SchemaKey<WorkerConfiguration.App>] = [
+    static let appSectionKeys: [SchemaKey<WorkerConfiguration.App>] = [
         .text(
             "bundleId",
             \.bundleId,

@@ -40,7 +40,7 @@ extension ConfigurationSchema {
 
     /// The keys of each policy in `policies`. A missing key has the built-in default, and never the value of
     /// another policy. So a change to the policy `default` does not change other policies.
-    static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.asReloadable)
+    static let policySectionKeys: [SchemaKey<Policy>] = policyNumbers.map(\.asReloadable)
 
     private static let policyNumbers: [SchemaKey<Policy>] = [
         .integer(

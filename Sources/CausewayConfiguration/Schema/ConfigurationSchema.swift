@@ -23,8 +23,8 @@ enum ConfigurationSchema {
         let app = WorkerConfiguration.App(name: NamedSection.apps.exampleMember)
         let policy = Policy(name: NamedSection.policies.exampleMember)
         return (logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys).map { KeyDescription($0, of: defaults) }
-            + appKeys.map { KeyDescription($0, of: app, below: "apps.*.") }
-            + policyKeys.map { KeyDescription($0, of: policy, below: "policies.*.") }
+            + appSectionKeys.map { KeyDescription($0, of: app, below: "apps.*.") }
+            + policySectionKeys.map { KeyDescription($0, of: policy, below: "policies.*.") }
             + (workerKeys + tracingKeys).map { KeyDescription($0, of: defaults) }
     }()
 

@@ -47,8 +47,8 @@ enum NamedSection: String, CaseIterable {
     /// The keys of each app or policy.
     var keyValueKinds: [(name: String, valueKind: ConfigurationValueKind)] {
         switch self {
-        case .apps: ConfigurationSchema.appKeys.map { ($0.name, $0.valueKind) }
-        case .policies: ConfigurationSchema.policyKeys.map { ($0.name, $0.valueKind) }
+        case .apps: ConfigurationSchema.appSectionKeys.map { ($0.name, $0.valueKind) }
+        case .policies: ConfigurationSchema.policySectionKeys.map { ($0.name, $0.valueKind) }
         }
     }
 

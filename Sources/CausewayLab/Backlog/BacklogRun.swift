@@ -144,7 +144,7 @@ final class BacklogRun {
             for match in matchCommands.indices {
                 matchCommands[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
                 for follower in 1...feed.followers {
-                    matchCommands[match].frames[frame].setFollower(follower)
+                    matchCommands[match].frames[frame].setFollowerNumber(follower)
                     try produce(matchCommands[match].frames[frame], to: commandProducer)
                 }
             }
@@ -226,7 +226,7 @@ final class BacklogRun {
             return reader.tally.commands == commands
         }
         let tally = reader.tally
-        let startMilliseconds = try findAssignedAtMilliseconds()
+        let startMilliseconds = try readAssignedAtMilliseconds()
         let readCosts = readCosts.sorted { $0.milliseconds < $1.milliseconds }
         let medianCost = readCosts[readCosts.count / 2]
         return BacklogFigures(
@@ -249,7 +249,7 @@ final class BacklogRun {
 
     /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the
     /// worker's log, because no result contains it.
-    private func findAssignedAtMilliseconds() throws(LabError) -> Int64 {
+    private func readAssignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let time,

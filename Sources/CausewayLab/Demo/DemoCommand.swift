@@ -217,11 +217,11 @@ struct DemoCommand: SeasonCommand {
     }
 
     private var disturbances: [Disturbance] {
-        func disturbance(at seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
+        func disturbances(at seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
             seconds.map { [Disturbance(afterMilliseconds: Int64($0) * 1_000, kind: kind)] } ?? []
         }
-        return disturbance(at: crashAt, .workerCrashes) + disturbance(at: redisAwayAt, .redisStops)
-            + disturbance(at: redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisRestarts)
-            + disturbance(at: wipeAt, .redisIsWiped)
+        return disturbances(at: crashAt, .workerCrashes) + disturbances(at: redisAwayAt, .redisStops)
+            + disturbances(at: redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisRestarts)
+            + disturbances(at: wipeAt, .redisIsWiped)
     }
 }

@@ -1,6 +1,6 @@
 /// Measures rates over about the last second.
 struct RateMeter {
-    private static let windowMilliseconds: Int64 = 1_000
+    private static let measurementMilliseconds: Int64 = 1_000
 
     private var lastCommandCount = 0
     private var lastPushCount = 0
@@ -14,7 +14,7 @@ struct RateMeter {
 
     mutating func update(commands: Int, pushes: Int, milliseconds: Int64) {
         let elapsedMilliseconds = milliseconds - lastMeasuredAtMilliseconds
-        guard elapsedMilliseconds >= Self.windowMilliseconds else { return }
+        guard elapsedMilliseconds >= Self.measurementMilliseconds else { return }
         commandsPerSecond = (commands - lastCommandCount) * 1_000 / Int(elapsedMilliseconds)
         pushesPerSecond = (pushes - lastPushCount) * 1_000 / Int(elapsedMilliseconds)
         lastCommandCount = commands

@@ -42,7 +42,7 @@ struct ResultSummary: Equatable {
 
 extension ResultSummary {
     /// Scans a result record once, without creating a string. The scan must be cheap: in one minute 700,000
-    /// results arrive, and the worker runs on the same cores.
+    /// results arrive, and the worker runs on the same processors.
     ///
     /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommandsTopic``.
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {

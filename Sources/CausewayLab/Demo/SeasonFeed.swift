@@ -123,7 +123,7 @@ struct SeasonFeed {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
             let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
             for follower in startedFollowers {
-                matchCommands[match].start.setFollower(follower)
+                matchCommands[match].start.setFollowerNumber(follower)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(
                         "the producer's queue has no room for \(followers) starts of \(matches.count) matches"
@@ -155,7 +155,7 @@ struct SeasonFeed {
             }
             let entry = journal == nil ? nil : journalEntry(of: event)
             while cursor.follower <= commandsPerEvent, remaining > 0 {
-                matchCommands[event.matchIndex].frames[event.frameIndex].setFollower(cursor.follower)
+                matchCommands[event.matchIndex].frames[event.frameIndex].setFollowerNumber(cursor.follower)
                 guard
                     try Self.produce(matchCommands[event.matchIndex].frames[event.frameIndex], to: topic, of: producer)
                 else {

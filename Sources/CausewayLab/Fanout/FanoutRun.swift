@@ -22,6 +22,7 @@ final class FanoutRun {
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let members: Int
+    /// A newer command is sent when this part of the members has been reached; nil: no newer command is sent.
     private let overtakeAtPercent: Int?
     private let h2loadPushes: Int
     private let deployment: FanoutDeployment

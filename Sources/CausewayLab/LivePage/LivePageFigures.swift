@@ -99,7 +99,7 @@ struct LateCommandCounter {
 /// Measures the freshness (the time from a command's record to APNs' response) of recent pushes: those that a histogram
 /// has gained in about the last second. The histogram must only grow.
 struct RecentFreshness {
-    private static let windowMilliseconds: Int64 = 1_000
+    private static let measurementMilliseconds: Int64 = 1_000
 
     private var lastHistogram = DurationHistogram()
     private var nextMeasurementAtMilliseconds: Int64 = 0
@@ -109,7 +109,7 @@ struct RecentFreshness {
     /// none. Within a second after a measurement, returns the result of that measurement.
     mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMeasurementAtMilliseconds else { return newestFreshness }
-        nextMeasurementAtMilliseconds = nowMilliseconds + Self.windowMilliseconds
+        nextMeasurementAtMilliseconds = nowMilliseconds + Self.measurementMilliseconds
         let recent = currentHistogram.subtracting(lastHistogram)
         lastHistogram = currentHistogram
         newestFreshness = recent.percentileMilliseconds(50)

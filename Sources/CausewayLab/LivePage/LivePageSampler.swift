@@ -147,7 +147,7 @@ final class LivePageSampler: @unchecked Sendable {
     /// Returns the changes after change number `cursor`, or nil if the simulator does not respond. `next` is the
     /// viewer's next cursor: the number of the newest change. If the number of phones has changed, `next` is 0.
     private func readScreenChanges(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
-        let focus = PageEventWriter.largePhones(of: phoneCount).map(String.init).joined(separator: ",")
+        let focus = PageEventWriter.largePhoneNumbers(phoneCount: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageEventWriter.firstNumber("next", in: response),
             let count = PageEventWriter.firstNumber("phones", in: response)

@@ -9,9 +9,9 @@ struct PageEventWriter {
 
     /// Returns the numbers of the phones that events describe in full. They are spread evenly over all phones, so that
     /// the page shows many matches.
-    static func largePhones(of phones: Int) -> [Int] {
-        guard phones > largePhonesMax else { return Array(0..<max(0, phones)) }
-        return (0..<largePhonesMax).map { (2 * $0 + 1) * phones / (2 * largePhonesMax) }
+    static func largePhoneNumbers(phoneCount: Int) -> [Int] {
+        guard phoneCount > largePhonesMax else { return Array(0..<max(0, phoneCount)) }
+        return (0..<largePhonesMax).map { (2 * $0 + 1) * phoneCount / (2 * largePhonesMax) }
     }
 
     /// Returns the whole number of the first property with this name, at any depth. Nil if there is no such property,

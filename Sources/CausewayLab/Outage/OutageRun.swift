@@ -7,6 +7,7 @@ import Kafka
 /// result. It ends at the latest when the case's `recoveryMillisecondsMax` has passed.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
+    /// How often the registrations that the phones have made since the last time are written to Kafka.
     private static let registrationCopyIntervalMilliseconds: Int64 = 100
     private static let measurementIntervalMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000

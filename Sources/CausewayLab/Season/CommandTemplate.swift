@@ -85,7 +85,7 @@ struct CommandTemplate {
     /// Sets the follower's number. Has no effect on a record for an audience.
     ///
     /// - Parameter follower: the number, 1 to `followersMax`.
-    mutating func setFollower(_ follower: Int) {
+    mutating func setFollowerNumber(_ follower: Int) {
         precondition((1...Self.followersMax).contains(follower), "followers have four digits")
         for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigitCount, at: offset) }
     }

@@ -74,7 +74,7 @@ struct Match {
         /// How many balls, without wides and no-balls (``Ball/Legality``), the side may face to reach `target`; nil
         /// if the season's files do not contain the number.
         var balls: Int?
-        var isRevised: Bool
+        var isTargetRevised: Bool
     }
 
     static let oversPerInnings = 20
@@ -94,7 +94,7 @@ struct Match {
 
     /// The result as one line, as a newspaper prints it.
     var resultLine: String {
-        "\(winner) won by \(margin.text)" + (chase.isRevised ? " (rain rule)" : "")
+        "\(winner) won by \(margin.text)" + (chase.isTargetRevised ? " (rain rule)" : "")
     }
 
     /// Returns the usual abbreviation of a team's name: SRH for Sunrisers Hyderabad, else its initials. A word in
@@ -123,13 +123,13 @@ extension Match.Chase {
         switch margin {
         case .runs(let runs):
             let target = secondTotal + runs + 1
-            isRevised = target != firstInningsRuns + 1
+            isTargetRevised = target != firstInningsRuns + 1
             self.target = target
-            balls = isRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : fullLength
+            balls = isTargetRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : fullLength
         case .wickets:
-            isRevised = secondTotal <= firstInningsRuns
-            target = isRevised ? nil : firstInningsRuns + 1
-            balls = isRevised ? nil : fullLength
+            isTargetRevised = secondTotal <= firstInningsRuns
+            target = isTargetRevised ? nil : firstInningsRuns + 1
+            balls = isTargetRevised ? nil : fullLength
         }
     }
 }

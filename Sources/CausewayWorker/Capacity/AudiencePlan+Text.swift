@@ -27,7 +27,7 @@ extension AudiencePlan {
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
                 "from a command's record to the last phone, shared by \(Numeral.grouped(lanesWithRanges)) lanes"
             ),
-            PlanText.podsLine(pods, busyCoresHundredths: busyCoresHundredths, demand.fleet),
+            PlanText.podsLine(pods, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round holds pages of members, never all of them"
@@ -41,7 +41,7 @@ extension AudiencePlan {
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "over the minute: bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
-                "rounds take \(redisCorePercent) % of one core; \(demand.fleet.redisNodeGibibytes) GiB of memory each; replicas not included"
+                "rounds take \(redisProcessorPercent) % of one core; \(demand.fleet.redisNodeGibibytes) GiB of memory each; replicas not included"
             ),
             (
                 "Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB",

@@ -10,8 +10,8 @@ package struct AudiencePlan: Sendable, Equatable {
     /// The push rate that the rounds of a command need, so that they take only `fleet.laneBusyPercentMax` per cent of
     /// the time until the next command.
     package private(set) var pushesPerSecond: Int64 = 0
-    /// Cores that are busy at the peak, in hundredths of a core.
-    package private(set) var busyCoresHundredths: Int64 = 0
+    /// Processors that are busy at the peak, in hundredths of a processor.
+    package private(set) var busyProcessorHundredths: Int64 = 0
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     package private(set) var podMebibytes: Int64 = 0
@@ -31,8 +31,8 @@ package struct AudiencePlan: Sendable, Equatable {
     /// Redis' memory for the values of activities. Each value has the activity's state and token.
     package private(set) var activitiesMebibytes: Int64 = 0
     package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
-    /// How busy the rounds keep Redis, in per cent of one core. Above 100, they need more than one core.
-    package private(set) var redisCorePercent: Int64 = 0
+    /// How busy the rounds keep Redis, in per cent of one processor. Above 100, they need more than one processor.
+    package private(set) var redisProcessorPercent: Int64 = 0
     package private(set) var redisNodes: Int64 = 0
 
     /// The number of records that one command writes to the fan-out topic: one for each range.
@@ -56,21 +56,21 @@ package struct AudiencePlan: Sendable, Equatable {
 
     private mutating func planPods() {
         pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.laneBusyPercentMax)
-        // 600,000,000 nanoseconds a minute are one hundredth of a core.
-        let workingCoresHundredths = CapacityPlan.ceilingQuotient(
+        // 600,000,000 nanoseconds a minute are one hundredth of a processor.
+        let workingProcessorHundredths = CapacityPlan.ceilingQuotient(
             pushesPerMinute * costs.cpuNanosecondsPerMember,
             600_000_000
         )
         pods = max(
             CapacityPlan.podsMin,
             CapacityPlan.ceilingQuotient(
-                workingCoresHundredths,
-                demand.fleet.coresPerPod * demand.fleet.laneBusyPercentMax
+                workingProcessorHundredths,
+                demand.fleet.processorsPerPod * demand.fleet.laneBusyPercentMax
             )
                 + 1
         )
-        busyCoresHundredths = workingCoresHundredths + pods * costs.wakeupCoresHundredths
-        lanes = pods * demand.fleet.coresPerPod
+        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakeupProcessorHundredths
+        lanes = pods * demand.fleet.processorsPerPod
         partitions = CapacityPlan.ceilingQuotient(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }
 
@@ -84,8 +84,8 @@ package struct AudiencePlan: Sendable, Equatable {
         connections = lanes * demand.fleet.pools * connectionsPerPool
         apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
-            lanes: Int(demand.fleet.coresPerPod),
-            connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
+            lanes: Int(demand.fleet.processorsPerPod),
+            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.pools * connectionsPerPool)
         )
     }
 
@@ -112,13 +112,13 @@ package struct AudiencePlan: Sendable, Equatable {
     private mutating func planRedis() {
         membersMebibytes = redisMebibytes(keyBytes: demand.members * costs.redisBytesPerMember)
         activitiesMebibytes = redisMebibytes(keyBytes: demand.activities * costs.redisBytesPerActivity)
-        redisCorePercent = CapacityPlan.ceilingQuotient(
+        redisProcessorPercent = CapacityPlan.ceilingQuotient(
             pushesPerMinute * costs.redisCPUNanosecondsPerMember,
             600_000_000
         )
         redisNodes = max(
             CapacityPlan.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
-            CapacityPlan.ceilingQuotient(redisCorePercent, CapacityPlan.redisCoreBusyPercent)
+            CapacityPlan.ceilingQuotient(redisProcessorPercent, CapacityPlan.redisProcessorBusyPercent)
         )
     }
 

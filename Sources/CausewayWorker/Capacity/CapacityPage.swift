@@ -39,8 +39,8 @@ package enum CapacityPage {
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
-            \(Numeral.exactQuotient(plan.busyCoresHundredths, divisor: 100)) cores. Such an event mostly needs Redis, because each push takes \
-            two script calls. APNs connections are not the limit: \(plan.connectionsNeeded) are enough, and the fleet has \
+            \(Numeral.exactQuotient(plan.busyProcessorHundredths, divisor: 100)) cores. Such an event mostly needs Redis, \
+            because each push takes two script calls. APNs connections are not the limit: \(plan.connectionsNeeded) are enough, and the fleet has \
             \(plan.connections), because each lane has its own connections.
 
             ## When states change faster than phones are updated

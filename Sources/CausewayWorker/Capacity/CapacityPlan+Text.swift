@@ -32,7 +32,7 @@ extension CapacityPlan {
 
     private var sizeLines: [(String, String, String)] {
         [
-            PlanText.podsLine(pods, busyCoresHundredths: busyCoresHundredths, demand.fleet),
+            PlanText.podsLine(pods, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
@@ -50,7 +50,7 @@ extension CapacityPlan {
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
-                "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisCoreBusyPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
+                "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisProcessorBusyPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
                     + "memory at \(demand.fleet.redisNodeGibibytes) GiB each; replicas not included"
             ),
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),

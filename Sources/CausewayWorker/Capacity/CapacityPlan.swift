@@ -11,8 +11,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// The planned load of the APNs connections: the share of their streams that is in use, per cent. At 50 %, one of
     /// two connections can carry the pushes of both while the pool replaces the other.
     static let streamsInUsePercent: Int64 = 50
-    /// The planned load of one Redis core, per cent.
-    static let redisCoreBusyPercent: Int64 = 50
+    /// The planned load of one Redis processor, per cent.
+    static let redisProcessorBusyPercent: Int64 = 50
 
     package let demand: CapacityDemand
     package let costs: MeasuredCosts
@@ -23,8 +23,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// policy. The plan does not check this.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
-    /// Cores that are busy at the peak, in hundredths of a core.
-    package private(set) var busyCoresHundredths: Int64 = 0
+    /// Processors that are busy at the peak, in hundredths of a processor.
+    package private(set) var busyProcessorHundredths: Int64 = 0
     /// The number of pods. At the peak, each lane is at most `laneBusyPercentMax` per cent busy, even if one pod fails.
     /// At least ``podsMin``.
     package private(set) var pods: Int64 = 0
@@ -72,14 +72,14 @@ package struct CapacityPlan: Sendable, Equatable {
     private mutating func planPods() {
         let nanosecondsPerSecond =
             commandsPerSecond * costs.cpuNanosecondsPerCommand + pushesPerSecond * costs.cpuNanosecondsPerPush
-        let workingCoresHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
+        let workingProcessorHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
         let hundredthsPerPod = max(
             1,
-            demand.fleet.laneBusyPercentMax * demand.fleet.coresPerPod - costs.wakeupCoresHundredths
+            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.wakeupProcessorHundredths
         )
-        pods = max(Self.podsMin, Self.ceilingQuotient(workingCoresHundredths, hundredthsPerPod) + 1)
-        busyCoresHundredths = workingCoresHundredths + pods * costs.wakeupCoresHundredths
-        lanes = pods * demand.fleet.coresPerPod
+        pods = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
+        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakeupProcessorHundredths
+        lanes = pods * demand.fleet.processorsPerPod
         let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         let partitionsNeeded = max(
             lanes * Self.partitionsPerLane,
@@ -103,8 +103,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     private mutating func planMemory() {
         podMebibytes = MemoryBudget.plannedMebibytes(
-            lanes: Int(demand.fleet.coresPerPod),
-            connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
+            lanes: Int(demand.fleet.processorsPerPod),
+            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.pools * connectionsPerPool)
         )
     }
 
@@ -112,7 +112,7 @@ package struct CapacityPlan: Sendable, Equatable {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
         redisNodesForCalls = Self.ceilingQuotient(
             redisCallsPerSecond * 100,
-            costs.callsPerSecondPerRedisCore * Self.redisCoreBusyPercent
+            costs.callsPerSecondPerRedisProcessor * Self.redisProcessorBusyPercent
         )
         let keyBytes =
             demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice

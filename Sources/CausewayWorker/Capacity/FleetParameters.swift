@@ -1,10 +1,12 @@
-/// What the user chooses for a planned fleet: pools, cores of a pod, how busy a lane may be, memory of a Redis node.
+/// What the user chooses for a planned fleet: pools, processors of a pod, how busy a lane may be, memory of a Redis
+/// node.
 package struct FleetParameters: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510,
     /// because a configuration has at most 255 apps, each with two environments.
     package var pools: Int64 = 1
-    /// Cores of a pod. A pod has one lane for each core. Range: 1...256, because a worker has at most 256 lanes.
-    package var coresPerPod: Int64 = 4
+    /// Processors of a pod. A pod has one lane for each processor. Range: 1...256, because a worker has at most 256
+    /// lanes.
+    package var processorsPerPod: Int64 = 4
     /// How busy a lane may be at the peak, per cent. Range: 10...90. The free time serves bursts, the load of a failed
     /// pod, and a backlog. For an audience, the rounds of one command may take at most this percentage of the time
     /// until the next command.
@@ -17,7 +19,7 @@ package struct FleetParameters: Sendable, Equatable {
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
         try CapacityError.require("pools", pools, in: 1...510)
-        try CapacityError.require("cores-per-pod", coresPerPod, in: 1...256)
+        try CapacityError.require("cores-per-pod", processorsPerPod, in: 1...256)
         try CapacityError.require("busy-percent", laneBusyPercentMax, in: 10...90)
         try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)
     }

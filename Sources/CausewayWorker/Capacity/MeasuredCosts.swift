@@ -3,9 +3,10 @@ import Observability
 
 /// The measured costs behind a plan, each with its source.
 ///
-/// The machine had two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
+/// The machine had two shared processors of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
 /// OpenSSL 3.0 and Redis 7.0, unless a number names another source. On your machine, `causeway-lab backlog`
-/// measures `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` measures `wakeupCoresHundredths`.
+/// measures `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` measures
+/// `wakeupProcessorHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
     /// settles without a push.
@@ -20,19 +21,19 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
     /// command's `cpuNanosecondsPerCommand`.
     package var cpuNanosecondsPerPush: Int64 = 10_500
-    /// The additional CPU of a worker at low load, in hundredths of a core: at low load it wakes up for only a few
+    /// The additional CPU of a worker at low load, in hundredths of a processor: at low load it wakes up for only a few
     /// records at a time.
     ///
     /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two lanes) took
     /// 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of them. The other 5.93 s
-    /// are 0.1 core for 60 s. At full load a worker does not need this CPU, because batches are large and the worker
-    /// rarely sleeps.
-    package var wakeupCoresHundredths: Int64 = 10
+    /// are 0.1 processor for 60 s. At full load a worker does not need this CPU, because batches are large and the
+    /// worker rarely sleeps.
+    package var wakeupProcessorHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
     /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
     /// if calls leave in batches. The plan uses the lowest value.
-    package var callsPerSecondPerRedisCore: Int64 = 80_000
+    package var callsPerSecondPerRedisProcessor: Int64 = 80_000
     /// Script calls for each push: one admits the command, and one settles its outcome.
     package var redisCallsPerPush: Int64 = 2
     /// Bytes of an activity with its token: key, value, the allocator's rounding and a share of Redis' tables.
@@ -96,11 +97,11 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Numeral.exactQuotient(wakeupCoresHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(wakeupProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
-                "\(Numeral.grouped(callsPerSecondPerRedisCore)) script calls a second for one Redis core",
+                "\(Numeral.grouped(callsPerSecondPerRedisProcessor)) script calls a second for one Redis core",
                 "measured: 80,000 to 107,000, each a command"
             ),
             ("\(redisCallsPerPush) script calls for each push", "admit and settle"),
@@ -132,7 +133,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
-                "\(Numeral.exactQuotient(wakeupCoresHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(wakeupProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo"
             ),
             (

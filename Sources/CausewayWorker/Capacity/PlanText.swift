@@ -19,13 +19,13 @@ enum PlanText {
         return text
     }
 
-    static func podsLine(_ pods: Int64, busyCoresHundredths: Int64, _ fleet: FleetParameters) -> (
+    static func podsLine(_ pods: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> (
         String, String, String
     ) {
-        let busy = "\(Numeral.exactQuotient(busyCoresHundredths, divisor: 100)) cores busy at the peak"
+        let busy = "\(Numeral.exactQuotient(busyProcessorHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(pods),
-            "\(fleet.coresPerPod) cores and lanes each; \(busy); planned at \(fleet.laneBusyPercentMax) %, plus one pod"
+            "\(fleet.processorsPerPod) cores and lanes each; \(busy); planned at \(fleet.laneBusyPercentMax) %, plus one pod"
         )
     }
 

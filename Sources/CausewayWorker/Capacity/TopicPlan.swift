@@ -36,7 +36,7 @@ package struct TopicPlan: Sendable {
     /// it closes a segment after seven days. Until then, replaced registrations would stay in the topic.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
-    /// Returns all topics with their sizes and settings. `sizeOverrides` overrides the defaults.
+    /// Returns all topics with their sizes and settings. The sizes in `sizeOverrides` replace the planned ones.
     package func makeTopics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
         let lowTrafficPartitions = min(partitions, Self.lowTrafficPartitionsMax)
         return [

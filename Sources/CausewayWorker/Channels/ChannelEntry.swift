@@ -71,9 +71,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// The field in the audience's record from which Redis learns the channel when it admits a command: storage
-    /// policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
-    package var audienceRecordValue: [UInt8] {
+    /// The value of the field in the audience's record from which Redis learns the channel when it admits a command:
+    /// storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
+    package var channelFieldValue: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtMilliseconds.littleEndian) { Array($0) }
             + Array(channel.utf8)
     }

@@ -17,15 +17,15 @@ enum ChannelEventReporter {
         switch event {
         case .created(let entry):
             log(.channelCreated, makeLogFields(entry))
-            changeStatus(entry.app, entry.environment) { $0.creations += 1 }
+            changeStatus(entry.app, entry.environment) { $0.creationCount += 1 }
         case .deleted(let entry):
             log(.channelDeleted, makeLogFields(entry))
-            changeStatus(entry.app, entry.environment) { $0.deletions += 1 }
+            changeStatus(entry.app, entry.environment) { $0.deletionCount += 1 }
         case .lost(let entry):
             log(.channelLost, makeLogFields(entry))
         case .channelWithoutEntryDeleted(let channel, let app, let environment):
             log(.channelOrphanDeleted, ["channel": "\(channel)", "app": "\(app)", "environment": "\(environment)"])
-            changeStatus(app, environment) { $0.orphanDeletions += 1 }
+            changeStatus(app, environment) { $0.orphanDeletionCount += 1 }
         case .unknownChannels(let channels, let app, let environment):
             log(.channelsUnknown, ["channels": "\(channels)", "app": "\(app)", "environment": "\(environment)"])
         case .refused(let audience, let app, let environment, let text):
@@ -34,16 +34,16 @@ enum ChannelEventReporter {
                 ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(text)"]
             )
             changeStatus(app, environment) {
-                $0.creationFailures += 1
+                $0.failedCreationCount += 1
                 $0.lastFailure = makeFailure("audience \(audience): \(text)")
             }
         case .registryRead(let app, let environment, let content):
             changeStatus(app, environment) {
-                $0.audienceChannels = Int64(content.entries.count + content.unreadableEntries.count)
+                $0.audienceChannelCount = Int64(content.entries.count + content.unreadableEntries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
             }
         case .channelsCounted(let app, let environment, let channels):
-            changeStatus(app, environment) { $0.listedChannels = Int64(channels) }
+            changeStatus(app, environment) { $0.listedChannelCount = Int64(channels) }
         case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])
             if let app, let environment {

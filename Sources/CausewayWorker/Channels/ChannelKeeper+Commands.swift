@@ -61,13 +61,13 @@ extension ChannelKeeper {
         -> ChannelEntry
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        let formerEnd = try convertRedisErrors { () throws(RedisError) in
+        let previousEnd = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(appEnvironment.app, audience)
         }
         return try await ensureChannel(
             of: audience,
             at: managedEnvironment,
-            formerEndMilliseconds: formerEnd?.atMilliseconds
+            previousEndMilliseconds: previousEnd?.atMilliseconds
         )
     }
 

@@ -90,10 +90,10 @@ extension ChannelKeeper {
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
     ) async throws(ChannelRefusal) {
-        var lease = try acquireReconciliationLease(for: .dailyReconciliation, managedEnvironment)
+        var lease = try acquireLease(for: .dailyReconciliation, managedEnvironment)
         let isDaily = lease != nil
         if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
-            lease = try acquireReconciliationLease(for: .intentReconciliation, managedEnvironment)
+            lease = try acquireLease(for: .intentReconciliation, managedEnvironment)
         }
         guard let lease else { return }
         do throws(ChannelRefusal) {
@@ -119,7 +119,9 @@ extension ChannelKeeper {
         }
     }
 
-    private func acquireReconciliationLease(
+    /// Acquires the lease for one of the two reconciliations: the daily one, or that of intents. Nil if another worker
+    /// has the lease.
+    private func acquireLease(
         for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment
     ) throws(ChannelRefusal) -> SharedHashes.Lease? {

@@ -178,12 +178,12 @@ extension ChannelKeeper {
     ///   - lostEntry: the entry that the new one replaces, if any. Its planned deletion stays, unless the audience has
     ///     been started again. If this entry is newer than the audience's end and has no planned deletion, an operator
     ///     wants the channel: the result is nil.
-    ///   - formerEndMilliseconds: the audience's last end before an operator requested the new channel; nil: none. No
+    ///   - previousEndMilliseconds: the audience's last end before an operator requested the new channel; nil: none. No
     ///     deletion is planned because of this end.
     func readDeletionTime(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
-        formerEndMilliseconds: Int64?,
+        previousEndMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws(RedisError) -> Int64? {
         if let lostEntry, let plannedDueMilliseconds = lostEntry.deleteAfterMilliseconds,
@@ -192,7 +192,7 @@ extension ChannelKeeper {
             return plannedDueMilliseconds
         }
         guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
-            end.atMilliseconds != formerEndMilliseconds
+            end.atMilliseconds != previousEndMilliseconds
         else { return nil }
         if let lostEntry, lostEntry.createdAtMilliseconds > end.atMilliseconds { return nil }
         return computeDeletionTime(of: newEntry, after: end, at: managedEnvironment)
@@ -201,16 +201,16 @@ extension ChannelKeeper {
     /// Cancels the planned deletion of a channel that a command or an operator needs, unless the audience has ended: a
     /// slow worker may pass on a command's request only after the audience's end.
     ///
-    /// - Parameter formerEndMilliseconds: as for `readDeletionTime`.
+    /// - Parameter previousEndMilliseconds: as for `readDeletionTime`.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
-    func cancelDeletionUnlessEnded(of entry: ChannelEntry, formerEndMilliseconds: Int64?)
+    func cancelDeletionUnlessEnded(of entry: ChannelEntry, previousEndMilliseconds: Int64?)
         throws(ChannelRefusal) -> ChannelEntry?
     {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(entry.app, entry.audience)
         }
-        if let end, end.atMilliseconds != formerEndMilliseconds { return entry }
+        if let end, end.atMilliseconds != previousEndMilliseconds { return entry }
         return try cancelDeletion(of: entry)
     }
 }

@@ -155,7 +155,7 @@ extension ChannelKeeper {
                 }
                 return nil
             }
-            guard presentEntry.audienceRecordValue != announcedEntry.audienceRecordValue else { return presentEntry }
+            guard presentEntry.channelFieldValue != announcedEntry.channelFieldValue else { return presentEntry }
             announcedEntry = presentEntry
         }
         throw makeChangingEntryRefusal(entry.audience, "announced")

@@ -38,12 +38,12 @@ extension ChannelKeeper {
     /// deletion from the beginning if the audience has ended. A plan that is written later would be missing if the
     /// worker died in between.
     ///
-    /// - Parameter formerEndMilliseconds: as for `readDeletionTime`.
+    /// - Parameter previousEndMilliseconds: as for `readDeletionTime`.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,
         replacing lostChannel: String?,
-        formerEndMilliseconds: Int64?,
+        previousEndMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
@@ -53,7 +53,7 @@ extension ChannelKeeper {
             entry.deleteAfterMilliseconds = try readDeletionTime(
                 of: newEntry,
                 replacing: presentEntry,
-                formerEndMilliseconds: formerEndMilliseconds,
+                previousEndMilliseconds: previousEndMilliseconds,
                 at: managedEnvironment
             )
             let isAdded =

@@ -96,11 +96,11 @@ extension ChannelKeeper {
         while !Task.isCancelled {
             if ContinuousClock.now >= restorationDue {
                 let pause =
-                    restoreOrReport() ? Self.lossCheckInterval : .milliseconds(Self.restorationPauseMilliseconds)
+                    restoreReportingErrors() ? Self.lossCheckInterval : .milliseconds(Self.restorationPauseMilliseconds)
                 restorationDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= maintenanceDue {
-                for managedEnvironment in managedEnvironments { await maintainOrReport(managedEnvironment) }
+                for managedEnvironment in managedEnvironments { await maintainReportingErrors(managedEnvironment) }
                 maintenanceDue = ContinuousClock.now + Self.maintenanceInterval
             }
             try? await Task.sleep(for: Self.lossCheckInterval)
@@ -111,7 +111,7 @@ extension ChannelKeeper {
     /// a ``ChannelEvent`` and does not throw it.
     ///
     /// - Returns: whether all registries in use are complete now.
-    private func restoreOrReport() -> Bool {
+    private func restoreReportingErrors() -> Bool {
         do throws(ChannelRefusal) {
             try restoreIncompleteRegistries()
             return true
@@ -123,7 +123,7 @@ extension ChannelKeeper {
 
     /// Does the periodic work for one app in one environment. Reports an error as an event, so that
     /// the work for others continues.
-    private func maintainOrReport(_ managedEnvironment: ManagedEnvironment) async {
+    private func maintainReportingErrors(_ managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelRefusal) {
             try await maintain(managedEnvironment)
         } catch {

@@ -108,7 +108,7 @@ package actor ChannelKeeper {
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - formerEndMilliseconds: if an operator requests the channel, the time of the audience's last end before the
+    ///   - previousEndMilliseconds: if an operator requests the channel, the time of the audience's last end before the
     ///     request. Because of this end, the call plans no deletion, and keeps no planned one. But if the present
     ///     channel is older than the end, the daily comparison plans its deletion again. Nil for commands: a command's
     ///     channel is deleted after any end.
@@ -117,7 +117,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String? = nil,
         storage: ChannelEntry.Storage? = nil,
-        formerEndMilliseconds: Int64? = nil
+        previousEndMilliseconds: Int64? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
@@ -125,7 +125,7 @@ package actor ChannelKeeper {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
                 } else if let activeEntry = try lostChannel == nil
-                    ? cancelDeletionUnlessEnded(of: entry, formerEndMilliseconds: formerEndMilliseconds) : entry,
+                    ? cancelDeletionUnlessEnded(of: entry, previousEndMilliseconds: previousEndMilliseconds) : entry,
                     let presentEntry = try publishAndAnnounce(activeEntry)
                 {
                     return presentEntry
@@ -155,7 +155,7 @@ package actor ChannelKeeper {
                     at: managedEnvironment,
                     replacing: lostChannel,
                     storage: storage ?? managedEnvironment.storage,
-                    formerEndMilliseconds: formerEndMilliseconds
+                    previousEndMilliseconds: previousEndMilliseconds
                 )
                 if let entry { return entry }
             }
@@ -177,7 +177,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
-        formerEndMilliseconds: Int64?
+        previousEndMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isComplete else { return nil }
@@ -187,7 +187,7 @@ package actor ChannelKeeper {
             at: managedEnvironment,
             replacing: lostChannel,
             storage: storage,
-            formerEndMilliseconds: formerEndMilliseconds
+            previousEndMilliseconds: previousEndMilliseconds
         )
     }
 
@@ -201,7 +201,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
-        formerEndMilliseconds: Int64?
+        previousEndMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
@@ -228,7 +228,7 @@ package actor ChannelKeeper {
             let addedEntry = try add(
                 newEntry,
                 replacing: lostChannel,
-                formerEndMilliseconds: formerEndMilliseconds,
+                previousEndMilliseconds: previousEndMilliseconds,
                 at: managedEnvironment
             )
             guard let entry = addedEntry else {
@@ -304,17 +304,17 @@ package actor ChannelKeeper {
     ///   have named the channel. True also if another worker has completed the deletion meanwhile.
     @discardableResult
     func delete(
-        _ formerEntry: ChannelEntry,
+        _ previousEntry: ChannelEntry,
         at managedEnvironment: ManagedEnvironment,
         isOrderedByOperator: Bool = false
     ) async throws(ChannelRefusal) -> Bool {
-        var entry = formerEntry
+        var entry = previousEntry
         entry.state = .deleting
         if isOrderedByOperator { entry.deleteAfterMilliseconds = nil }
         do {
             // Without Kafka the deletion cannot be completed, so do not withdraw the announcement.
             if let topicPause, isTopicPaused { throw topicPause.error }
-            guard try registry.replaceIfUnchanged(formerEntry, with: entry) else { return false }
+            guard try registry.replaceIfUnchanged(previousEntry, with: entry) else { return false }
             let wasAnnounced = try registry.withdrawAnnouncement(entry)
             guard let confirmedEntry = try confirmDeletion(of: entry, wasAnnounced: wasAnnounced) else { return false }
             entry = confirmedEntry

@@ -18,7 +18,7 @@ import Redis
 final class ChannelRegistry {
     /// How long Redis keeps an audience's record after a channel was written into it. The script `audience` sets the
     /// same time after each of its changes. With a shorter time here, Redis would delete the record too early.
-    private static let recordTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
+    private static let audienceRecordTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
 
@@ -276,15 +276,15 @@ final class ChannelRegistry {
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var announcedEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadsPerAnnouncementMax {
-            var formerEntries = announcedEntries
+            var previousEntries = announcedEntries
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {
-                let announcedEntry = formerEntries.removeValue(forKey: entry.audience)
-                if announcedEntry?.audienceRecordValue != entry.audienceRecordValue { newEntries.append(entry) }
+                let announcedEntry = previousEntries.removeValue(forKey: entry.audience)
+                if announcedEntry?.channelFieldValue != entry.channelFieldValue { newEntries.append(entry) }
                 announcedEntries[entry.audience] = entry
             }
-            guard !formerEntries.isEmpty || !newEntries.isEmpty else { return true }
-            for entry in formerEntries.values {
+            guard !previousEntries.isEmpty || !newEntries.isEmpty else { return true }
+            for entry in previousEntries.values {
                 try withdrawAnnouncement(entry)
                 announcedEntries[entry.audience] = nil
             }
@@ -372,9 +372,9 @@ final class ChannelRegistry {
             let records = entries[start...].prefix(Self.entriesPerBatchMax)
                 .compactMap { entry in
                     audienceRecordKey(entry.app, entry.audience)
-                        .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.audienceRecordValue)]) }
+                        .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.channelFieldValue)]) }
                 }
-            try hashes.setFields(records, timeToLiveMilliseconds: Self.recordTimeToLiveMilliseconds)
+            try hashes.setFields(records, timeToLiveMilliseconds: Self.audienceRecordTimeToLiveMilliseconds)
         }
     }
 
@@ -384,7 +384,7 @@ final class ChannelRegistry {
     @discardableResult
     func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         guard let key = audienceRecordKey(entry.app, entry.audience) else { return false }
-        let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.audienceRecordValue)
+        let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.channelFieldValue)
         return try hashes.removeField(key, if: condition)
     }
 

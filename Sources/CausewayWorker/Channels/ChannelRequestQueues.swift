@@ -30,12 +30,13 @@ final class ChannelRequestQueues {
     private var readyKeys: [AudienceKey] = []
     private var permitsInUse = 0
     private var requestCount = 0
-    private var roomContinuation: CheckedContinuation<Void, Never>?
+    /// The caller that waits in ``awaitRoom(isolation:)``; nil if none waits.
+    private var callerAwaitingRoom: CheckedContinuation<Void, Never>?
 
     /// Waits until one more request may be added. Only one caller may wait at a time.
     func awaitRoom(isolation: isolated (any Actor)? = #isolation) async {
         guard requestCount == Self.requestsMax else { return }
-        await withCheckedContinuation { roomContinuation = $0 }
+        await withCheckedContinuation { callerAwaitingRoom = $0 }
     }
 
     func add(_ request: ChannelRequest) {
@@ -69,7 +70,7 @@ final class ChannelRequestQueues {
         requestCount -= 1
         queues[key]?.removeFirst()
         if queues[key]?.isEmpty == true { queues[key] = nil } else { readyKeys.append(key) }
-        roomContinuation?.resume()
-        roomContinuation = nil
+        callerAwaitingRoom?.resume()
+        callerAwaitingRoom = nil
     }
 }

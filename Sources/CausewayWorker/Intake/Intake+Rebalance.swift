@@ -46,7 +46,7 @@ extension Intake {
             sendLaneOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
         }
         rereading.makePublicationDue()
-        rereading.requestPartitionCount()
+        rereading.makePartitionCountRequestDue()
         emptyAssignmentCheck.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
         if !emptyAssignmentCheck.isUnconfirmed { noteConsumerGroupState(.member) }
         writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])

@@ -66,7 +66,7 @@ struct RereadingState {
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
     /// assignment: the cause of the assignment may be that the topic has new partitions.
-    mutating func requestPartitionCount() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
+    mutating func makePartitionCountRequestDue() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {

@@ -29,10 +29,10 @@ extension Lane {
 
     func setAudienceGauges() {
         let counters = audiences.counters
-        metrics.set(.audiencePagesRead, to: Int64(clamping: counters.pagesRead))
-        metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.pagesDamaged))
-        metrics.set(.audienceRecordsUnreadable, to: Int64(clamping: counters.recordsUnreadable))
-        metrics.set(.audienceRoundsLost, to: Int64(clamping: counters.roundsLost))
+        metrics.set(.audiencePagesRead, to: Int64(clamping: counters.readPageCount))
+        metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.damagedPageCount))
+        metrics.set(.audienceRecordsUnreadable, to: Int64(clamping: counters.unreadableRecordCount))
+        metrics.set(.audienceRoundsLost, to: Int64(clamping: counters.lostRoundCount))
         metrics.set(.audienceAppendsRepeated, to: Int64(clamping: audienceStore.counters.repeatedAppendCount))
         metrics.set(.audiencePagesArranged, to: Int64(clamping: audienceStore.counters.arrangedPageCount))
         for appIndex in roundGauges.indices { roundGauges[appIndex] = RoundGauges() }

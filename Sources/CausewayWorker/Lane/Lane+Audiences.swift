@@ -29,7 +29,7 @@ extension Lane {
     }
 
     private func takeBackAudienceCommands() {
-        while let command = audiences.nextReturnedCommand() {
+        while let command = audiences.takeReturnedCommand() {
             if command.ending == .fannedOut { noteFannedOut(command) }
             delivery.handoverEnded(
                 command.record,
@@ -52,8 +52,8 @@ extension Lane {
     /// single activities when the audiences know the change or have refused it for good.
     func exchangeMemberships() {
         while audiences.canReceiveMembershipChange, let change = delivery.nextMembershipChange {
-            audiences.receive(
-                membershipChange: IncomingMembershipChange(change, delivery.view(change.member.record)),
+            audiences.receiveMembershipChange(
+                IncomingMembershipChange(change, delivery.view(change.member.record)),
                 now: now
             )
             delivery.membershipChangeTaken()
@@ -195,7 +195,7 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.outgoingRecordTaken()
-                audiences.outgoingRecordReported(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
+                audiences.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }

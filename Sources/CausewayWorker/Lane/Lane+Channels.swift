@@ -56,7 +56,7 @@ extension Lane {
                 )
             }
         }
-        while let need = audiences.nextChannelNeed() {
+        while let need = audiences.takeChannelNeed() {
             setup.requestChannel(ChannelRequest(need, of: setup.bundleIdentifiers))
         }
     }

@@ -126,19 +126,19 @@ extension Lane {
                 .apnsConnections,
                 number,
                 Int(ConnectionState.ready.rawValue),
-                to: Int64(gauges.connectionsReady)
+                to: Int64(gauges.readyConnectionCount)
             )
             metrics.set(
                 .apnsConnections,
                 number,
                 Int(ConnectionState.opening.rawValue),
-                to: Int64(gauges.connectionsOpening)
+                to: Int64(gauges.openingConnectionCount)
             )
             metrics.set(
                 .apnsConnections,
                 number,
                 Int(ConnectionState.draining.rawValue),
-                to: Int64(gauges.connectionsDraining)
+                to: Int64(gauges.drainingConnectionCount)
             )
             metrics.set(
                 .apnsConnections,
@@ -160,7 +160,7 @@ extension Lane {
         let isNeeded = gauges.pushesInFlight > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
         providerTokenUses[number]
             .update(
-                submittedPushCount: pool.pool.statistics.pushesSubmitted,
+                submittedPushCount: pool.pool.statistics.submittedPushCount,
                 isNeeded: isNeeded,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
@@ -181,15 +181,15 @@ extension Lane {
     private func setAppMetrics() {
         for appIndex in setup.bundleIdentifiers.indices {
             let counters = delivery.counters(of: appIndex)
-            metrics.set(.commandsCoalesced, appIndex, to: Int64(clamping: counters.coalescedCommands))
-            metrics.set(.bodiesWithDroppedFields, appIndex, to: Int64(clamping: counters.bodiesWithDroppedFields))
-            metrics.set(.startBudgetWaits, appIndex, to: Int64(clamping: counters.startBudgetWaits))
-            metrics.set(.commandsUndecodable, appIndex, to: Int64(clamping: counters.undecodableCommands))
+            metrics.set(.commandsCoalesced, appIndex, to: Int64(clamping: counters.coalescedCommandCount))
+            metrics.set(.bodiesWithDroppedFields, appIndex, to: Int64(clamping: counters.bodyWithDroppedFieldsCount))
+            metrics.set(.startBudgetWaits, appIndex, to: Int64(clamping: counters.startBudgetWaitCount))
+            metrics.set(.commandsUndecodable, appIndex, to: Int64(clamping: counters.undecodableCommandCount))
             countSupersededWithoutResult(counters, of: appIndex)
             var retryCount: UInt64 = 0
             var lowestBudgetRatio = 1.0
             for pool in pools where Int(pool.identifier.appIndex) == appIndex {
-                retryCount &+= pool.pool.statistics.retries
+                retryCount &+= pool.pool.statistics.retryCount
                 lowestBudgetRatio = min(lowestBudgetRatio, pool.pool.retryBudget.remainingRatio)
             }
             metrics.set(.pushRetries, appIndex, to: Int64(clamping: retryCount))
@@ -200,8 +200,8 @@ extension Lane {
     /// Counts superseded commands that get no result. They count when a newer state replaces them. Other commands
     /// count when Kafka acknowledges their result.
     private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
-        let uncounted = counters.supersededWithoutResult &- publishedSupersededCounts[appIndex]
-        publishedSupersededCounts[appIndex] = counters.supersededWithoutResult
+        let uncounted = counters.supersededWithoutResultCount &- publishedSupersededCounts[appIndex]
+        publishedSupersededCounts[appIndex] = counters.supersededWithoutResultCount
         metrics.add(.outcomes, appIndex, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
     }
 
@@ -249,7 +249,7 @@ extension Lane {
 struct ProviderTokenUse {
     /// How long a token counts as in use after a push. The time is longer than the usual time between two
     /// requests for the metrics, so that each used token is seen.
-    static let windowMilliseconds: Int64 = 60_000
+    static let inUseMilliseconds: Int64 = 60_000
 
     /// When the token was issued, UNIX seconds; nil: not known yet.
     var issuedAtSeconds: Int64?
@@ -268,7 +268,7 @@ struct ProviderTokenUse {
     }
 
     func isInUse(nowMilliseconds: Int64) -> Bool {
-        lastUsedAtMilliseconds.map { nowMilliseconds - $0 < Self.windowMilliseconds } ?? false
+        lastUsedAtMilliseconds.map { nowMilliseconds - $0 < Self.inUseMilliseconds } ?? false
     }
 }
 

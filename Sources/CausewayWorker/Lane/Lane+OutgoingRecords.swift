@@ -22,7 +22,7 @@ extension Lane {
             case .queued:
                 delivery.outgoingRecordTaken(outgoingRecord)
                 if outgoingRecord.kind == .endWithoutResult {
-                    delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now)
+                    delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
                 // The lane tries again in its next turn. Usually a delivery report, which makes room in the producer,
@@ -31,7 +31,7 @@ extension Lane {
             case .failed(let error):
                 delivery.outgoingRecordTaken(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
-                delivery.outgoingRecordEnded(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
+                delivery.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
                 // If this was a deferral, the core may have put the command back into its activity's waiting list. A
                 // turn's end lets the core begin such a command.
                 requestTurnEnd()

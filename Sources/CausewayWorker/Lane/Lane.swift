@@ -25,7 +25,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends at most
     /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
     /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
-    static let turnIntervalWithoutStreamMicrosecondsMin: Int64 = 1_000
+    static let turnIntervalAwaitingStreamsMicrosecondsMin: Int64 = 1_000
     /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. The number
     /// is large, because the newer states of a turn replace the older ones before a command begins.
     static let recordsPerTurnMax = 4_096
@@ -43,7 +43,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
 
     private enum TimerTag {
         static let core: UInt64 = 0
-        static let offsets: UInt64 = 1
+        static let offsetReport: UInt64 = 1
     }
 
     let number: Int
@@ -117,7 +117,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         _ = loop.schedule(
             afterMilliseconds: Self.offsetReportIntervalMilliseconds,
             handler: self,
-            tag: TimerTag.offsets
+            tag: TimerTag.offsetReport
         )
     }
 
@@ -141,13 +141,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     }
 
     func timerFired(tag: UInt64) {
-        if tag == TimerTag.offsets {
+        if tag == TimerTag.offsetReport {
             reportOffsets()
             requestRereadings()
             _ = loop.schedule(
                 afterMilliseconds: Self.offsetReportIntervalMilliseconds,
                 handler: self,
-                tag: TimerTag.offsets
+                tag: TimerTag.offsetReport
             )
         } else {
             coreTimer = nil
@@ -167,14 +167,14 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     func turnEnded() {
         isTurnEndRequested = false
         takeInput()
-        decide()
+        advanceCores()
         carryOutActions()
         reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
         let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
         loop.turnIntervalMicrosecondsMin =
-            waitsForStreams ? Self.turnIntervalWithoutStreamMicrosecondsMin : Self.turnIntervalMicrosecondsMin
+            waitsForStreams ? Self.turnIntervalAwaitingStreamsMicrosecondsMin : Self.turnIntervalMicrosecondsMin
     }
 
     /// Passes to the cores what other threads have sent. Orders come first, because an assignment must begin before its
@@ -187,10 +187,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         reportLag()
     }
 
-    /// Lets the cores decide. The batch ends when all records of the turn are received: newer states have replaced
-    /// older ones by then, so only the newest states begin. The exchanges come last: each passes to one core what
-    /// the other has decided in this turn.
-    private func decide() {
+    /// Lets the cores make their decisions. The batch ends when all records of the turn are received: newer states have
+    /// replaced older ones by then, so only the newest states begin. The exchanges come last: each passes to one core
+    /// what the other has decided in this turn.
+    private func advanceCores() {
         delivery.endBatch(now: now)
         delivery.advance(now: now)
         reportPoolRecovery()
@@ -263,8 +263,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             prefetchRecords()
-            // The lane does not know the partition. The Kafka thread may have sent the `LaneOrder` that assigns the
-            // partition after this turn took its orders.
+            // If the lane does not know the partition, take the orders now: the Kafka thread may have sent the
+            // `LaneOrder` that assigns the partition after this turn took its orders.
             if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
             guard receive(entry) else {
                 waitingEntry = entry
@@ -291,8 +291,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
 
     /// Gives one record to its core. Drops a record of a partition that the lane no longer has.
     ///
-    /// - Returns: false if the core has no room for a record of this partition yet. The entry then keeps its
-    ///   message.
+    /// - Returns: true if the record was given to its core or dropped. False if the core has no room for a record of
+    ///   this partition yet; the entry then keeps its message.
     private func receive(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)
@@ -341,7 +341,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             if let outgoingRecord = OutgoingAudienceRecord(tag: report.tag) {
                 outgoingAudienceRecordsInFlight -= 1
                 if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
-                audiences.outgoingRecordReported(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
+                audiences.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
                 continue
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
@@ -354,7 +354,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
             noteDeferralFailure(report.errorCode, of: outgoingRecord)
-            delivery.outgoingRecordEnded(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
+            delivery.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
         }
         if takenCount == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
     }

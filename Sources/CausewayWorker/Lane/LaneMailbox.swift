@@ -121,7 +121,7 @@ final class LaneMailbox: Sendable {
     ///
     /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have room for
     /// such a run, because the other lanes get no records while this inbox is full. With room for 8,192 records, a
-    /// backlog left a tenth of two cores idle. Room for 32,768 was no better.
+    /// backlog left a tenth of two processors idle. Room for 32,768 was no better.
     static let inboxCapacity = 16_384
     /// The maximum number of partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax

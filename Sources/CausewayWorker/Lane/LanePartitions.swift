@@ -11,6 +11,7 @@ struct LanePartitions {
         var partition: Int32
         /// The settled offset that the lane last reported to the Kafka thread; -1: none yet.
         var reportedOffset: Int64 = -1
+        /// The revision of the settled offsets (`progressRevision`) that the lane last reported to the Kafka thread.
         var reportedRevision: UInt64 = 0
         /// The end of the partition's log, as the Kafka thread last reported; -1: not known yet.
         var highWatermark: Int64 = -1

@@ -66,7 +66,7 @@ private final class LanePoolResponseHandler: PushHandler {
             invalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
             sentAtMilliseconds: response.sentAtMilliseconds,
             responseAtMilliseconds: response.responseAtMilliseconds,
-            connection: response.connection,
+            connectionNumber: response.connectionNumber,
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
             isTokenRefusalTrusted: owner?.pool.trustsTokenRefusals ?? false
         )
@@ -190,7 +190,7 @@ extension Lane {
                 expirationSeconds: view.sentExpirationSeconds,
                 identifier: view.apnsIdentifier,
                 body: view.body,
-                avoidedConnection: view.avoidedConnection,
+                avoidedConnectionNumber: view.avoidedConnectionNumber,
                 isRetry: view.isRetry
             )
         )

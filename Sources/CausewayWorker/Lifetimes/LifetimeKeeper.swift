@@ -69,7 +69,7 @@ actor LifetimeKeeper {
             // Poll by the clock. No event announces that an activity is due, because another worker may have
             // added it to the timetable.
             try? await Task.sleep(for: Self.pollInterval)
-            guard !Task.isCancelled, status.areLifetimesLimited else { continue }
+            guard !Task.isCancelled, status.hasLifetimeLimits else { continue }
             poll()
         }
         producer.close()

@@ -98,7 +98,7 @@ struct KeyFileWatcher {
             entry.lastIdentifier = identifier
             // The file contains the key that is already in use. For example, the file is back after it was missing, or
             // after it had another key, which APNs refused.
-            guard !entry.source.usesOnlyKey(key, keyIdentifier: identifier) else {
+            guard !entry.source.holdsOnly(key, keyIdentifier: identifier) else {
                 entry.areFilesUnusable = false
                 entry.isOnTrial = false
                 return reportLoadedKey(&entry)

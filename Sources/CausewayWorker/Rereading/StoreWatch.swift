@@ -37,7 +37,8 @@ actor StoreWatch {
     /// which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
-    private var checkedAssignmentNumbers: Set<UInt32> = []
+    /// The assignments whose marks were checked at least once.
+    private var assignmentNumbersWithCheckedMarks: Set<UInt32> = []
     /// For each assignment: the identifier of a rereading that was requested and may not have begun yet.
     private var requestedRereadingIdentifiers: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
@@ -75,7 +76,7 @@ actor StoreWatch {
         while !Task.isCancelled {
             let hasNewAssignment =
                 hasRedisReplied
-                && exchange.statuses.contains { !checkedAssignmentNumbers.contains($0.assignmentNumber) }
+                && exchange.statuses.contains { !assignmentNumbersWithCheckedMarks.contains($0.assignmentNumber) }
             if hasNewAssignment || ContinuousClock.now >= pollDue {
                 hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
@@ -105,9 +106,9 @@ actor StoreWatch {
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
         pollCount += 1
-        checkedAssignmentNumbers.formIntersection(statuses.map(\.assignmentNumber))
+        assignmentNumbersWithCheckedMarks.formIntersection(statuses.map(\.assignmentNumber))
         requestedRereadingIdentifiers = requestedRereadingIdentifiers.filter {
-            checkedAssignmentNumbers.contains($0.key)
+            assignmentNumbersWithCheckedMarks.contains($0.key)
         }
         var writes: [MarkWrite] = []
         var requests: [RereadingRequest] = []
@@ -124,7 +125,7 @@ actor StoreWatch {
             let step = MarkStep.decide(
                 status,
                 primaries: marksByPrimary,
-                isFirstCheck: !checkedAssignmentNumbers.contains(status.assignmentNumber)
+                isFirstCheck: !assignmentNumbersWithCheckedMarks.contains(status.assignmentNumber)
             )
             collectMarkWrites(step, of: status, index, marksByPrimary, &writes, &requests)
         }
@@ -133,7 +134,7 @@ actor StoreWatch {
         // A first mark that could not be written is still missing at the next poll. That poll must count as the first
         // check of the assignment: after the first check, a missing mark means that Redis has lost the mark.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
-        checkedAssignmentNumbers.formUnion(
+        assignmentNumbersWithCheckedMarks.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
         )
         return true

@@ -16,6 +16,8 @@ extension Delivery {
         outgoingRecords.endPauseIfDue(now: now)
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
+        // The check itself runs when the shell next asks for a store call or a push (`isReadAheadDone`). If the lane
+        // must read ahead further, that check plans another one.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if recordsAwaitingStore > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         releaseSpareBlocks(now: now)
@@ -35,33 +37,26 @@ extension Delivery {
     /// The monotonic time at which the shell must call `advance` next; nil if nothing waits for a time. After that
     /// call, the shell takes the store calls, pushes and outgoing records from the core's queues.
     public var nextDueMilliseconds: Int64? {
-        var earliestDueMilliseconds = activities.nextTimerDueMilliseconds ?? .max
-        if let dueMilliseconds = storeQueue.dueMilliseconds {
-            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
-        }
-        if let dueMilliseconds = outgoingRecords.dueMilliseconds {
-            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
-        }
-        if let dueMilliseconds = deferrals.dueMilliseconds {
-            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
-        }
-        if let dueMilliseconds = poolReviewDueMilliseconds {
-            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
-        }
-        if let dueMilliseconds = readAhead.dueMilliseconds {
-            earliestDueMilliseconds = min(earliestDueMilliseconds, dueMilliseconds)
-        }
-        earliestDueMilliseconds = min(earliestDueMilliseconds, readAheadCheckDueMilliseconds)
-        return earliestDueMilliseconds == .max ? nil : earliestDueMilliseconds
+        var dueMilliseconds = activities.nextTimerDueMilliseconds ?? .max
+        dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, outgoingRecords.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, deferrals.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, poolReviewDueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, readAhead.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, readAheadCheckDueMilliseconds)
+        return dueMilliseconds == .max ? nil : dueMilliseconds
     }
 
-    /// Begins the next command of an idle activity, or makes the activity wait. Removes an activity that has
-    /// no command and no wait.
+    /// Begins the next command of an idle activity, or makes the activity wait. An activity that has no command and no
+    /// wait is freed, so the caller must not use `activity` afterwards.
     mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         removeStaleCommands(activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrRemove(activity, now: now) }
+        // This quick test is nearly always false. If it is true, the commands that would wait too long in the lane are
+        // deferred. Then the activity waits if no command is left, if its delay is not over, or if its next command
+        // needs a deferred one first or pauses itself.
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
             guard activities[activity].hasUndelayedCommand(now: now), !mustNextCommandWait(activity, now: now) else {
@@ -92,37 +87,6 @@ extension Delivery {
         let head = activities[activity].waitingList.headOrNull
         guard records[head].token.mustBeRegistered else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].token.environment)
-    }
-
-    /// Takes a credit of the activity's pool, or makes the activity wait for a credit.
-    /// - Returns: false if the activity waits.
-    mutating func takeCreditOrWait(_ activity: ActivityIndex, now: Moment) -> Bool {
-        let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
-        guard pools.takeCredit(of: poolKey) else {
-            activities.enter(.awaitingCredit, activity)
-            pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
-            return false
-        }
-        activities[activity].creditedPoolKind = poolKey.kind
-        return true
-    }
-
-    /// Moves the activity's credit to `pool`, the pool of its current command. When the credit was taken, the
-    /// environment may have been unknown.
-    /// - Returns: false if that pool has no free credit.
-    @inline(__always)
-    mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
-        let poolKey = PoolKey(pool)
-        activities[activity].poolKind = poolKey.kind
-        return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
-    }
-
-    private mutating func moveCredit(of activity: ActivityIndex, to poolKey: PoolKey, now: Moment) -> Bool {
-        let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].creditedPoolKind)
-        guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }
-        activities[activity].creditedPoolKind = poolKey.kind
-        beginActivitiesAwaitingCredit(of: previousKey, now: now)
-        return true
     }
 
     /// Removes commands from the front of the waiting list: finishes expired ones, and drops those whose partition is
@@ -182,7 +146,7 @@ extension Delivery {
     }
 
     /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
-    /// reads the command again.
+    /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         // `enter` comes first, because it clears the current command. `drop` puts the record's rider back, and must not
@@ -193,31 +157,6 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Returns the activity's credit to its pool, and begins activities that wait for one.
-    mutating func returnCredit(of activity: ActivityIndex, now: Moment) {
-        let poolKey = PoolKey(
-            appIndex: activities[activity].appIndex,
-            kind: activities[activity].creditedPoolKind
-        )
-        pools.returnCredit(of: poolKey)
-        beginActivitiesAwaitingCredit(of: poolKey, now: now)
-    }
-
-    /// Begins activities that wait for a credit of this pool.
-    mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
-        // An activity whose commands have expired takes no credit. So the loop continues until all free credits are
-        // taken or no activity waits.
-        while let activity = pools.popActivityForFreeCredit(of: poolKey) {
-            precondition(activities[activity].phase == .awaitingCredit)
-            if activities[activity].currentCommand != .null {
-                retryCurrentCommand(activity, now: now)
-            } else {
-                activities.enter(.idle, activity)
-                beginNextCommand(of: activity, now: now)
-            }
-        }
-    }
-
     /// Returns the activity of a current command. Traps if the activity is not in the phase that the caller expects.
     @inline(__always)
     func activityOfCurrentCommand(_ record: RecordIndex, in phase: ActivityPhase) -> ActivityIndex {
@@ -225,21 +164,5 @@ extension Delivery {
         let slot = activities.address(of: activity)
         precondition(slot.pointee.phase == phase && slot.pointee.currentCommand == record)
         return activity
-    }
-
-    /// Whether this lane loses or has lost the record's partition: the revocation is under way, or the assignment in
-    /// which the record was read has ended. If the record is not settled, the next owner reads it again.
-    public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
-        let slot = records.address(of: record)
-        guard let partition = partitions.partition(of: slot.pointee.place) else { return true }
-        return partition.pointee.phase == .revoking
-    }
-
-    /// Whether the record's partition is being revoked now. False before the revocation, and after the end of the
-    /// assignment in which the record was read.
-    public func isRevocationUnderWay(_ record: RecordIndex) -> Bool {
-        let slot = records.address(of: record)
-        let partition = partitions.partition(of: slot.pointee.place)
-        return partition.map { $0.pointee.phase == .revoking } ?? false
     }
 }

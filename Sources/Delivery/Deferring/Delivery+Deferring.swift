@@ -85,7 +85,7 @@ extension Delivery {
         }
     }
 
-    /// Defers the current command and begins the activity's next one.
+    /// Defers the current command and begins the activity's next one. Afterwards the caller must not use `activity`.
     /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
     mutating func deferCurrentCommand(
         of activity: ActivityIndex,

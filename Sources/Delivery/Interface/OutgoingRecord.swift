@@ -1,5 +1,5 @@
-/// A record that the shell must produce. The shell calls `outgoingRecordEnded` when it has Kafka's delivery report. If
-/// there is nothing to produce (`Kind.endWithoutResult`), it makes this call at once.
+/// A record that the shell must produce. The shell calls `produceReportReceived` when it has Kafka's delivery report.
+/// If there is nothing to produce (`Kind.endWithoutResult`), it makes this call at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter

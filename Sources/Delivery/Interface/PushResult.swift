@@ -49,7 +49,7 @@ public struct PushResult {
     public var sentAtMilliseconds: Int64
     public var responseAtMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
-    public var connection: UInt32
+    public var connectionNumber: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
     /// Whether a refusal can be blamed on the push's token. If false, the configuration of the app may be wrong, not
@@ -67,12 +67,12 @@ public struct PushResult {
         invalidAtMilliseconds: Int64,
         sentAtMilliseconds: Int64,
         responseAtMilliseconds: Int64,
-        connection: UInt32 = 0,
+        connectionNumber: UInt32 = 0,
         isRetryPermitted: Bool = true,
         isTokenRefusalTrusted: Bool = true
     ) {
         self.isTokenRefusalTrusted = isTokenRefusalTrusted
-        self.connection = connection
+        self.connectionNumber = connectionNumber
         self.isRetryPermitted = isRetryPermitted
         self.disposition = disposition
         self.status = status

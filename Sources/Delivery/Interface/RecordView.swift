@@ -30,7 +30,7 @@ public struct RecordView {
     public var sentExpirationSeconds: Int64 { slot.push.expirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
     /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
-    public var avoidedConnection: UInt32 { slot.push.avoidedConnection }
+    public var avoidedConnectionNumber: UInt32 { slot.push.avoidedConnectionNumber }
     public var outcome: Outcome { slot.ending.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.

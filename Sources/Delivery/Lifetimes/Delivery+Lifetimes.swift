@@ -34,7 +34,7 @@ extension Delivery {
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policyIndex)
         guard showsLifeOrEnd(slot, outcome, restarts: restarts) else { return }
-        records[record].lifetime.mustBeKeptInTimetable = restarts && slot.pointee.event != .end
+        records[record].lifetime.mustKeepCommandInTimetable = restarts && slot.pointee.event != .end
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
@@ -247,7 +247,7 @@ extension Delivery {
         records[record].token.mustBeRegistered = false
         if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
             records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
-            records[record].lifetime.mustBeKeptInTimetable = true
+            records[record].lifetime.mustKeepCommandInTimetable = true
         }
         records.enter(.finished, record)
         if mustRecordVersion { queueStoreCall(.recordStart, record) }

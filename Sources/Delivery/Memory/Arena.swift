@@ -40,8 +40,8 @@ struct Arena: ~Copyable {
 
     private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
     private var chunks: [UnsafeMutableRawPointer] = []
-    /// Bytes of the blocks in use.
-    private(set) var usedBytes = 0
+    /// Bytes of the blocks in use, also of those above the largest size.
+    private(set) var usedBlockBytes = 0
     /// Bytes of all chunks, in use or free. Blocks above the largest size are not counted.
     var allocatedChunkBytes: Int { chunks.count * Self.chunkBytes }
 
@@ -61,7 +61,7 @@ struct Arena: ~Copyable {
     mutating func allocate(_ count: Int) -> Block {
         let sizeClass = Self.sizeClass(of: count)
         guard sizeClass < Self.sizeClassCount else { return allocateOutsized(count) }
-        usedBytes &+= Self.blockBytes(sizeClass)
+        usedBlockBytes &+= Self.blockBytes(sizeClass)
         if freeBlocks[sizeClass].count == 0 { addBlocks(sizeClass) }
         let topPosition = freeBlocks[sizeClass].count &- 1
         freeBlocks[sizeClass].count = topPosition
@@ -74,7 +74,7 @@ struct Arena: ~Copyable {
             return
         }
         let sizeClass = Int(block.sizeClass)
-        usedBytes &-= Self.blockBytes(sizeClass)
+        usedBlockBytes &-= Self.blockBytes(sizeClass)
         let count = freeBlocks[sizeClass].count
         precondition(count < freeBlocks[sizeClass].capacity, "a block was freed twice")
         freeBlocks[sizeClass].stack[count] = block.base
@@ -93,13 +93,13 @@ struct Arena: ~Copyable {
     private mutating func allocateOutsized(_ count: Int) -> Block {
         let allocation = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
         allocation.storeBytes(of: count, as: Int.self)
-        usedBytes += count
+        usedBlockBytes += count
         return Block(base: allocation + Self.outsizedHeaderBytes, sizeClass: Self.outsizedClass)
     }
 
     private mutating func freeOutsized(_ block: Block) {
         let allocation = block.base - Self.outsizedHeaderBytes
-        usedBytes -= allocation.load(as: Int.self)
+        usedBlockBytes -= allocation.load(as: Int.self)
         allocation.deallocate()
     }
 

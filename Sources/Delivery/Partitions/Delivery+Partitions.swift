@@ -101,7 +101,7 @@ extension Delivery {
             // The carrier keeps the alert, so first copy the alert's bytes from this record's body into the carrier's.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
-            _ = records.removeRider(of: carrier)
+            records.unlinkRider(of: carrier)
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.removeRecord(), now: now)
         case .current:
@@ -116,6 +116,22 @@ extension Delivery {
             .settled, .dropped:
             return
         }
+    }
+
+    /// Whether this lane loses or has lost the record's partition: the revocation is under way, or the assignment in
+    /// which the record was read has ended. If the record is not settled, the next owner reads it again.
+    public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
+        let slot = records.address(of: record)
+        guard let partition = partitions.partition(of: slot.pointee.place) else { return true }
+        return partition.pointee.phase == .revoking
+    }
+
+    /// Whether the record's partition is being revoked now. False before the revocation, and after the end of the
+    /// assignment in which the record was read.
+    public func isRevocationUnderWay(_ record: RecordIndex) -> Bool {
+        let slot = records.address(of: record)
+        let partition = partitions.partition(of: slot.pointee.place)
+        return partition.map { $0.pointee.phase == .revoking } ?? false
     }
 
     /// Whether all received records of an assigned partition are settled or dropped. False if the partition is not

@@ -27,7 +27,7 @@ package struct PartitionLedger: ~Copyable {
     /// Grows with each record that is settled, or that an earlier owner settled and this lane skips. A gap without
     /// records does not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
-    private var isStarted = false
+    private var hasReceivedRecord = false
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
@@ -57,7 +57,7 @@ package struct PartitionLedger: ~Copyable {
 
     /// Whether the window of bits has room for `offset` now.
     package func hasRoom(for offset: Int64) -> Bool {
-        guard isStarted, offset > committableOffset else { return true }
+        guard hasReceivedRecord, offset > committableOffset else { return true }
         // All received offsets are settled, so the window can move over a gap of any size.
         if committableOffset == nextOffset { return true }
         return offset - committableOffset < Int64(windowOffsets)
@@ -66,7 +66,7 @@ package struct PartitionLedger: ~Copyable {
     /// Notes that the lane received the record at `offset`. Detects an offset that came before, and a record that an
     /// earlier owner settled, so that no record is processed twice.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
-        if !isStarted { startLedger(at: offset) }
+        if !hasReceivedRecord { startLedger(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))
         if committableOffset == nextOffset {
@@ -110,7 +110,7 @@ package struct PartitionLedger: ~Copyable {
     /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window
     ///   are dropped.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
-        precondition(!isStarted)
+        precondition(!hasReceivedRecord)
         let window = committedOffset..<committedOffset + Int64(windowOffsets)
         committableOffset = committedOffset
         for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
@@ -160,7 +160,7 @@ package struct PartitionLedger: ~Copyable {
     /// Starts at the first received offset, or at the committed offset if earlier owners settled records above it. If
     /// the first received offset is below the committed one, the topic's log was replaced, so nothing in it is settled.
     private mutating func startLedger(at offset: Int64) {
-        isStarted = true
+        hasReceivedRecord = true
         if restoredEndOffset > .min, offset < committableOffset {
             clearRestoredBits(below: .max)
             restoredEndOffset = .min

@@ -14,7 +14,7 @@ struct PoolThroughput: BitwiseCopyable {
     /// called with `isProgress`.
     private var responseCount: Int64 = 0
     /// The number of responses during the previous measurement.
-    private var formerResponseCount: Int64 = 0
+    private var previousResponseCount: Int64 = 0
 
     /// Begins to measure the rate when a push or an activity begins to wait for the pool, unless the rate is already
     /// being measured.
@@ -56,7 +56,7 @@ struct PoolThroughput: BitwiseCopyable {
     /// Called when no push waits. The previous measurement counts too: `evaluateThroughput` may have begun this one
     /// just before the last push left, so that no response could come during it.
     mutating func unblockIfAnyResponse() {
-        guard responseCount > 0 || formerResponseCount > 0 else { return }
+        guard responseCount > 0 || previousResponseCount > 0 else { return }
         isBlocked = false
         measurementBeganAtMilliseconds = .max
     }
@@ -74,6 +74,6 @@ struct PoolThroughput: BitwiseCopyable {
 
     private mutating func beginMeasurement(now: Moment) {
         measurementBeganAtMilliseconds = now.monotonicMilliseconds
-        (formerResponseCount, responseCount) = (responseCount, 0)
+        (previousResponseCount, responseCount) = (responseCount, 0)
     }
 }

@@ -19,7 +19,7 @@ extension Delivery {
             } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if records[record].push.attempts > 0, !permitsRetry {
-                awaitRetryBudget(record, of: activity, now: now)
+                beginWaitForRetryBudget(record, of: activity, now: now)
             } else {
                 removeAlertIfOld(of: record, now: now)
                 records[record].setSentExpiration(by: policies[records[record].policyIndex], now: now)

@@ -28,9 +28,9 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
         let faults = activities[activity].serviceFaultCount
-        guard isPermitted else { return awaitRetryBudget(record, of: activity, now: now) }
+        guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
         guard disposition == .retryNow, faults <= Self.immediateRetryFaultsMax else {
-            return awaitService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
+            return beginWaitForService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
         }
         let dueMilliseconds = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
         activities[activity].delayBegin(until: dueMilliseconds)
@@ -40,11 +40,11 @@ extension Delivery {
     /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause, or for the
     /// pause after its activity's faults if that is longer. Then it asks the budget again. This wait does not count as
     /// an attempt.
-    mutating func awaitRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
+    mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
         let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaultCount)
-        awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
+        beginWaitForService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
@@ -53,7 +53,7 @@ extension Delivery {
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
-    private mutating func awaitService(_ activity: ActivityIndex, milliseconds: Int64, now: Moment) {
+    private mutating func beginWaitForService(_ activity: ActivityIndex, milliseconds: Int64, now: Moment) {
         let current = activities[activity].currentCommand
         if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
             return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)

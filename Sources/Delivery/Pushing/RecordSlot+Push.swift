@@ -45,7 +45,7 @@ extension RecordSlot {
 
     mutating func noteResponse(_ result: PushResult) {
         push.httpStatus = result.status == 0 ? nil : result.status
-        push.avoidedConnection = result.connection
+        push.avoidedConnectionNumber = result.connectionNumber
         setReason(result.reason)
         if result.reason.isEmpty { setReason(causewayReason(result)) }
         if result.sentAtMilliseconds >= 0 { times.sentAtMilliseconds = result.sentAtMilliseconds }

@@ -19,7 +19,7 @@ struct Records: ~Copyable {
     var indexBound: UInt32 { slots.indexBound }
 
     /// Bytes of the blocks in use: texts, tokens, bodies.
-    var usedBlockBytes: Int { arena.usedBytes }
+    var usedBlockBytes: Int { arena.usedBlockBytes }
     /// Bytes of all chunks that are allocated for blocks, in use or free.
     var allocatedBlockBytes: Int { arena.allocatedChunkBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }

@@ -16,8 +16,9 @@ import LiveActivity
 /// ``endCurrentCommand(_:now:)`` does not end the command, only its turn: the activity begins its next command. Only
 /// ``acknowledge(_:)`` settles the offset of a record that has a result, after the last acknowledgement.
 extension Delivery {
-    /// Gives a command, or an invalid record, its outcome. Called once for each command. So if a registration releases
-    /// several held commands one after another, its record gets several outcomes.
+    /// Gives a command, or an invalid record, its outcome. Most records bring one command. A registration may bring
+    /// several, because its token may release several held commands, one after another. Each of them gets its own
+    /// outcome here.
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         records.enterFinished(record, outcome: outcome)
         countOutcome(outcome)
@@ -27,30 +28,52 @@ extension Delivery {
         if slot.pointee.token.mustBeRegistered || slot.pointee.start.isHeld {
             planTokenRegistration(of: record, outcome)
         }
+        queueResult(of: record, outcome)
+        settleInRedis(record, outcome)
+        if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
+        finishRider(of: record)
+        freeTokenAndBodyIfUnneeded(of: record)
+    }
+
+    /// Queues the result and the dead letter of a finished command, or the end of its trace if it needs no result.
+    @inline(__always)
+    private mutating func queueResult(of record: RecordIndex, _ outcome: Outcome) {
+        let slot = records.address(of: record)
         if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.ending.supersededCount.commands == 0 {
             produce(.endWithoutResult, record)
         } else {
             produce(.result, record)
             if outcome == .invalid { produce(.deadLetter, record) }
         }
+    }
+
+    /// Queues the calls that settle a finished command in Redis. A start has two keys there: its activity's and its
+    /// device's. A held start leaves the device's key only after its result is acknowledged
+    /// (`FollowUps.settleHeldStart`).
+    @inline(__always)
+    private mutating func settleInRedis(_ record: RecordIndex, _ outcome: Outcome) {
+        let slot = records.mutableAddress(of: record)
         let needsSettlement = slot.pointee.ending.settlement != nil
         if needsSettlement { queueStoreCall(.settle, record) }
-        if slot.pointee.kind == .command, slot.pointee.isStart {
-            refundUnsentStart(record)
-            if slot.pointee.start.isHeld, outcome != .held {
-                slot.pointee.ending.followUps.insert(.settleHeldStart)
-            } else if needsSettlement {
-                queueStoreCall(.settleStart, record)
-            }
+        guard slot.pointee.kind == .command, slot.pointee.isStart else { return }
+        refundUnsentStart(record)
+        if slot.pointee.start.isHeld, outcome != .held {
+            slot.pointee.ending.followUps.insert(.settleHeldStart)
+        } else if needsSettlement {
+            queueStoreCall(.settleStart, record)
         }
-        if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
-        finishRider(of: record)
-        if slot.pointee.kind == .command, slot.pointee.push.tokenRetirementRule.isNone,
-            !slot.pointee.lifetime.mustBeKeptInTimetable,
+    }
+
+    /// Frees the token and the body of a finished command, unless a later step needs them: the retirement of the token,
+    /// a call to the timetable, or the registration of the token.
+    @inline(__always)
+    private mutating func freeTokenAndBodyIfUnneeded(of record: RecordIndex) {
+        let slot = records.address(of: record)
+        guard slot.pointee.kind == .command, slot.pointee.push.tokenRetirementRule.isNone,
+            !slot.pointee.lifetime.mustKeepCommandInTimetable,
             !slot.pointee.ending.followUps.contains(.registerToken)
-        {
-            records.freeTokenAndBody(of: record)
-        }
+        else { return }
+        records.freeTokenAndBody(of: record)
     }
 
     /// Settles a registration or a tombstone that gets no result, or no further one. All of its calls are acknowledged.
@@ -78,17 +101,17 @@ extension Delivery {
     }
 
     /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it.
-    /// After a refusal, the shell also calls `outgoingRecordEnded`.
+    /// After a refusal, the shell also calls `produceReportReceived`.
     public mutating func outgoingRecordTaken(_ outgoingRecord: OutgoingRecord) {
         if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
     }
 
-    /// Prefetches the slot of the record whose delivery report the shell passes to `outgoingRecordEnded` soon.
+    /// Prefetches the slot of the record whose delivery report the shell passes to `produceReportReceived` soon.
     public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
 
     /// Handles the delivery report of an outgoing record: acknowledges it, queues it again, or gives it up. A command
     /// that could not be deferred may return to its activity instead.
-    public mutating func outgoingRecordEnded(_ outgoingRecord: OutgoingRecord, _ report: ProduceReport, now: Moment) {
+    public mutating func produceReportReceived(_ outgoingRecord: OutgoingRecord, _ report: ProduceReport, now: Moment) {
         switch report {
         case .acknowledged:
             acknowledge(outgoingRecord.record)
@@ -159,7 +182,9 @@ extension Delivery {
         records.free(record)
     }
 
-    /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again.
+    /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again. All its calls
+    /// and outgoing records are acknowledged. But if the draw of an unsent start must be refunded, this is one more
+    /// call, and the record is `refunding` until its acknowledgement. (R8)
     mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)
@@ -167,7 +192,8 @@ extension Delivery {
         partitions.partition(of: slot.pointee.place)?.pointee
             .unsettledCount -= 1
         refundUnsentStart(record)
-        guard slot.pointee.ending.isAcknowledged else { return records.enter(.refunding, record) }
+        let awaitsRefund = !slot.pointee.ending.isAcknowledged
+        guard !awaitsRefund else { return records.enter(.refunding, record) }
         records.enter(.dropped, record)
         records.free(record)
     }

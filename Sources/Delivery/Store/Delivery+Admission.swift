@@ -89,7 +89,7 @@ extension Delivery {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
             }
-            awaitCarrier(of: activity, now: now)
+            beginWaitForCarrier(of: activity, now: now)
         case .departures where membershipChanges.contains(ChangingMember(record, records[record], .activity)):
             membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrentCommand(record, .held, now: now)
@@ -121,7 +121,7 @@ extension Delivery {
     }
 
     /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
-    /// activity's next command.
+    /// activity's next command. Afterwards the caller must not use `activity`.
     mutating func supersedeAndEndCurrentCommand(
         of activity: ActivityIndex,
         settlement: Settlement? = nil,
@@ -222,8 +222,8 @@ extension Delivery {
         }
     }
 
-    /// Finishes the current command and begins the activity's next one. If `settlement` or `reason` is nil,
-    /// the record keeps its own.
+    /// Finishes the current command and begins the activity's next one. If `settlement` or `reason` is nil, the record
+    /// keeps its own. Afterwards the caller must not use the activity, which may be freed.
     mutating func finishCurrentCommand(
         _ record: RecordIndex,
         _ outcome: Outcome,

@@ -103,7 +103,7 @@ extension Delivery {
     ///
     /// If Redis holds the newer command, the current command ends as `superseded`, and its record registers the token
     /// again. The reply then brings the newer command, and `copyAlert` copies the older alert into its body. Otherwise
-    /// the current command waits until this lane reads the newer command (`awaitCarrier`).
+    /// the current command waits until this lane reads the newer command (`beginWaitForCarrier`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
@@ -111,7 +111,7 @@ extension Delivery {
             return endCurrentCommand(activity, now: now)
         }
         records[record].token.mustBeRegistered = false
-        awaitCarrier(of: activity, now: now)
+        beginWaitForCarrier(of: activity, now: now)
     }
 
     /// Copies the alert of the older command, which brought the token, into the held command's body, so that the alert

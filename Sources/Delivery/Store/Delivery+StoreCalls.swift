@@ -172,7 +172,7 @@ extension Delivery {
     private mutating func commandKeptForRestart(
         of slot: UnsafePointer<RecordSlot>
     ) -> CommandKeptForRestart<UnsafeRawBufferPointer>? {
-        guard slot.pointee.lifetime.mustBeKeptInTimetable else { return nil }
+        guard slot.pointee.lifetime.mustKeepCommandInTimetable else { return nil }
         return CommandKeptForRestart(
             isStart: slot.pointee.isStart,
             version: slot.pointee.version,

@@ -30,7 +30,7 @@ extension Delivery {
     /// Replaces the command `older`, which APNs has not accepted, by `newer`.
     ///
     /// `older` may have an alert of its own, or carry one for its rider. If `newer` can carry this alert
-    /// (`mayCarryAlert`, `checkRoom`), the command that brought the alert becomes the rider of `newer`. A replaced
+    /// (`mayCarryAlert`, `hasRoom`), the command that brought the alert becomes the rider of `newer`. A replaced
     /// command that does not become a rider is finished or counted now.
     ///
     /// - Returns: whether the slot of `older` is still in use. Not needed by callers that do not use `older`
@@ -38,14 +38,14 @@ extension Delivery {
     @discardableResult
     mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
-        let isAlertCarried = mayCarryAlert(source, on: newer, now: now) && checkRoom(forAlertOf: source, in: newer)
-        if isAlertCarried {
-            _ = records.removeRider(of: older)
-            endSupersededRider(of: newer, by: newer)
-            records.setRider(of: newer, to: source)
-            activities[records[newer].activity].lastRider = source
-            countCarriedAlert()
-            guard source != older else { return true }
+        if mayCarryAlert(source, on: newer, now: now) {
+            if hasRoom(forAlertOf: source, in: newer) {
+                moveAlert(of: source, from: older, to: newer)
+                guard source != older else { return true }
+            } else {
+                // The alert is lost, and the result of `source` says so.
+                records[source].setReason("alertDidNotFit")
+            }
         }
         // The alert of `older` may still be unsent, so Redis must not settle `older` now. Otherwise this could happen:
         // Redis counts the alert as sent or replaced, `newer` is dropped, and the record of `older` is read again. Then
@@ -54,22 +54,37 @@ extension Delivery {
         return endSupersededCommand(older, by: newer)
     }
 
-    /// Whether the alert of `source` fits into the newer command's body. If not, the alert is lost, and the result of
-    /// `source` says so.
-    private mutating func checkRoom(forAlertOf source: RecordIndex, in newer: RecordIndex) -> Bool {
-        let alertBytes = Int(records[source].layout.alert.count)
-        guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
-        records[source].setReason("alertDidNotFit")
-        return false
+    /// Makes `source` the rider of `newer`. Until now `older` had the alert of `source`: `source` is `older` itself or
+    /// the rider of `older`.
+    @inline(__always)
+    private mutating func moveAlert(of source: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
+        records.unlinkRider(of: older)
+        endSupersededRider(of: newer, by: newer)
+        records.setRider(of: newer, to: source)
+        activities[records[newer].activity].lastRider = source
+        countCarriedAlert()
     }
 
-    /// Whether the newer command may carry the alert of `source`. If the newer command has or carries an alert already,
-    /// only a newer alert replaces that one.
+    /// Whether the alert of `source` fits into the newer command's body.
+    private func hasRoom(forAlertOf source: RecordIndex, in newer: RecordIndex) -> Bool {
+        records[newer].hasRoom(forAlertBytes: Int(records[source].layout.alert.count))
+    }
+
+    /// Whether the newer command may carry the alert of `source`.
     private func mayCarryAlert(_ source: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
-        guard let alert = records.alertVersion(of: source), !records[newer].isStart, !records[source].lifetime.isEnd,
-            records.isNewer(newer, than: source), !records[source].isExpired(now: now),
-            !isOlderThanAlertUnderWay(alert, of: source)
-        else { return false }
+        // A start's alert counts as none, because no other command carries it.
+        guard let alert = records.alertVersion(of: source) else { return false }
+        // A start begins a new life, and the alert belongs to an earlier one.
+        guard !records[newer].isStart else { return false }
+        // An alert in the end of a lifetime belongs to the life that ends. The newer command may be of a later life.
+        guard !records[source].lifetime.isEnd else { return false }
+        // A command may replace one with a higher version (`isSuperseded`), but it does not carry that one's alert.
+        guard records.isNewer(newer, than: source) else { return false }
+        // The alert of an expired command must not ring.
+        guard !records[source].isExpired(now: now) else { return false }
+        // This alert would ring after a newer one.
+        guard !isOlderThanAlertUnderWay(alert, of: source) else { return false }
+        // A command that has or carries an alert already only gets a newer one.
         guard let alertOfNewer = records.alertVersion(of: newer) else { return true }
         return alertOfNewer < alert
     }
@@ -97,7 +112,7 @@ extension Delivery {
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: end),
             mayCarryAlert(rider, on: end, now: now)
         else { return }
-        _ = records.removeRider(of: carrier)
+        records.unlinkRider(of: carrier)
         supersede(rider, by: end, now: now)
     }
 
@@ -187,6 +202,8 @@ extension Delivery {
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }
+        // If Redis had admitted the rider, it was to settle the rider together with its carrier. Now the rider waits
+        // for another admission, which decides again how it is settled.
         records[rider].ending.settlement = nil
         requeue(rider: rider, now: now)
     }
@@ -201,7 +218,7 @@ extension Delivery {
     ///
     /// A known gap: the other worker may still live, and send the newer command with an alert of its own. Redis does
     /// not know which states have alerts of their own, so the older alert may then ring after the newer one.
-    mutating func awaitCarrier(of activity: ActivityIndex, now: Moment) {
+    mutating func beginWaitForCarrier(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)

@@ -94,7 +94,7 @@ extension Delivery {
     }
 
     /// Merges a command that is older than the last waiting one. `next` is the first waiting command that does not come
-    /// before it (`firstWaiting`).
+    /// before it (`firstWaitingCommand`).
     ///
     /// - An update is superseded by `next`.
     /// - A start is put before an update, because without the start there is nothing to update. A start comes late, for
@@ -106,7 +106,7 @@ extension Delivery {
     private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
-        guard let next = firstWaiting(notBefore: record, of: activity) else {
+        guard let next = firstWaitingCommand(notBefore: record, of: activity) else {
             insertReplacingOlder(record, before: nil, of: activity, now: now)
             return true
         }
@@ -146,7 +146,7 @@ extension Delivery {
 
     /// Returns the first waiting command that does not come before `record` in the list; nil: all come before it, or
     /// none waits. The end of a lifetime comes before no command.
-    private func firstWaiting(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
+    private func firstWaitingCommand(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var waiting = list.head
         while let candidate = waiting, !records[candidate].lifetime.isEnd, comesBefore(candidate, record) {
@@ -163,7 +163,7 @@ extension Delivery {
                 && records.areSameVersion(record, waiting)
     }
 
-    /// Adds a command to the waiting list, before `next`, which `firstWaiting` returned; nil: at the end of the list.
+    /// Adds a command to the waiting list, before `next`, which `firstWaitingCommand` returned; nil: at the end of the list.
     /// The command first replaces older ones (`replaceOlder`).
     mutating func insertReplacingOlder(
         _ record: RecordIndex,
@@ -189,7 +189,8 @@ extension Delivery {
         now: Moment
     ) {
         let isEnd = records[record].event == .end
-        while let older = isEnd ? activities[activity].waitingList.head : lastWaiting(before: next, of: activity),
+        while let older = isEnd
+            ? activities[activity].waitingList.head : lastWaitingCommand(before: next, of: activity),
             older != next, records.isSuperseded(older, by: record)
         {
             countCoalescedCommand(of: older)
@@ -199,7 +200,7 @@ extension Delivery {
         }
     }
 
-    private func lastWaiting(before next: RecordIndex?, of activity: ActivityIndex) -> RecordIndex? {
+    private func lastWaitingCommand(before next: RecordIndex?, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         if let next { return list.predecessor(of: next, in: records) }
         return list.tail
@@ -209,7 +210,7 @@ extension Delivery {
     /// the next waiting command supersedes the rider, that command replaces it.
     mutating func requeue(rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
-        let next = firstWaiting(notBefore: rider, of: activity)
+        let next = firstWaitingCommand(notBefore: rider, of: activity)
         if let next, records.isSuperseded(rider, by: next) {
             supersede(rider, by: next, now: now)
         } else {
@@ -265,7 +266,12 @@ extension Delivery {
             return supersedeCurrentCommand(of: activity, now: now)
         }
         guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
-        insertReplacingOlder(current, before: firstWaiting(notBefore: current, of: activity), of: activity, now: now)
+        insertReplacingOlder(
+            current,
+            before: firstWaitingCommand(notBefore: current, of: activity),
+            of: activity,
+            now: now
+        )
         if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }
 

@@ -20,8 +20,8 @@ extension Records {
         self[rider].riderLink.carrier = carrier
     }
 
-    /// Removes and returns a record's rider. The rider keeps the stage `riding`, so the caller must change it in the
-    /// same call.
+    /// Unlinks and returns a record's rider; nil: it has none. The rider keeps the stage `riding`, so the caller must
+    /// change it in the same call.
     mutating func removeRider(of carrier: RecordIndex) -> RecordIndex? {
         let rider = self[carrier].riderLink.rider
         guard rider != .null else { return nil }
@@ -29,6 +29,9 @@ extension Records {
         self[rider].riderLink.carrier = .null
         return rider
     }
+
+    /// Does the same as `removeRider`, for a caller that knows the rider already.
+    @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
     /// Returns the record that brought a state's alert to this lane: the state's rider, or else its own record.
     @inline(__always)

@@ -9,7 +9,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private let body: [UInt8]
     private var addressAttempts: AddressAttempts?
     private var stream: Stream?
-    private var output: HTTPOutput?
+    /// What is left to send of the request's body. Nil until the connection is open.
+    private var unsentBody: HTTPOutput?
     /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
     private var receivedBytes: [UInt8] = []
     private var status = 0
@@ -98,11 +99,11 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     func streamConnected(_ stream: Stream) {
         head.withUnsafeBytes { stream.write($0) }
-        output = HTTPOutput(body)
-        _ = output?.write(to: stream)
+        unsentBody = HTTPOutput(body)
+        _ = unsentBody?.write(to: stream)
     }
 
-    func streamDrained(_ stream: Stream) { _ = output?.write(to: stream) }
+    func streamDrained(_ stream: Stream) { _ = unsentBody?.write(to: stream) }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard result == nil else { return }

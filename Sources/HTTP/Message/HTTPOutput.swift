@@ -1,7 +1,7 @@
 import Reactor
 
-/// A message that is written to a stream in parts. The next part waits until the peer has taken enough bytes,
-/// so the stream never buffers the whole of a large message.
+/// The body of a message, which is written to a stream in parts. The next part waits until the peer has taken enough
+/// bytes, so the stream never buffers the whole of a large message.
 struct HTTPOutput {
     private static let partBytes = 256 * 1_024
 

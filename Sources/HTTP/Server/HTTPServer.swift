@@ -17,8 +17,9 @@ package final class HTTPServer: Sendable {
 
     private struct State {
         var phase = Phase.starting
-        var portContinuations: [CheckedContinuation<PortResult, Never>] = []
-        var endContinuations: [CheckedContinuation<Void, Never>] = []
+        /// The callers that wait in ``HTTPServer/awaitPort()``.
+        var callersAwaitingPort: [CheckedContinuation<PortResult, Never>] = []
+        var callersAwaitingEnd: [CheckedContinuation<Void, Never>] = []
     }
 
     private let name: String
@@ -50,7 +51,7 @@ package final class HTTPServer: Sendable {
             let knownPort: PortResult? = state.withLock { state in
                 switch state.phase {
                 case .starting:
-                    state.portContinuations.append(continuation)
+                    state.callersAwaitingPort.append(continuation)
                     return nil
                 case .listening(let port): return .success(port)
                 case .ended(let error): return .failure(error ?? .serverEnded)
@@ -105,30 +106,30 @@ package final class HTTPServer: Sendable {
     private func enterListening(port: UInt16) {
         let continuations = state.withLock { state in
             state.phase = .listening(port)
-            defer { state.portContinuations = [] }
-            return state.portContinuations
+            defer { state.callersAwaitingPort = [] }
+            return state.callersAwaitingPort
         }
         for continuation in continuations { continuation.resume(returning: .success(port)) }
     }
 
     private func enterEnded(_ error: HTTPServerError?) {
-        let (portContinuations, endContinuations) = state.withLock { state in
+        let (callersAwaitingPort, callersAwaitingEnd) = state.withLock { state in
             state.phase = .ended(error)
             defer {
-                state.portContinuations = []
-                state.endContinuations = []
+                state.callersAwaitingPort = []
+                state.callersAwaitingEnd = []
             }
-            return (state.portContinuations, state.endContinuations)
+            return (state.callersAwaitingPort, state.callersAwaitingEnd)
         }
-        for continuation in portContinuations { continuation.resume(returning: .failure(error ?? .serverEnded)) }
-        for continuation in endContinuations { continuation.resume() }
+        for continuation in callersAwaitingPort { continuation.resume(returning: .failure(error ?? .serverEnded)) }
+        for continuation in callersAwaitingEnd { continuation.resume() }
     }
 
     private func waitUntilEnded() async {
         await withCheckedContinuation { continuation in
             let hasEnded = state.withLock { state in
                 if case .ended = state.phase { return true }
-                state.endContinuations.append(continuation)
+                state.callersAwaitingEnd.append(continuation)
                 return false
             }
             if hasEnded { continuation.resume() }

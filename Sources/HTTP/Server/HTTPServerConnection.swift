@@ -38,7 +38,8 @@ final class HTTPServerConnection: StreamHandler {
     private var bodyReader: HTTPBodyReader?
     /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
     private var bodyBytesCountedInInbox = 0
-    private var output: HTTPOutput?
+    /// What is left to send of the response's body. Nil if no response with a length is being sent.
+    private var unsentBody: HTTPOutput?
     private var keepsAlive = false
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
@@ -192,17 +193,17 @@ final class HTTPServerConnection: StreamHandler {
         state = .sending
         self.keepsAlive = keepsAlive
         write(response.makeHead(.length, keepsAlive: keepsAlive))
-        output = HTTPOutput(request?.method == "HEAD" ? [] : response.body)
+        unsentBody = HTTPOutput(request?.method == "HEAD" ? [] : response.body)
         sendOutput()
     }
 
     private func sendOutput() {
         setDeadline(limits.idleTimeoutMilliseconds)
         let pendingBytes = stream.pendingOutputBytes
-        let isWritten = output?.write(to: stream) ?? true
+        let isWritten = unsentBody?.write(to: stream) ?? true
         writtenBytes += stream.pendingOutputBytes - pendingBytes
         guard isWritten else { return }
-        output = nil
+        unsentBody = nil
         request = nil
         guard keepsAlive else { return closeAfterSending() }
         state = .readingHead

@@ -16,9 +16,9 @@ import Numbers
 public enum MemberEntryFormat {
     /// The length of the part before the id.
     public static let fixedBytes = 13
-    static let positionOffset = 2
-    static let flagsOffset = 6
-    static let changedAtMillisecondsOffset = 7
+    static let positionByteOffset = 2
+    static let flagsByteOffset = 6
+    static let changedAtMillisecondsByteOffset = 7
     /// The length of the shortest entry: of a member that leaves, with an id of one byte.
     public static let bytesMin = fixedBytes + 2
     static let tokenBytesMax = Limits.tokenDigitsMax / 2
@@ -86,11 +86,11 @@ public enum MemberEntryFormat {
             count += 1
         }
         base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
-        base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionOffset, as: UInt32.self)
-        base.storeBytes(of: flags, toByteOffset: flagsOffset, as: UInt8.self)
+        base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionByteOffset, as: UInt32.self)
+        base.storeBytes(of: flags, toByteOffset: flagsByteOffset, as: UInt8.self)
         let storedMilliseconds = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
         withUnsafeBytes(of: storedMilliseconds) {
-            UnsafeMutableRawBufferPointer(start: base + changedAtMillisecondsOffset, count: 6)
+            UnsafeMutableRawBufferPointer(start: base + changedAtMillisecondsByteOffset, count: 6)
                 .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
         }
         return count

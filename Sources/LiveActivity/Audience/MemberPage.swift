@@ -22,8 +22,8 @@ public struct MemberPage {
     public enum Header {
         public static let byteCount = 16
         public static let formatVersion: UInt8 = 1
-        public static let lowerBoundOffset = 4
-        public static let nextBoundOffset = 8
+        public static let lowerBoundByteOffset = 4
+        public static let nextBoundByteOffset = 8
     }
 
     public enum Flag {
@@ -53,12 +53,12 @@ public struct MemberPage {
 
     /// The first position of the page.
     @inlinable
-    public var lowerBound: UInt32 { number(at: Header.lowerBoundOffset) }
+    public var lowerBound: UInt32 { number(at: Header.lowerBoundByteOffset) }
 
     /// The first position of the next page; nil: this is the segment's last page.
     @inlinable
     public var nextBound: UInt32? {
-        let bound = number(at: Header.nextBoundOffset)
+        let bound = number(at: Header.nextBoundByteOffset)
         return bound == 0 ? nil : bound
     }
 
@@ -208,7 +208,7 @@ public struct PageMember {
     /// - Parameter entry: at least ``MemberEntryFormat/bytesMin`` bytes, and exactly as long as its length field
     ///   says.
     init?(_ entry: UnsafeRawBufferPointer) {
-        flags = entry[MemberEntryFormat.flagsOffset]
+        flags = entry[MemberEntryFormat.flagsByteOffset]
         guard flags & MemberEntryFormat.Flag.unusedBits == 0,
             let form = MemberEntryFormat.IdentifierForm(
                 rawValue: (flags & MemberEntryFormat.Flag.formMask) >> MemberEntryFormat.Flag.formShift
@@ -241,7 +241,7 @@ public struct PageMember {
     public var supportsChannels: Bool { kind == .device && flags & MemberEntryFormat.Flag.withoutChannels == 0 }
 
     public var position: UInt32 {
-        UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: MemberEntryFormat.positionOffset, as: UInt32.self))
+        UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: MemberEntryFormat.positionByteOffset, as: UInt32.self))
     }
 
     /// When the token was registered, or when the member left, UNIX milliseconds.
@@ -249,7 +249,7 @@ public struct PageMember {
         // Loads eight bytes at once: the flags, the six bytes of the time, and the byte after the time. Keeps
         // only the time.
         let word = entry.loadUnaligned(
-            fromByteOffset: MemberEntryFormat.changedAtMillisecondsOffset - 1,
+            fromByteOffset: MemberEntryFormat.changedAtMillisecondsByteOffset - 1,
             as: UInt64.self
         )
         return Int64(UInt64(littleEndian: word) >> 8 & UInt64(MemberEntryFormat.millisecondsMax))

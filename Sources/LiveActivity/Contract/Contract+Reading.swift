@@ -122,8 +122,8 @@ private struct ShapesParser {
         guard !name.isEmpty else { throw ShapesFault(keyPath: "\(keyPath).name", reason: "must not be empty") }
         let (offset, count) = append(name)
         var type = ContractType(nameOffset: offset, nameByteCount: count)
-        type.attributesNode = try addRoot(try requiredValue("attributes"), keyPath: "\(keyPath).attributes")
-        type.contentStateNode = try addRoot(try requiredValue("contentState"), keyPath: "\(keyPath).contentState")
+        type.attributesNodeIndex = try addRoot(try requiredValue("attributes"), keyPath: "\(keyPath).attributes")
+        type.contentStateNodeIndex = try addRoot(try requiredValue("contentState"), keyPath: "\(keyPath).contentState")
         contract.types.append(type)
     }
 
@@ -145,19 +145,19 @@ private struct ShapesParser {
     }
 
     private mutating func addRoot(_ position: Int, keyPath: String) throws(ShapesFault) -> UInt32 {
-        let node = try addNodes(1, keyPath: keyPath)
+        let nodeIndex = try addNodes(1, keyPath: keyPath)
         if text.peek(position) == UInt8(ascii: "\""), try readString(position, keyPath: keyPath) == "any" {
-            return UInt32(node)
+            return UInt32(nodeIndex)
         }
         guard text.peek(position) == UInt8(ascii: "{") else {
             throw ShapesFault(keyPath: keyPath, reason: "must be an object of fields, or \"any\"")
         }
-        try readObject(node, position, keyPath: keyPath, depth: 1)
-        return UInt32(node)
+        try readObject(nodeIndex, position, keyPath: keyPath, depth: 1)
+        return UInt32(nodeIndex)
     }
 
     private mutating func readObject(
-        _ node: Int,
+        _ nodeIndex: Int,
         _ position: Int,
         keyPath: String,
         depth: Int
@@ -170,8 +170,10 @@ private struct ShapesParser {
             )
         }
         let first = try addNodes(fields.count, keyPath: keyPath)
-        contract.nodes[node].kind = .object
-        (contract.nodes[node].firstChild, contract.nodes[node].childCount) = (UInt32(first), UInt32(fields.count))
+        contract.nodes[nodeIndex].kind = .object
+        (contract.nodes[nodeIndex].firstChild, contract.nodes[nodeIndex].childCount) = (
+            UInt32(first), UInt32(fields.count)
+        )
         for (index, field) in fields.enumerated() {
             let (offset, count) = append(field.key)
             contract.nodes[first + index].nameOffset = offset
@@ -179,12 +181,12 @@ private struct ShapesParser {
             contract.nodes[first + index].setNameBeginning(of: field.key)
             try setNode(first + index, field.value, keyPath: "\(keyPath).\(field.key)", depth: depth)
             let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
-            if isRequired { _ = contract.nodes[node].requiredFields.insert(index) }
+            if isRequired { _ = contract.nodes[nodeIndex].requiredFields.insert(index) }
         }
     }
 
     /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the value.
-    private mutating func setNode(_ node: Int, _ position: Int, keyPath: String, depth: Int) throws(ShapesFault) {
+    private mutating func setNode(_ nodeIndex: Int, _ position: Int, keyPath: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepthMax else {
             throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeDepthMax) nested types")
         }
@@ -192,7 +194,7 @@ private struct ShapesParser {
             var word = try readString(position, keyPath: keyPath)
             if word.hasSuffix("?") {
                 word.removeLast()
-                contract.nodes[node].isOptional = true
+                contract.nodes[nodeIndex].isOptional = true
             }
             guard let kind = Self.scalarKind(word) else {
                 throw ShapesFault(
@@ -200,7 +202,7 @@ private struct ShapesParser {
                     reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)"
                 )
             }
-            contract.nodes[node].kind = kind
+            contract.nodes[nodeIndex].kind = kind
             return
         }
         let requirement =
@@ -212,32 +214,32 @@ private struct ShapesParser {
         let value = alternatives[0].value
         switch alternatives[0].key {
         case "optional":
-            try setNode(node, value, keyPath: keyPath, depth: depth + 1)
-            contract.nodes[node].isOptional = true
+            try setNode(nodeIndex, value, keyPath: keyPath, depth: depth + 1)
+            contract.nodes[nodeIndex].isOptional = true
         case "array", "dictionary":
             let element = try addNodes(1, keyPath: keyPath)
-            contract.nodes[node].kind = alternatives[0].key == "array" ? .array : .dictionary
-            (contract.nodes[node].firstChild, contract.nodes[node].childCount) = (UInt32(element), 1)
+            contract.nodes[nodeIndex].kind = alternatives[0].key == "array" ? .array : .dictionary
+            (contract.nodes[nodeIndex].firstChild, contract.nodes[nodeIndex].childCount) = (UInt32(element), 1)
             try setNode(element, value, keyPath: "\(keyPath)[]", depth: depth + 1)
         case "object":
             guard text.peek(value) == UInt8(ascii: "{") else {
                 throw ShapesFault(keyPath: keyPath, reason: requirement)
             }
-            try readObject(node, value, keyPath: keyPath, depth: depth + 1)
-        case "enum": try setCases(node, value, keyPath: keyPath)
+            try readObject(nodeIndex, value, keyPath: keyPath, depth: depth + 1)
+        case "enum": try setCases(nodeIndex, value, keyPath: keyPath)
         default: throw ShapesFault(keyPath: keyPath, reason: requirement)
         }
     }
 
-    private mutating func setCases(_ node: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
+    private mutating func setCases(_ nodeIndex: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
         let elements = try elementPositions(of: position, keyPath: keyPath)
         guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerAppMax else {
             throw ShapesFault(keyPath: keyPath, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
-        contract.nodes[node].kind = isText ? .stringEnum : .numberEnum
-        contract.nodes[node].firstChild = UInt32(contract.cases.count)
-        contract.nodes[node].childCount = UInt32(elements.count)
+        contract.nodes[nodeIndex].kind = isText ? .stringEnum : .numberEnum
+        contract.nodes[nodeIndex].firstChild = UInt32(contract.cases.count)
+        contract.nodes[nodeIndex].childCount = UInt32(elements.count)
         for element in elements {
             var rawValue = ShapeCase()
             if isText {

@@ -113,9 +113,9 @@ struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var nameOffset: UInt32
     var nameByteCount: UInt32
     /// The index in ``Contract/nodes`` of the root node of the attributes' shape.
-    var attributesNode: UInt32 = 0
+    var attributesNodeIndex: UInt32 = 0
     /// The index in ``Contract/nodes`` of the root node of the content state's shape.
-    var contentStateNode: UInt32 = 0
+    var contentStateNodeIndex: UInt32 = 0
 }
 
 /// A set of an object's fields, by their index. An object has at most ``Limits/shapeFieldsPerObjectMax`` fields.

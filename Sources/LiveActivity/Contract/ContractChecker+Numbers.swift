@@ -13,8 +13,8 @@ extension ContractChecker {
     private static let convertedCharactersMax = 1_100
 
     @inline(__always)
-    private func mismatch(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
-        ContractMismatch(problem: problem, node: node, offset: position, fittingEnd: position)
+    private func mismatch(_ problem: ContractMismatch.Problem, _ nodeIndex: Int, _ position: Int) -> ContractMismatch {
+        ContractMismatch(problem: problem, nodeIndex: nodeIndex, offset: position, fittingEnd: position)
     }
 
     @inline(__always)
@@ -28,9 +28,9 @@ extension ContractChecker {
     func readInteger(
         _ kind: ShapeKind,
         _ start: Int,
-        _ node: Int
+        _ nodeIndex: Int
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
-        guard isNumber(start) else { throw mismatch(.wrongType, node, start) }
+        guard isNumber(start) else { throw mismatch(.wrongType, nodeIndex, start) }
         let isNegative = text.byte(start) == UInt8(ascii: "-")
         var position = isNegative ? start &+ 1 : start
         let digitsStart = position
@@ -41,10 +41,10 @@ extension ContractChecker {
         }
         let nextByte = text.peek(position)
         if nextByte == UInt8(ascii: ".") || nextByte | 0x20 == UInt8(ascii: "e") || nextByte &- UInt8(ascii: "0") < 10 {
-            return try readIntegerInAnyForm(kind, start, node)
+            return try readIntegerInAnyForm(kind, start, nodeIndex)
         }
         if isNegative { value = 0 &- value }
-        guard fits(value, kind) else { throw mismatch(.outOfRange, node, start) }
+        guard fits(value, kind) else { throw mismatch(.outOfRange, nodeIndex, start) }
         return (value, position)
     }
 
@@ -68,25 +68,25 @@ extension ContractChecker {
     private func readIntegerInAnyForm(
         _ kind: ShapeKind,
         _ start: Int,
-        _ node: Int
+        _ nodeIndex: Int
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
-        let next = try skipValue(start, node)
+        let next = try skipValue(start, nodeIndex)
         let number = double(start, next)
         // A `Double` represents every whole number below 2⁵³ exactly. `JSONDecoder` relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
             guard let value = Int64(exactly: number), fits(value, kind) else {
-                throw mismatch(.outOfRange, node, start)
+                throw mismatch(.outOfRange, nodeIndex, start)
             }
             return (value, next)
         }
         guard kind == .int64 || kind == .uint64, let wholeMagnitude = readWholeMagnitude(start, next) else {
-            throw mismatch(.outOfRange, node, start)
+            throw mismatch(.outOfRange, nodeIndex, start)
         }
         let isNegative = text.byte(start) == UInt8(ascii: "-")
         let isInRange =
             kind == .uint64
             ? !isNegative : wholeMagnitude <= (isNegative ? UInt64(Int64.max) &+ 1 : UInt64(Int64.max))
-        guard isInRange else { throw mismatch(.outOfRange, node, start) }
+        guard isInRange else { throw mismatch(.outOfRange, nodeIndex, start) }
         let value = Int64(truncatingIfNeeded: wholeMagnitude)
         return (isNegative ? 0 &- value : value, next)
     }
@@ -141,8 +141,8 @@ extension ContractChecker {
     /// Checks that a number fits the field's Swift type, such as `Double` or `Date`. Returns the position after the
     /// number.
     @inline(__always)
-    func checkNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        guard isNumber(start) else { throw mismatch(.wrongType, node, start) }
+    func checkNumber(_ kind: ShapeKind, _ start: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
+        guard isNumber(start) else { throw mismatch(.wrongType, nodeIndex, start) }
         var position = start &+ 1
         while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
         if text.peek(position) == UInt8(ascii: ".") {
@@ -151,18 +151,19 @@ extension ContractChecker {
         }
         let isShort =
             text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.shortNumberCharactersMax
-        return isShort ? position : try checkNumberInAnyForm(kind, start, node)
+        return isShort ? position : try checkNumberInAnyForm(kind, start, nodeIndex)
     }
 
     @inline(never)
-    private func checkNumberInAnyForm(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let next = try skipValue(start, node)
+    private func checkNumberInAnyForm(_ kind: ShapeKind, _ start: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int
+    {
+        let next = try skipValue(start, nodeIndex)
         let number = double(start, next)
         // A `Decimal` has a smaller range than a `Double`. This range is not checked: no app has numbers near its
         // bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
-        guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw mismatch(.outOfRange, node, start) }
+        guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw mismatch(.outOfRange, nodeIndex, start) }
         return next
     }
 
@@ -187,11 +188,11 @@ extension ContractChecker {
         }
     }
 
-    func checkNumberEnum(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let (value, next) = try readInteger(.int64, position, node)
+    func checkNumberEnum(_ shape: ShapeNode, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
+        let (value, next) = try readInteger(.int64, position, nodeIndex)
         for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount)
         where contract.cases[number].number == value { return next }
-        throw mismatch(.notOneOfTheCases, node, position)
+        throw mismatch(.notOneOfTheCases, nodeIndex, position)
     }
 }
 

@@ -7,7 +7,7 @@ import Glibc
 /// may be missing or null. A whole number may be written `2.0` or `2e3`.
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``. Only
-/// ``checkUnvalidatedValue(_:_:)`` reads bytes that may be invalid. The recursion follows the shape, whose depth is at
+/// ``endOfUnvalidatedValue(_:_:)`` reads bytes that may be invalid. The recursion follows the shape, whose depth is at
 /// most ``Limits/shapeDepthMax``.
 struct ContractChecker {
     let contract: UnmanagedContract
@@ -17,54 +17,54 @@ struct ContractChecker {
     let template: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
-    private func mismatch(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
-        ContractMismatch(problem: problem, node: node, offset: position, fittingEnd: position)
+    private func mismatch(_ problem: ContractMismatch.Problem, _ nodeIndex: Int, _ position: Int) -> ContractMismatch {
+        ContractMismatch(problem: problem, nodeIndex: nodeIndex, offset: position, fittingEnd: position)
     }
 
     /// Compares the value at `position` with the node's shape.
     /// - Returns: the position after the value.
-    func checkValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
-        let shape = contract.nodes + node
+    func checkValue(_ nodeIndex: Int, _ position: Int) throws(ContractMismatch) -> Int {
+        let shape = contract.nodes + nodeIndex
         let first = text.peek(position)
         if first == UInt8(ascii: "n") {
             guard shape.pointee.isOptional || shape.pointee.kind == .any else {
-                throw mismatch(.wrongType, node, position)
+                throw mismatch(.wrongType, nodeIndex, position)
             }
             return position &+ 4
         }
         switch shape.pointee.kind {
-        case .any: return try skipValue(position, node)
-        case .string: return try readString(position, node).nextPosition
+        case .any: return try skipValue(position, nodeIndex)
+        case .string: return try readString(position, nodeIndex).nextPosition
         case .bool:
             if first == UInt8(ascii: "t") { return position &+ 4 }
             if first == UInt8(ascii: "f") { return position &+ 5 }
-            throw mismatch(.wrongType, node, position)
+            throw mismatch(.wrongType, nodeIndex, position)
         case .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64:
-            return try readInteger(shape.pointee.kind, position, node).next
-        case .double, .float, .decimal, .date: return try checkNumber(shape.pointee.kind, position, node)
-        case .dateRange: return try checkDateRange(position, node)
-        case .url, .data, .uuid: return try checkFormattedText(shape.pointee.kind, position, node)
-        case .stringEnum: return try checkStringEnum(shape.pointee, position, node)
-        case .numberEnum: return try checkNumberEnum(shape.pointee, position, node)
-        case .array: return try checkArray(Int(shape.pointee.firstChild), position, node)
-        case .dictionary: return try checkDictionary(Int(shape.pointee.firstChild), position, node)
-        case .object: return try checkObject(shape, position, node)
+            return try readInteger(shape.pointee.kind, position, nodeIndex).next
+        case .double, .float, .decimal, .date: return try checkNumber(shape.pointee.kind, position, nodeIndex)
+        case .dateRange: return try checkDateRange(position, nodeIndex)
+        case .url, .data, .uuid: return try checkFormattedText(shape.pointee.kind, position, nodeIndex)
+        case .stringEnum: return try checkStringEnum(shape.pointee, position, nodeIndex)
+        case .numberEnum: return try checkNumberEnum(shape.pointee, position, nodeIndex)
+        case .array: return try checkArray(Int(shape.pointee.firstChild), position, nodeIndex)
+        case .dictionary: return try checkDictionary(Int(shape.pointee.firstChild), position, nodeIndex)
+        case .object: return try checkObject(shape, position, nodeIndex)
         }
     }
 
     @inline(__always)
-    func skipValue(_ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    func skipValue(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
         guard let next = try? text.skipValue(position, depth: 0, .contentState) else {
-            throw mismatch(.wrongType, node, position)
+            throw mismatch(.wrongType, nodeIndex, position)
         }
         return next
     }
 
     @inline(__always)
-    func readString(_ position: Int, _ node: Int) throws(ContractMismatch) -> JSONString {
+    func readString(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> JSONString {
         guard text.peek(position) == UInt8(ascii: "\""), let string = try? text.readString(position, .contentState)
         else {
-            throw mismatch(.wrongType, node, position)
+            throw mismatch(.wrongType, nodeIndex, position)
         }
         return string
     }
@@ -74,11 +74,11 @@ struct ContractChecker {
     /// Returns the position of the member or element after the one that ends at `start`; nil at the end of the
     /// container.
     @inline(__always)
-    private func nextMemberPosition(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
+    private func nextMemberPosition(_ start: Int, closing: UInt8, _ nodeIndex: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
         let byte = text.peek(position)
         if byte == UInt8(ascii: ",") { return text.skipWhitespace(position &+ 1) }
-        guard byte == closing else { throw mismatch(.wrongType, node, position) }
+        guard byte == closing else { throw mismatch(.wrongType, nodeIndex, position) }
         return nil
     }
 
@@ -88,18 +88,21 @@ struct ContractChecker {
 
     /// Returns the position of the first member or element; nil for an empty container.
     @inline(__always)
-    private func firstMemberPosition(_ position: Int, _ opening: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
-        guard text.peek(position) == opening else { throw mismatch(.wrongType, node, position) }
+    private func firstMemberPosition(_ position: Int, _ opening: UInt8, _ nodeIndex: Int) throws(ContractMismatch)
+        -> Int?
+    {
+        guard text.peek(position) == opening else { throw mismatch(.wrongType, nodeIndex, position) }
         let inside = text.skipWhitespace(position &+ 1)
         // In ASCII, "}" and "]" are two above their opening brackets.
         return text.peek(inside) == opening &+ 2 ? nil : inside
     }
 
     @inline(__always)
-    private func readKey(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, valuePosition: Int) {
-        let key = try readString(position, node)
+    private func readKey(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> (JSONString, valuePosition: Int)
+    {
+        let key = try readString(position, nodeIndex)
         guard let valuePosition = try? text.skipColon(key.nextPosition, .contentState) else {
-            throw mismatch(.wrongType, node, position)
+            throw mismatch(.wrongType, nodeIndex, position)
         }
         return (key, valuePosition)
     }
@@ -107,14 +110,14 @@ struct ContractChecker {
     private func checkObject(
         _ shape: UnsafePointer<ShapeNode>,
         _ start: Int,
-        _ node: Int
+        _ nodeIndex: Int
     ) throws(ContractMismatch) -> Int {
         let (first, count) = (Int(shape.pointee.firstChild), Int(shape.pointee.childCount))
         var seenFields = FieldSet()
         var end = start &+ 1
         var lastKnownFieldEnd = start
         var expectedField = 0
-        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "{"), node)
+        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "{"), nodeIndex)
         while let position = nextPosition {
             var field = expectedField
             let valuePosition: Int
@@ -126,7 +129,7 @@ struct ContractChecker {
             {
                 valuePosition = next
             } else {
-                let key = try readKey(position, node)
+                let key = try readKey(position, nodeIndex)
                 valuePosition = key.valuePosition
                 field = self.fieldIndex(first, count, key.0, expectedField)
             }
@@ -135,13 +138,18 @@ struct ContractChecker {
                 lastKnownFieldEnd = end
                 expectedField = field &+ 1
             } else {
-                end = try skipValue(valuePosition, node)
+                end = try skipValue(valuePosition, nodeIndex)
             }
-            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
+            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), nodeIndex)
         }
         if let missing = shape.pointee.requiredFields.first(notIn: seenFields) {
-            let missingNode = first &+ missing
-            throw ContractMismatch(problem: .missing, node: missingNode, offset: start, fittingEnd: lastKnownFieldEnd)
+            let missingNodeIndex = first &+ missing
+            throw ContractMismatch(
+                problem: .missing,
+                nodeIndex: missingNodeIndex,
+                offset: start,
+                fittingEnd: lastKnownFieldEnd
+            )
         }
         return self.containerEnd(end)
     }
@@ -149,26 +157,26 @@ struct ContractChecker {
     /// Checks a field's value, and records its place in ``template``. Of an object that is not null, records only the
     /// places of its fields.
     @inline(__always)
-    func checkFieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
-        let shape = contract.nodes + node
+    func checkFieldValue(_ nodeIndex: Int, _ position: Int) throws(ContractMismatch) -> Int {
+        let shape = contract.nodes + nodeIndex
         let precedingCount = template?.pointee.valueCount ?? 0
         let end: Int
         if let shortValueEnd = endOfShortValue(shape, position) {
             end = shortValueEnd
         } else {
-            end = try checkValue(node, position)
+            end = try checkValue(nodeIndex, position)
         }
         if let template, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
-            template.pointee.recordValue(node, position, end, after: precedingCount)
+            template.pointee.recordValue(nodeIndex, position, end, after: precedingCount)
         }
         return end
     }
 
-    /// Checks a field's value in bytes that have not been validated.
-    /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit its shape, is too long
-    ///   for a body, or may be nested too deeply. The decoder must then read the whole state.
-    func checkUnvalidatedValue(_ node: Int, _ position: Int) -> Int? {
-        let shape = contract.nodes + node
+    /// Checks a field's value in bytes that have not been validated, and returns the position after the value. Returns
+    /// nil if the value is not valid JSON, does not fit its shape, is too long for a body, or may be nested too deeply.
+    /// The decoder must then read the whole state.
+    func endOfUnvalidatedValue(_ nodeIndex: Int, _ position: Int) -> Int? {
+        let shape = contract.nodes + nodeIndex
         let first = text.peek(position)
         if let end = endOfShortValue(shape, position) {
             // JSON does not allow 0 as the first of several digits. `endOfShortValue` does not check this rule.
@@ -177,7 +185,7 @@ struct ContractChecker {
         let validEnd: Int?
         switch first {
         // A string needs no ``skipValue`` first, because `checkValue` validates it.
-        case UInt8(ascii: "\""): return try? checkValue(node, position)
+        case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
         // `depth` is the largest possible number of containers around the value: the record, Apple's
@@ -187,7 +195,7 @@ struct ContractChecker {
         // The size is limited, because a dictionary with many repeated keys takes quadratic time. A value
         // above the limit is too large for a body anyway.
         guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
-            let end = try? checkValue(node, position),
+            let end = try? checkValue(nodeIndex, position),
             end == validEnd
         else { return nil }
         return end
@@ -244,28 +252,30 @@ struct ContractChecker {
         return -1
     }
 
-    private func checkArray(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func checkArray(_ elementNodeIndex: Int, _ start: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
-        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "["), node)
+        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "["), nodeIndex)
         while let position = nextPosition {
-            end = try checkValue(elementNode, position)
-            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "]"), node)
+            end = try checkValue(elementNodeIndex, position)
+            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "]"), nodeIndex)
         }
         return self.containerEnd(end)
     }
 
-    private func checkDictionary(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func checkDictionary(_ elementNodeIndex: Int, _ start: Int, _ nodeIndex: Int) throws(ContractMismatch)
+        -> Int
+    {
         var end = start &+ 1
-        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "{"), node)
+        var nextPosition = try firstMemberPosition(start, UInt8(ascii: "{"), nodeIndex)
         while let position = nextPosition {
-            let (key, valuePosition) = try readKey(position, node)
+            let (key, valuePosition) = try readKey(position, nodeIndex)
             do throws(ContractMismatch) {
-                end = try self.checkValue(elementNode, valuePosition)
+                end = try self.checkValue(elementNodeIndex, valuePosition)
             } catch {
                 guard hasMember(key, in: start, before: position) else { throw error }
-                end = try skipValue(valuePosition, node)
+                end = try skipValue(valuePosition, nodeIndex)
             }
-            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), node)
+            nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), nodeIndex)
         }
         return self.containerEnd(end)
     }
@@ -286,25 +296,26 @@ struct ContractChecker {
     }
 
     /// Reads an array of two dates. Like `JSONDecoder`, ignores further elements.
-    private func checkDateRange(_ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        guard let first = try firstMemberPosition(start, UInt8(ascii: "["), node) else {
-            throw mismatch(.wrongType, node, start)
+    private func checkDateRange(_ start: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
+        guard let first = try firstMemberPosition(start, UInt8(ascii: "["), nodeIndex) else {
+            throw mismatch(.wrongType, nodeIndex, start)
         }
-        let lowerEnd = try checkNumber(.date, first, node)
-        guard let second = try nextMemberPosition(lowerEnd, closing: UInt8(ascii: "]"), node) else {
-            throw mismatch(.wrongType, node, start)
+        let lowerEnd = try checkNumber(.date, first, nodeIndex)
+        guard let second = try nextMemberPosition(lowerEnd, closing: UInt8(ascii: "]"), nodeIndex) else {
+            throw mismatch(.wrongType, nodeIndex, start)
         }
-        let upperEnd = try checkNumber(.date, second, node)
+        let upperEnd = try checkNumber(.date, second, nodeIndex)
         guard double(first, lowerEnd) <= double(second, upperEnd) else {
-            throw mismatch(.boundsOutOfOrder, node, start)
+            throw mismatch(.boundsOutOfOrder, nodeIndex, start)
         }
-        return try skipValue(start, node)
+        return try skipValue(start, nodeIndex)
     }
 
     // MARK: - Texts
 
-    private func checkStringEnum(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let string = try readString(position, node)
+    private func checkStringEnum(_ shape: ShapeNode, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int
+    {
+        let string = try readString(position, nodeIndex)
         let bytes = text.bytes(string.range)
         for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {
             let rawValue = contract.text(contract.cases[number].offset, contract.cases[number].count)
@@ -312,11 +323,13 @@ struct ContractChecker {
                 return string.nextPosition
             }
         }
-        throw mismatch(.notOneOfTheCases, node, position)
+        throw mismatch(.notOneOfTheCases, nodeIndex, position)
     }
 
-    private func checkFormattedText(_ kind: ShapeKind, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        let string = try readString(position, node)
+    private func checkFormattedText(_ kind: ShapeKind, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch)
+        -> Int
+    {
+        let string = try readString(position, nodeIndex)
         let bytes = text.bytes(string.range)
         let isValid =
             switch kind {
@@ -326,7 +339,7 @@ struct ContractChecker {
             case .uuid: FormattedText.isUUID(UnescapedBytes(bytes))
             default: FormattedText.isBase64(UnescapedBytes(bytes))
             }
-        guard isValid else { throw mismatch(.wrongForm, node, position) }
+        guard isValid else { throw mismatch(.wrongForm, nodeIndex, position) }
         return string.nextPosition
     }
 }

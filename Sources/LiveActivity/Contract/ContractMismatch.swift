@@ -8,7 +8,7 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
 
     var problem: Problem
     /// The index of the contract's node that the record does not fit; without meaning for `unknownType`.
-    var node: Int
+    var nodeIndex: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
     /// The end of the part of the record that fits: the end of the last known field, or the start of the wrong value.
@@ -16,7 +16,7 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     var fittingEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
-        ContractMismatch(problem: .unknownType, node: 0, offset: offset, fittingEnd: offset)
+        ContractMismatch(problem: .unknownType, nodeIndex: 0, offset: offset, fittingEnd: offset)
     }
 }
 
@@ -47,9 +47,9 @@ extension UnmanagedContract {
             return "aps.attributes-type: \(valueText) must be one of the app's types: \(typeList) \(location)"
         }
         let path = path(to: mismatch.offset, of: command, in: text)
-        let requirement = requirement(nodes[mismatch.node])
+        let requirement = requirement(nodes[mismatch.nodeIndex])
         guard mismatch.problem != .missing else {
-            let name = String(decoding: name(of: mismatch.node), as: UTF8.self)
+            let name = String(decoding: name(of: mismatch.nodeIndex), as: UTF8.self)
             return "\(path).\(name): missing, must be \(requirement) \(location)"
         }
         let valueText = valueText(text, mismatch.offset, showsValue: showsValue)

@@ -1,7 +1,7 @@
-/// The place of a field's value in a state, counted from the state's first byte. `node` is the index of the
+/// The place of a field's value in a state, counted from the state's first byte. `nodeIndex` is the index of the
 /// ``ShapeNode`` that declares the field.
 struct TemplateValue: BitwiseCopyable {
-    var node: UInt32
+    var nodeIndex: UInt32
     var start: UInt32
     var end: UInt32
 }
@@ -40,10 +40,10 @@ struct StateTemplate: BitwiseCopyable {
     /// Records the place of a value, and discards the places that were recorded inside the value.
     /// - Parameter precedingCount: the number of values that were recorded before this value was read.
     @inline(__always)
-    mutating func recordValue(_ node: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
+    mutating func recordValue(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
         guard precedingCount < Self.valuesMax else { return }
         values[precedingCount] = TemplateValue(
-            node: UInt32(truncatingIfNeeded: node),
+            nodeIndex: UInt32(truncatingIfNeeded: nodeIndex),
             start: UInt32(truncatingIfNeeded: start &- stateOffset),
             end: UInt32(truncatingIfNeeded: end &- stateOffset)
         )
@@ -51,7 +51,7 @@ struct StateTemplate: BitwiseCopyable {
     }
 
     /// Compares a new state with the stored state. The new state has this template if its bytes are the same, except
-    /// that each of ``values`` may be any value that fits the field's declaration (`node`).
+    /// that each of ``values`` may be any value that fits the field's declaration (`nodeIndex`).
     ///
     /// A new state with this template is valid JSON and fits the contract, because the stored state does. All bytes
     /// before the first different value are equal. So this value belongs to the same field in both states, and the
@@ -73,7 +73,9 @@ struct StateTemplate: BitwiseCopyable {
             while valueIndex < valueCount, values[valueIndex].end < storedOffset { valueIndex &+= 1 }
             guard valueIndex < valueCount, values[valueIndex].start <= storedOffset else { return nil }
             let valueStart = start &+ otherOffset &- (storedOffset &- Int(values[valueIndex].start))
-            guard let end = checker.checkUnvalidatedValue(Int(values[valueIndex].node), valueStart) else { return nil }
+            guard let end = checker.endOfUnvalidatedValue(Int(values[valueIndex].nodeIndex), valueStart) else {
+                return nil
+            }
             (storedOffset, otherOffset) = (Int(values[valueIndex].end), end &- start)
             valueIndex &+= 1
         }

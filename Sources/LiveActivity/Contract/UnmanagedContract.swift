@@ -61,10 +61,10 @@ public struct UnmanagedContract: BitwiseCopyable {
             template?.pointee.valueCount = 0
             do throws(ContractMismatch) {
                 if isStart, !command.attributes.isAbsent {
-                    _ = try checker.checkValue(Int(type.attributesNode), Int(command.attributes.offset))
+                    _ = try checker.checkValue(Int(type.attributesNodeIndex), Int(command.attributes.offset))
                 }
                 if !command.contentState.isAbsent {
-                    _ = try checker.checkValue(Int(type.contentStateNode), Int(command.contentState.offset))
+                    _ = try checker.checkValue(Int(type.contentStateNodeIndex), Int(command.contentState.offset))
                 }
                 return
             } catch {
@@ -79,8 +79,8 @@ public struct UnmanagedContract: BitwiseCopyable {
     var textStart: UnsafeRawPointer { textBytes.baseAddress.unsafelyUnwrapped }
 
     @inline(__always)
-    func name(of node: Int) -> UnsafeRawBufferPointer {
-        text(nodes[node].nameOffset, nodes[node].nameByteCount)
+    func name(of nodeIndex: Int) -> UnsafeRawBufferPointer {
+        text(nodes[nodeIndex].nameOffset, nodes[nodeIndex].nameByteCount)
     }
 
     @inline(__always)

@@ -14,6 +14,7 @@ extension MetricCatalog {
             "causeway_kafka_errors_total",
             "errors",
             [.kafkaError],
+            source: .kafka,
             omitsZeros: true,
             "Errors of the Kafka clients, by librdkafka's error name.",
             "Transport errors are normal when a broker restarts. Authorization and topic errors need an operator."

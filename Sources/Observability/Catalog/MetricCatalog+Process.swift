@@ -193,12 +193,12 @@ extension MetricDefinition {
         _ name: String,
         _ unit: String,
         _ dimensions: [MetricDimension],
+        source: Source = .lanes(.sum),
         omitsZeros: Bool = false,
         _ help: String,
         _ meaning: String
     ) -> MetricDefinition {
-        let source: Source = metric == .kafkaErrors || metric == .redisLosses ? .kafka : .lanes(.sum)
-        return counter(
+        counter(
             metric,
             name,
             .count(unit),

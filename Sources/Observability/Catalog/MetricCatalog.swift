@@ -318,6 +318,7 @@ package enum MetricCatalog {
             "causeway_redis_losses_total",
             "losses",
             [.redisLoss],
+            source: .kafka,
             "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
             "emptied: all data was lost; find out why. Phones are served again automatically. replaced: a "
                 + "restart or a failover, after which the last seconds of writes may be missing."

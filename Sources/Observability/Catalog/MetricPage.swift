@@ -50,8 +50,8 @@ package enum MetricPage {
             \(LogRepetitionLimiter.intervalMillisecondsMax / 1_000) s. Its next line has the number of those left out (`repeated`). \
             The line that says that a trouble is over is always written, with this number too.
 
-            A thread writes at most \(LimitedLog.linesPerWindowMax) lines of a kind in \(LimitedLog.windowMilliseconds / 1_000) \
-            seconds; the kind's next line has the number of further ones (`suppressed`). \
+            A thread writes at most \(LimitedLog.linesPerPeriodMax) lines of a kind in \
+            \(LimitedLog.periodMilliseconds / 1_000) seconds; the kind's next line has the number of further ones (`suppressed`). \
             `causeway_log_lines_suppressed_total` counts all lines that were not written. Tokens, keys and passwords are \
             masked.
 

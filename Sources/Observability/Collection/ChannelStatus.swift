@@ -7,16 +7,16 @@ package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
         /// The number of channels in the registry when this worker last read it, including those that are being
         /// deleted.
-        package var audienceChannels: Int64 = 0
+        package var audienceChannelCount: Int64 = 0
         /// The number of channels in the list that APNs returned last, including those of other programs; 0 before the
         /// first list.
-        package var listedChannels: Int64 = 0
-        package var creations: Int64 = 0
-        package var deletions: Int64 = 0
+        package var listedChannelCount: Int64 = 0
+        package var creationCount: Int64 = 0
+        package var deletionCount: Int64 = 0
         /// The number of deleted channels that belonged to no audience.
-        package var orphanDeletions: Int64 = 0
+        package var orphanDeletionCount: Int64 = 0
         /// Failed attempts to create a channel.
-        package var creationFailures: Int64 = 0
+        package var failedCreationCount: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isConfigured = false
         /// The registry's state when this worker last read it; nil before the first time.

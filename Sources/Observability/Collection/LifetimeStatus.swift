@@ -1,10 +1,10 @@
 import Synchronization
 
 /// The numbers of activities in the timetables, and of the commands that the lifetime keeper has produced. The keeper
-/// writes these numbers, and the metrics read them. The worker's setup writes ``areLifetimesLimited``, and the
+/// writes these numbers, and the metrics read them. The worker's setup writes ``hasLifetimeLimits``, and the
 /// lifetime keeper reads it.
 package final class LifetimeStatus: Sendable {
-    private let lifetimesLimitedFlag = Atomic<Bool>(false)
+    private let lifetimeLimitsFlag = Atomic<Bool>(false)
     private let waitingActivityCount = Atomic<Int>(0)
     private let endCommandCount = Atomic<Int>(0)
     private let restartCommandCount = Atomic<Int>(0)
@@ -12,9 +12,9 @@ package final class LifetimeStatus: Sendable {
     init() {}
 
     /// Whether any policy limits the lifetime of activities.
-    package var areLifetimesLimited: Bool {
-        get { lifetimesLimitedFlag.load(ordering: .relaxed) }
-        set { lifetimesLimitedFlag.store(newValue, ordering: .relaxed) }
+    package var hasLifetimeLimits: Bool {
+        get { lifetimeLimitsFlag.load(ordering: .relaxed) }
+        set { lifetimeLimitsFlag.store(newValue, ordering: .relaxed) }
     }
 
     /// - Parameter count: the number of activities in all timetables.

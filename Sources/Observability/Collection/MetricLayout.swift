@@ -16,7 +16,9 @@ struct MetricLayout: Sendable {
         var firstDimensionCount: Int32 = 1
         var secondDimensionCount: Int32 = 1
         /// 1; for a histogram, the number of its buckets and 2 more.
-        var cellsPerSeries: Int32 = 1
+        var cellsPerSeries: Int16 = 1
+        /// How many dimensions a thread names when it counts: all but `lane`, because a lane has its own cells.
+        var indexCount: Int16 = 0
 
         var seriesCount: Int { Int(firstDimensionCount) * Int(secondDimensionCount) }
 
@@ -35,16 +37,21 @@ struct MetricLayout: Sendable {
             var range = CellRange()
             let counts = definition.dimensions.map { labels.values(of: $0).count }
             precondition(counts.count <= 2, "a metric has two dimensions at most")
+            precondition(
+                counts.count <= 1 || !definition.dimensions.contains(.lane),
+                "a metric by lane has no other dimension"
+            )
             if definition.metric.isInMetricTotals, !definition.dimensions.contains(.partition) {
                 range.firstCellIndex = Int32(cellCount)
                 if let first = counts.first { range.firstDimensionCount = Int32(first) }
                 if counts.count == 2 { range.secondDimensionCount = Int32(counts[1]) }
+                range.indexCount = Int16(definition.dimensions.count { $0 != .lane })
                 if case .histogram(let bounds) = definition.kind {
                     precondition(
                         bounds.count <= 16 && bounds == bounds.sorted(),
                         "a histogram's bounds are few and ascend"
                     )
-                    range.cellsPerSeries = Int32(bounds.count + 2)
+                    range.cellsPerSeries = Int16(bounds.count + 2)
                 }
                 cellCount += range.seriesCount * Int(range.cellsPerSeries)
                 precondition(cellCount <= Self.cellsMax, "too many apps for the metrics")

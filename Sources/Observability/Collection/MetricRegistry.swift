@@ -65,12 +65,12 @@ package final class MetricRegistry: Sendable {
 
     private func writeChannelCounts(to cells: inout [Int64]) {
         for (pool, status) in channels.poolStatuses.enumerated() {
-            cells[layout[.channels].cellIndex(pool, 0)] = status.audienceChannels
-            cells[layout[.channelsListed].cellIndex(pool, 0)] = status.listedChannels
-            cells[layout[.channelsCreated].cellIndex(pool, 0)] = status.creations
-            cells[layout[.channelsDeleted].cellIndex(pool, 0)] = status.deletions
-            cells[layout[.channelOrphans].cellIndex(pool, 0)] = status.orphanDeletions
-            cells[layout[.channelRefusals].cellIndex(pool, 0)] = status.creationFailures
+            cells[layout[.channels].cellIndex(pool, 0)] = status.audienceChannelCount
+            cells[layout[.channelsListed].cellIndex(pool, 0)] = status.listedChannelCount
+            cells[layout[.channelsCreated].cellIndex(pool, 0)] = status.creationCount
+            cells[layout[.channelsDeleted].cellIndex(pool, 0)] = status.deletionCount
+            cells[layout[.channelOrphans].cellIndex(pool, 0)] = status.orphanDeletionCount
+            cells[layout[.channelRefusals].cellIndex(pool, 0)] = status.failedCreationCount
         }
     }
 

@@ -42,33 +42,54 @@ public struct ThreadMetrics: ~Copyable {
         firstBoundIndices.deallocate()
     }
 
+    // The methods exist for metrics without a dimension, with one and with two. A call with too few or too many indices
+    // traps. A call names no index for the dimension `lane`, because each lane has cells of its own.
+
     /// Adds to a counter, or to a gauge.
+    public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }
+
+    public func add(_ metric: Metric, _ dimensionIndex: Int, by increment: Int64 = 1) {
+        increase(cellIndex(metric, dimensionIndex), by: increment)
+    }
+
     public func add(
         _ metric: Metric,
-        _ firstDimensionIndex: Int = 0,
-        _ secondDimensionIndex: Int = 0,
+        _ firstDimensionIndex: Int,
+        _ secondDimensionIndex: Int,
         by increment: Int64 = 1
     ) {
         increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: increment)
     }
 
     /// Sets a gauge, or a counter that other code counts.
-    public func set(_ metric: Metric, _ firstDimensionIndex: Int = 0, _ secondDimensionIndex: Int = 0, to value: Int64)
-    {
+    public func set(_ metric: Metric, to value: Int64) { cells[cellIndex(metric)] = value }
+
+    public func set(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
+        cells[cellIndex(metric, dimensionIndex)] = value
+    }
+
+    public func set(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
 
     /// Raises a gauge to a value, unless the gauge is already higher. To publish the highest of several values, the
     /// caller first sets the gauge to 0.
-    public func raise(_ metric: Metric, _ firstDimensionIndex: Int, to value: Int64) {
-        let index = cellIndex(metric, firstDimensionIndex, 0)
+    public func raise(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
+        let index = cellIndex(metric, dimensionIndex)
         cells[index] = max(cells[index], value)
     }
 
     /// Adds observations to a histogram, usually one. A duration can be negative if its two times come from
     /// different machines. It then counts as zero.
-    public func observe(_ metric: Metric, _ firstDimensionIndex: Int = 0, microseconds: Int64, count: Int64 = 1) {
-        let start = cellIndex(metric, firstDimensionIndex, 0)
+    public func observe(_ metric: Metric, microseconds: Int64, count: Int64 = 1) {
+        observe(metric, inSeriesAt: cellIndex(metric), microseconds: microseconds, count: count)
+    }
+
+    public func observe(_ metric: Metric, _ dimensionIndex: Int, microseconds: Int64, count: Int64 = 1) {
+        observe(metric, inSeriesAt: cellIndex(metric, dimensionIndex), microseconds: microseconds, count: count)
+    }
+
+    private func observe(_ metric: Metric, inSeriesAt start: Int, microseconds: Int64, count: Int64) {
         let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
         precondition(bucketCount > 0, "only a histogram is observed")
         let clampedMicroseconds = max(0, microseconds)
@@ -85,15 +106,34 @@ public struct ThreadMetrics: ~Copyable {
         cells[cellIndex] = cells[cellIndex] &+ increment
     }
 
+    private func cellIndex(_ metric: Metric) -> Int { cellRange(metric, indexCount: 0).cellIndex(0, 0) }
+
+    private func cellIndex(_ metric: Metric, _ dimensionIndex: Int) -> Int {
+        let range = cellRange(metric, indexCount: 1)
+        precondition(
+            dimensionIndex >= 0 && dimensionIndex < Int(range.firstDimensionCount),
+            "a value that the label has"
+        )
+        return range.cellIndex(dimensionIndex, 0)
+    }
+
     private func cellIndex(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {
-        let range = cellRanges[Int(metric.rawValue)]
-        precondition(range.firstCellIndex >= 0, "a metric of the threads")
+        let range = cellRange(metric, indexCount: 2)
         precondition(
             firstDimensionIndex >= 0 && firstDimensionIndex < Int(range.firstDimensionCount)
                 && secondDimensionIndex >= 0 && secondDimensionIndex < Int(range.secondDimensionCount),
             "a value that the label has"
         )
         return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
+    }
+
+    /// Returns the cells of a metric. Traps if the metric needs another number of indices.
+    @inline(__always)
+    private func cellRange(_ metric: Metric, indexCount: Int16) -> MetricLayout.CellRange {
+        let range = cellRanges[Int(metric.rawValue)]
+        precondition(range.firstCellIndex >= 0, "a metric of the threads")
+        precondition(range.indexCount == indexCount, "an index for each dimension of the metric")
+        return range
     }
 
     // MARK: - Publication

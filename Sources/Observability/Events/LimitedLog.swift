@@ -2,22 +2,22 @@ import Logging
 
 /// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
 ///
-/// In each window of a minute, the first lines of a kind are written. Further lines are only counted, without
+/// In each period of a minute, the first lines of a kind are written. Further lines are only counted, without
 /// making their text, and the next written line says how many were suppressed.
 ///
 /// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
 /// how many repeats were left out. The first line that reports the end of a remembered failure is always written, and
 /// says the same.
 package struct LimitedLog: ~Copyable, Sendable {
-    /// The maximum number of lines of one kind that a thread writes in one window.
-    package static let linesPerWindowMax: UInt32 = 10
-    package static let windowMilliseconds: Int64 = 60_000
-    /// The maximum number of lines of one kind that a thread compares with earlier lines in one window. The limit
+    /// The maximum number of lines of one kind that a thread writes in one period.
+    package static let linesPerPeriodMax: UInt32 = 10
+    package static let periodMilliseconds: Int64 = 60_000
+    /// The maximum number of lines of one kind that a thread compares with earlier lines in one period. The limit
     /// exists because each comparison makes the texts of the line's fields.
-    static let comparisonsPerWindowMax: UInt32 = 200
+    static let comparisonsPerPeriodMax: UInt32 = 200
 
-    private struct WindowCounts {
-        var windowBeganAtMilliseconds = Int64.min
+    private struct PeriodCounts {
+        var periodBeganAtMilliseconds = Int64.min
         var writtenCount: UInt32 = 0
         var comparedCount: UInt32 = 0
         var suppressedCount: UInt64 = 0
@@ -25,7 +25,7 @@ package struct LimitedLog: ~Copyable, Sendable {
 
     private let logger: Logger
     private let events: RecentEvents
-    private var windowCounts = [WindowCounts](repeating: WindowCounts(), count: LogKind.allCases.count)
+    private var periodCounts = [PeriodCounts](repeating: PeriodCounts(), count: LogKind.allCases.count)
 
     package init(logger: Logger, events: RecentEvents) {
         self.logger = logger
@@ -48,17 +48,17 @@ package struct LimitedLog: ~Copyable, Sendable {
         _ metadata: @autoclosure () -> Logger.Metadata = [:]
     ) -> Bool {
         let index = Int(kind.rawValue)
-        if nowMilliseconds >= windowCounts[index].windowBeganAtMilliseconds &+ Self.windowMilliseconds
-            || windowCounts[index].windowBeganAtMilliseconds == .min
+        if nowMilliseconds >= periodCounts[index].periodBeganAtMilliseconds &+ Self.periodMilliseconds
+            || periodCounts[index].periodBeganAtMilliseconds == .min
         {
-            windowCounts[index].windowBeganAtMilliseconds = nowMilliseconds
-            windowCounts[index].writtenCount = 0
-            windowCounts[index].comparedCount = 0
+            periodCounts[index].periodBeganAtMilliseconds = nowMilliseconds
+            periodCounts[index].writtenCount = 0
+            periodCounts[index].comparedCount = 0
         }
         let endedFailures = kind.endedFailures
         let isBelowLimits =
-            windowCounts[index].writtenCount < Self.linesPerWindowMax
-            && windowCounts[index].comparedCount < Self.comparisonsPerWindowMax
+            periodCounts[index].writtenCount < Self.linesPerPeriodMax
+            && periodCounts[index].comparedCount < Self.comparisonsPerPeriodMax
         guard isBelowLimits || !endedFailures.isEmpty else {
             return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
         }
@@ -74,7 +74,7 @@ package struct LimitedLog: ~Copyable, Sendable {
             repeatCount = repeatsOfFailures ?? 0
         }
         if level >= .warning {
-            windowCounts[index].comparedCount += 1
+            periodCounts[index].comparedCount += 1
             guard let count = events.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds)
             else {
                 events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
@@ -82,20 +82,20 @@ package struct LimitedLog: ~Copyable, Sendable {
             }
             repeatCount &+= count
         }
-        windowCounts[index].writtenCount += 1
+        periodCounts[index].writtenCount += 1
         events.recordLine(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
         fields["kind"] = .string(definition.identifier)
         if repeatCount > 0 { fields["repeated"] = .stringConvertible(repeatCount) }
-        if windowCounts[index].suppressedCount > 0 {
-            fields["suppressed"] = .stringConvertible(windowCounts[index].suppressedCount)
-            windowCounts[index].suppressedCount = 0
+        if periodCounts[index].suppressedCount > 0 {
+            fields["suppressed"] = .stringConvertible(periodCounts[index].suppressedCount)
+            periodCounts[index].suppressedCount = 0
         }
         logger.log(level: level, "\(definition.message)", metadata: fields)
         return true
     }
 
     private mutating func countSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
-        windowCounts[Int(kind.rawValue)].suppressedCount &+= 1
+        periodCounts[Int(kind.rawValue)].suppressedCount &+= 1
         events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
         return false
     }

@@ -86,7 +86,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
     /// The failures that this kind reports as ended. The first line of this kind after such a failure is written even
-    /// if the kind has already reached its limit of lines (``LimitedLog/linesPerWindowMax``).
+    /// if the kind has already reached its limit of lines (``LimitedLog/linesPerPeriodMax``).
     var endedFailures: [LogKind] {
         switch self {
         case .kafkaBack: [.kafkaAway]

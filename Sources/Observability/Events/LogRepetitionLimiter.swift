@@ -6,7 +6,7 @@ import Logging
 /// with the same kind and the same pool belong to one *failure*, which ends with a line that reports a recovery.
 ///
 /// During an outage each lane tries again every few seconds. Without this type, equal lines would soon use up the limit
-/// of their kind (``LimitedLog/linesPerWindowMax``), and other lines of the kind would not be written.
+/// of their kind (``LimitedLog/linesPerPeriodMax``), and other lines of the kind would not be written.
 struct LogRepetitionLimiter {
     /// The first interval between two written lines with one subject. Each further interval is twice as long, up to
     /// `intervalMillisecondsMax`. If no line with the subject comes for `intervalMillisecondsMax`, the intervals begin

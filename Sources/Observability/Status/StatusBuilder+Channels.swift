@@ -7,7 +7,8 @@ extension StatusBuilder {
     private var poolsWithChannels: [(pool: LabelValues.Pool, status: ChannelStatus.PoolStatus)] {
         zip(labels.pools, channelPoolStatuses)
             .filter { _, status in
-                status.isConfigured || status.audienceChannels > 0 || status.listedChannels > 0 || status.creations > 0
+                status.isConfigured || status.audienceChannelCount > 0 || status.listedChannelCount > 0
+                    || status.creationCount > 0
                     || status.lastFailure != nil
             }
             .map { ($0, $1) }
@@ -33,12 +34,12 @@ extension StatusBuilder {
                 .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
             ],
             rows: poolsWithChannels.map { pool, status in
-                let channelCount = max(status.audienceChannels, status.listedChannels)
+                let channelCount = max(status.audienceChannelCount, status.listedChannelCount)
                 let share = StatusCell.share(millionths: channelCount * 1_000_000 / Int64(Limits.channelsPerAppMax))
                 return [
-                    .words(pool.app), .words(pool.environment), .count(status.audienceChannels),
+                    .words(pool.app), .words(pool.environment), .count(status.audienceChannelCount),
                     channelCount > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
-                    status.listedChannels > 0 ? .count(status.listedChannels) : .none,
+                    status.listedChannelCount > 0 ? .count(status.listedChannelCount) : .none,
                 ] + snapshotCells(status.lastSnapshot) + [
                     status.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
                     .duration(milliseconds: status.lastFailure.map { ageMilliseconds($0.atMilliseconds) }),

@@ -1,5 +1,6 @@
 /// Keeps the totals of the last minute, from which rates are computed.
 struct TotalsHistory: Sendable {
+    /// The usual length of a ``MetricWindow``.
     static let windowMilliseconds: Int64 = 60_000
     /// With a sample every five seconds, 16 samples go back at least 75 s. So one of them is at least
     /// `windowMilliseconds` old, except in the first minute.

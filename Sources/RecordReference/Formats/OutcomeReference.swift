@@ -107,7 +107,7 @@ package struct OutcomeReference: Sendable {
         case .unregistered:
             self.init(
                 outcome.name,
-                "The member's token is dead. It has left the audience.",
+                "The member has left the audience: its token is dead, or it left before its push was sent.",
                 "Nothing. It joins again with its next registration."
             )
         case .expired: self.init(outcome.name, "The command's time was over.", "Nothing.")

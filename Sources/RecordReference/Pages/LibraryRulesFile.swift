@@ -19,9 +19,9 @@ package enum LibraryRulesFile {
                 timestampLeadSecondsMax: \(Limits.timestampLeadSecondsMax)
             )
 
-            static let commandSchema = \(literal(.command))
+            static let commandSchema = \(makeLiteral(ofSchema: .command))
 
-            static let registrationSchema = \(literal(.registration))
+            static let registrationSchema = \(makeLiteral(ofSchema: .registration))
         }
 
         """
@@ -34,8 +34,8 @@ package enum LibraryRulesFile {
 
     private static let lineCharactersMax = 110
 
-    /// Returns a schema as a Swift string literal with short lines.
-    private static func literal(_ format: RecordFormat) -> String {
+    /// Returns the schema of a format as a Swift string literal with short lines.
+    private static func makeLiteral(ofSchema format: RecordFormat) -> String {
         let definitions = DocumentValue.Member("definitions", ["controlCharacter": FieldType.controlCharacter])
         let schema = DocumentValue.object(format.variants[0].shape.schema(.typeText).members + [definitions])
         var lines: [String] = []

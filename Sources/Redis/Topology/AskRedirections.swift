@@ -9,32 +9,33 @@ struct AskRedirections: ~Copyable {
     static let capacity = 2_048
 
     private struct Entry {
-        /// A hash of the key whose next call goes to `node` (``KeySlot/fingerprint``); 0: the entry is empty.
+        /// A hash of the key whose next call goes to the server of `nodeIndex` (``KeySlot/fingerprint``); 0: the entry
+        /// is empty.
         var fingerprint: UInt64
-        var node: Int
+        var nodeIndex: Int
     }
 
     private let entries = UnsafeMutableBufferPointer<Entry>.allocate(capacity: capacity)
     private(set) var count = 0
 
     init() {
-        entries.initialize(repeating: Entry(fingerprint: 0, node: 0))
+        entries.initialize(repeating: Entry(fingerprint: 0, nodeIndex: 0))
     }
 
     deinit {
         entries.deallocate()
     }
 
-    mutating func insert(_ fingerprint: UInt64, node: Int) {
+    mutating func insert(_ fingerprint: UInt64, nodeIndex: Int) {
         precondition(fingerprint != 0)
         let index = Self.index(of: fingerprint)
         if entries[index].fingerprint == 0 { count += 1 }
-        entries[index] = Entry(fingerprint: fingerprint, node: node)
+        entries[index] = Entry(fingerprint: fingerprint, nodeIndex: nodeIndex)
     }
 
-    func node(for fingerprint: UInt64) -> Int? {
+    func nodeIndex(for fingerprint: UInt64) -> Int? {
         let entry = entries[Self.index(of: fingerprint)]
-        return entry.fingerprint == fingerprint ? entry.node : nil
+        return entry.fingerprint == fingerprint ? entry.nodeIndex : nil
     }
 
     mutating func remove(_ fingerprint: UInt64) {
@@ -44,8 +45,8 @@ struct AskRedirections: ~Copyable {
         count -= 1
     }
 
-    mutating func removeAll(for node: Int) {
-        for index in entries.indices where entries[index].fingerprint != 0 && entries[index].node == node {
+    mutating func removeAll(forNode nodeIndex: Int) {
+        for index in entries.indices where entries[index].fingerprint != 0 && entries[index].nodeIndex == nodeIndex {
             entries[index].fingerprint = 0
             count -= 1
         }

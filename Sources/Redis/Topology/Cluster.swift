@@ -98,8 +98,8 @@ final class Cluster {
 
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         let keySlot = KeySlot(key)
-        if askRedirections.count > 0, let node = askRedirections.node(for: keySlot.fingerprint) {
-            return connectionAfterAsk(node, keySlot.fingerprint)
+        if askRedirections.count > 0, let nodeIndex = askRedirections.nodeIndex(for: keySlot.fingerprint) {
+            return connectionAfterAsk(nodeIndex, keySlot.fingerprint)
         }
         let owner = Int(slotOwners[keySlot.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
@@ -111,8 +111,8 @@ final class Cluster {
         return connection
     }
 
-    private func connectionAfterAsk(_ node: Int, _ fingerprint: UInt64) -> RedisConnection? {
-        guard let connection = connections[node], connection.isReady, connection.hasRoomForAskedCall else {
+    private func connectionAfterAsk(_ nodeIndex: Int, _ fingerprint: UInt64) -> RedisConnection? {
+        guard let connection = connections[nodeIndex], connection.isReady, connection.hasRoomForAskedCall else {
             return nil
         }
         askRedirections.remove(fingerprint)
@@ -199,7 +199,7 @@ final class Cluster {
         let connection = connections[index]
         nodes[index] = nil
         connections[index] = nil
-        askRedirections.removeAll(for: index)
+        askRedirections.removeAll(forNode: index)
         connection?.close()
     }
 
@@ -298,7 +298,7 @@ final class Cluster {
             // Schedule the end of this server's connection, because the server may never get slots. Usually a look-up
             // does this, but ASK starts none.
             retireNodesWithoutSlots()
-            if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
+            if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {
             nodes[index]?.hasSlots = true
             slotOwners[redirection.slot] = UInt16(index)
@@ -316,7 +316,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         guard let index = nodeIndex(of: connection) else { return }
         // Removes the ASK entries that name this server. The next calls with these keys go to the slots' owners,
         // which say where the keys are now.
-        askRedirections.removeAll(for: index)
+        askRedirections.removeAll(forNode: index)
         if nodes[index]?.retiresAtMilliseconds != .max {
             removeNode(index)
         } else {

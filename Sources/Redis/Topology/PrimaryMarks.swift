@@ -38,7 +38,7 @@ public final class PrimaryMarks {
     private let connections: PrimaryConnections
     private let group: String
     private let isCluster: Bool
-    private var readCount = 0
+    private var readCallCount = 0
     /// One in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker finds new primaries
     /// even if no error shows the change. In a cluster every call searches.
     private static let readsPerPrimarySearch = 10
@@ -66,8 +66,8 @@ public final class PrimaryMarks {
     ///
     /// - Throws: if the primaries cannot be found.
     public func readMarks(_ names: [String]) throws(RedisError) -> [PrimaryReading] {
-        readCount += 1
-        if isCluster || readCount.isMultiple(of: Self.readsPerPrimarySearch) { connections.forgetPrimaries() }
+        readCallCount += 1
+        if isCluster || readCallCount.isMultiple(of: Self.readsPerPrimarySearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
             for (location, slots) in try connections.findPrimaries(having: hashTags.tags.map(\.slot)) {

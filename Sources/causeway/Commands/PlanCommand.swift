@@ -56,7 +56,7 @@ struct PlanCommand: ParsableCommand {
     var pools = FleetParameters().pools
 
     @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
-    var coresPerPod = FleetParameters().coresPerPod
+    var coresPerPod = FleetParameters().processorsPerPod
 
     @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
     var busyPercent = FleetParameters().laneBusyPercentMax
@@ -91,7 +91,7 @@ struct PlanCommand: ParsableCommand {
     private var fleet: FleetParameters {
         var fleet = FleetParameters()
         fleet.pools = pools
-        fleet.coresPerPod = coresPerPod
+        fleet.processorsPerPod = coresPerPod
         fleet.laneBusyPercentMax = busyPercent
         fleet.redisNodeGibibytes = redisNodeGibibytes
         return fleet

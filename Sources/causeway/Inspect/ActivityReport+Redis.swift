@@ -50,7 +50,7 @@ extension ActivityReport {
                     nowMilliseconds: nowMilliseconds
                 )
             ),
-            budget: Budget(inspection.budget(paceSettings, nowMilliseconds: nowMilliseconds)),
+            budget: Budget(inspection.remainingBudget(paceSettings, nowMilliseconds: nowMilliseconds)),
             updatesUntilMilliseconds: inspection.updatesUntilMilliseconds,
             lifetimeEndsAtMilliseconds: lifetimeEndsAtMilliseconds
         )

@@ -111,7 +111,7 @@ extension ActivityReport {
     private static let updatableMilliseconds = StoreLimits.updatableSeconds * 1_000
 }
 
-extension ActivityInspection.VersionState {
+extension ActivityInspection.VersionPhase {
     var explanation: String {
         switch self {
         case .waiting: "waits in a worker, for its pace or a token"

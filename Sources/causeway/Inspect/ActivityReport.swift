@@ -16,7 +16,7 @@ struct ActivityReport {
     struct NewestVersion: Equatable {
         var version: Version
         var isEnd: Bool
-        var state: ActivityInspection.VersionState
+        var state: ActivityInspection.VersionPhase
     }
 
     struct SentVersion: Equatable {

@@ -86,7 +86,7 @@ struct RecordCheck {
     private func droppedFieldsRemark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
-                let smallerCommand = try? droppingFields(of: command, in: bytes)
+                let smallerCommand = try? makeSmallerCommand(of: command, in: bytes)
             else { return nil }
             return
                 "the request body has \(command.bodyByteCount) bytes; a worker drops \(smallerCommand.droppedNames) and sends \(smallerCommand.bodyByteCount)"
@@ -106,7 +106,9 @@ struct RecordCheck {
     ///
     /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command is still
     ///   too large without these fields: the fault of the smaller command.
-    private func droppingFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> SmallerCommand {
+    private func makeSmallerCommand(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault)
+        -> SmallerCommand
+    {
         let policy =
             command.policy.isAbsent
             ? configuredNames?.policyNamesByApp[command.app.text(in: bytes)] : command.policy.text(in: bytes)
@@ -147,7 +149,7 @@ struct RecordCheck {
             switch kind {
             case .command:
                 let command = try Command.decodeAnySize(bytes)
-                let smallerCommand = command.fitsBodyLimit ? nil : try droppingFields(of: command, in: bytes)
+                let smallerCommand = command.fitsBodyLimit ? nil : try makeSmallerCommand(of: command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(nowSeconds: wallSeconds())
                 } catch {

@@ -48,7 +48,7 @@ struct ReplayDecider {
         )
         var (state, sendReason) = (activity, ReplayReason.send)
         if activity.version == command.version, activity.isEnded == admission.isEnd {
-            switch activity.versionState {
+            switch activity.versionPhase {
             case .notShown where activity.start?.version != command.version:
                 (state, sendReason) = (activity.reopened(command.version), .sendAgain)
             case .waiting, .sending, .startSending: return ReplayVerdict(reason: .underWay)

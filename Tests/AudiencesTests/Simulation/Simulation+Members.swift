@@ -136,8 +136,8 @@ extension Simulation {
             var (name, token) = (change.name, change.token)
             name.withUTF8 { name in
                 token.withUTF8 { token in
-                    worker.core.receive(
-                        membershipChange: IncomingMembershipChange(
+                    worker.core.receiveMembershipChange(
+                        IncomingMembershipChange(
                             member: change.member,
                             identifier: UnsafeRawBufferPointer(name),
                             joinedAudiences: AudienceList(change.isLeaving ? none : digests),

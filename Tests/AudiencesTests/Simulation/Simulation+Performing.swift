@@ -295,7 +295,7 @@ extension Simulation {
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for outgoingRecord in due {
             if let record = outgoingRecord.simulatedRecord { write(record) }
-            worker.core.outgoingRecordReported(
+            worker.core.produceReportReceived(
                 outgoingRecord.outgoingRecord,
                 outgoingRecord.isAcknowledged ? .acknowledged : .failed,
                 now: worker.moment(nowMilliseconds)

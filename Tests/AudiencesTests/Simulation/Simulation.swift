@@ -380,7 +380,7 @@ final class Simulation {
     }
 
     private func takeReturnedCommands(_ worker: SimulatedWorker) {
-        while let returnedCommand = worker.core.nextReturnedCommand() {
+        while let returnedCommand = worker.core.takeReturnedCommand() {
             let number = Int(returnedCommand.record.rawValue)
             guard workers[commandWorkerIndex] === worker, !takeReturnedRereadCommand(returnedCommand) else { continue }
             commandsInCore.remove(number)

@@ -68,9 +68,9 @@ struct LivePageTests {
     }
 
     @Test func `The page shows phones spread over all in full`() {
-        #expect(PageEventWriter.largePhones(of: 0) == [])
-        #expect(PageEventWriter.largePhones(of: 3) == [0, 1, 2])
-        let largePhones = PageEventWriter.largePhones(of: 3_000)
+        #expect(PageEventWriter.largePhoneNumbers(phoneCount: 0) == [])
+        #expect(PageEventWriter.largePhoneNumbers(phoneCount: 3) == [0, 1, 2])
+        let largePhones = PageEventWriter.largePhoneNumbers(phoneCount: 3_000)
         #expect(
             largePhones.count == PageEventWriter.largePhonesMax && largePhones.first == 62 && largePhones.last == 2_937
         )

@@ -22,7 +22,7 @@ struct MatchCommandsTests {
     @Test func `A ball is an update to one follower`() throws {
         var ball = commands.frames[121]
         ball.setTimestamp(seconds: 1_790_000_123)
-        ball.setFollower(42)
+        ball.setFollowerNumber(42)
         let (key, value) = try object(ball)
         #expect(key == "1136561-0042")
         #expect(value["activity"] as? String == key)
@@ -37,9 +37,9 @@ struct MatchCommandsTests {
 
     @Test func `A template can be used again`() throws {
         var ball = commands.frames[0]
-        ball.setFollower(9_999)
+        ball.setFollowerNumber(9_999)
         ball.setTimestamp(seconds: 9_999_999_999)
-        ball.setFollower(1)
+        ball.setFollowerNumber(1)
         ball.setTimestamp(seconds: 1_790_000_000)
         let (key, value) = try object(ball)
         #expect(key == "1136561-0001")
@@ -49,7 +49,7 @@ struct MatchCommandsTests {
     @Test func `A start has the device and the activity in all places`() throws {
         var start = commands.start
         start.setTimestamp(seconds: 1_790_000_000)
-        start.setFollower(7)
+        start.setFollowerNumber(7)
         let (key, value) = try object(start)
         #expect(key == "1136561-0007")
         #expect(value["device"] as? String == "phone-1136561-0007")
@@ -65,8 +65,8 @@ struct MatchCommandsTests {
         let commandsWithIdentifiers = MatchCommands(match, frames: match.frames(), hasIdentifiers: true)
         var (ball, start) = (commandsWithIdentifiers.frames[121], commandsWithIdentifiers.start)
         for follower in [42, 9_999] {
-            ball.setFollower(follower)
-            start.setFollower(follower)
+            ball.setFollowerNumber(follower)
+            start.setFollowerNumber(follower)
             let digits = follower == 42 ? "0042" : "9999"
             let (key, value) = try object(ball)
             #expect(value["id"] as? String == "122/1136561-\(digits)" && value["activity"] as? String == key)
@@ -79,7 +79,7 @@ struct MatchCommandsTests {
         let commands = MatchCommands(toAudienceOf: match, frames: match.frames())
         var (ball, start) = (commands.frames[121], commands.start)
         ball.setTimestamp(seconds: 1_790_000_123)
-        ball.setFollower(42)
+        ball.setFollowerNumber(42)
         let (key, value) = try object(ball)
         #expect(key == "match-1136561" && value["audience"] as? String == key && value["activity"] == nil)
         #expect(value["sequence"] as? Int == 122)

@@ -27,7 +27,7 @@ struct SeasonShapesTests {
         let events = Timeline(season.matches, durationMilliseconds: 60_000).events
         for (index, event) in events.enumerated() {
             var template = records[event.matchIndex].frames[event.frameIndex]
-            template.setFollower(1)
+            template.setFollowerNumber(1)
             template.setTimestamp(seconds: 1_790_000_000)
             template.withRecord { _, value in
                 var apsCache = ApsCache()

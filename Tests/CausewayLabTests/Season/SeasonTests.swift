@@ -32,10 +32,10 @@ struct SeasonTests {
             switch match.margin {
             case .wickets(let count):
                 #expect(chaserWon && 10 - finalState.wickets == count)
-                #expect(match.chase.isRevised || finalState.runs > breakState.runs)
+                #expect(match.chase.isTargetRevised || finalState.runs > breakState.runs)
             case .runs(let count):
                 #expect(!chaserWon)
-                let par = match.chase.isRevised ? try #require(match.chase.target) - 1 : breakState.runs
+                let par = match.chase.isTargetRevised ? try #require(match.chase.target) - 1 : breakState.runs
                 #expect(par - finalState.runs == count)
             }
             if let chase = finalState.chase { #expect((chase.runsNeeded == 0) == chaserWon) }
@@ -43,7 +43,7 @@ struct SeasonTests {
     }
 
     @Test func `Rain changed three matches`() {
-        let revisedMatches = season.matches.filter(\.chase.isRevised)
+        let revisedMatches = season.matches.filter(\.chase.isTargetRevised)
         #expect(revisedMatches.map(\.identifier) == ["1136566", "1136578", "1136592"])
         #expect(revisedMatches.map(\.chase.target) == [71, nil, 151])
         #expect(revisedMatches.map(\.chase.balls) == [36, nil, 72])

@@ -151,7 +151,7 @@ import Testing
             if step % 700 == 0 { arena.releaseFreeChunks() }
         }
         for entry in blocksInUse { arena.free(entry.block) }
-        #expect(arena.usedBytes == 0)
+        #expect(arena.usedBlockBytes == 0)
         arena.releaseFreeChunks()
         #expect(arena.allocatedChunkBytes == 0)
     }
@@ -161,18 +161,18 @@ import Testing
     @Test func `Completely free chunks are given back`() {
         var arena = Arena()
         let smallBlocks = (0..<10_000).map { _ in arena.allocate(512) }
-        #expect(arena.usedBytes == 10_000 * 512 && arena.allocatedChunkBytes == 5 << 20)
+        #expect(arena.usedBlockBytes == 10_000 * 512 && arena.allocatedChunkBytes == 5 << 20)
         for block in smallBlocks.dropFirst() { arena.free(block) }
         arena.releaseFreeChunks()
-        #expect(arena.usedBytes == 512 && arena.allocatedChunkBytes == 1 << 20, "one block is in use")
+        #expect(arena.usedBlockBytes == 512 && arena.allocatedChunkBytes == 1 << 20, "one block is in use")
         let moreBlocks = (0..<3_000).map { _ in arena.allocate(512) }
         #expect(Set(moreBlocks.map(\.base)).count == 3_000 && !moreBlocks.contains { $0.base == smallBlocks[0].base })
         for block in moreBlocks + [smallBlocks[0]] { arena.free(block) }
-        #expect(arena.usedBytes == 0)
+        #expect(arena.usedBlockBytes == 0)
         let outsizedBlock = arena.allocate(1_000_000)
-        #expect(arena.usedBytes == 1_000_000)
+        #expect(arena.usedBlockBytes == 1_000_000)
         arena.free(outsizedBlock)
-        #expect(arena.usedBytes == 0)
+        #expect(arena.usedBlockBytes == 0)
     }
 }
 

@@ -26,7 +26,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted"], "what was never admitted has nothing to settle")
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.counters.alertsCarried == 1)
+        #expect(core.counters.carriedAlertCount == 1)
     }
 
     @Test func `The body is the same as if the producer had written it`() throws {

@@ -87,7 +87,7 @@ import Testing
         core.endHandover(firstHandover, .fannedOut)
         #expect(core.results.isEmpty)
         #expect(core.committableOffset == 2)
-        #expect(core.counters.fannedOutCommands == 2)
+        #expect(core.counters.fannedOutCommandCount == 2)
     }
 
     /// An activity and an audience with the same name are different.

@@ -28,7 +28,7 @@ import Testing
         core.respond(.accepted)
         let result = try #require(core.results.first)
         #expect(result.priority == 5 && result.isDemoted && result.budgetLeft == 0)
-        #expect(core.counters.demotedPushes == 1)
+        #expect(core.counters.demotedPushCount == 1)
     }
 
     @Test func `The spend is in the result`() throws {
@@ -86,7 +86,7 @@ import Testing
         core.elapse(3_010)
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.counters.throttledResponses == 1)
+        #expect(core.counters.throttledResponseCount == 1)
     }
 
     @Test func `A state that got a 429 is replaced by a newer one`() {
@@ -176,7 +176,7 @@ import Testing
         core.reply(.wait, number: milliseconds)
         core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["takeStartToken s1"])
-        #expect(core.counters(of: 0).startBudgetWaits == 1)
+        #expect(core.counters(of: 0).startBudgetWaitCount == 1)
     }
 
     @Test func `A start that waits for the budget expires by its policy`() {

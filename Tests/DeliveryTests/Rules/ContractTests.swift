@@ -51,7 +51,7 @@ import Testing
         #expect(core.deadLetters.map(\.error) == ["undecodable"] && core.deadLetters.map(\.value) == [record])
         #expect(core.deadLetters.first?.detail.hasPrefix(detail) == true, "\(core.deadLetters)")
         #expect(core.calls.isEmpty)
-        #expect(core.counters(of: 0).undecodableCommands == 1)
+        #expect(core.counters(of: 0).undecodableCommandCount == 1)
     }
 
     @Test func `The id of a command that lost fields and cannot be decoded is in its result`() {
@@ -71,7 +71,7 @@ import Testing
         let table = Self.update(1, of: "b", #"{"rows":[1,2],"new":{}}"#)
         core.receive(.update(1), table, .end(1, of: "c"), .start(1, of: "d"))
         #expect(core.deadLetters.isEmpty && core.calls.count == 4)
-        #expect(core.counters(of: 0).undecodableCommands == 0)
+        #expect(core.counters(of: 0).undecodableCommandCount == 0)
     }
 
     @Test func `A start is checked against the type that it names`() {
@@ -108,7 +108,7 @@ import Testing
         let core = Self.makeCore(rejectsMismatches: false)
         core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
         #expect(core.deadLetters.isEmpty && core.outstandingCalls == ["admit u1", "admit b.u1"])
-        #expect(core.counters(of: 0).undecodableCommands == 2)
+        #expect(core.counters(of: 0).undecodableCommandCount == 2)
         let firstWarning = core.delivery.takeContractWarning()
         let warning = try #require(firstWarning)
         #expect(warning.appIndex == 0 && warning.source == "causeway.commands/0/0")
@@ -153,8 +153,8 @@ import Testing
                 )
             }
         }
-        #expect(core.counters(of: 0).undecodableCommands == 4_000)
-        #expect(core.counters(of: 1).undecodableCommands == 8_000)
+        #expect(core.counters(of: 0).undecodableCommandCount == 4_000)
+        #expect(core.counters(of: 1).undecodableCommandCount == 8_000)
     }
 
     @Test(arguments: [

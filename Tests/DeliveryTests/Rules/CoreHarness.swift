@@ -150,14 +150,14 @@ final class CoreHarness {
             Issue.record("nothing of the kind is in the producer")
             return
         }
-        delivery.outgoingRecordEnded(outgoingRecords.remove(at: position), report, now: now)
+        delivery.produceReportReceived(outgoingRecords.remove(at: position), report, now: now)
         collectActions()
     }
 
     func acknowledgeOutgoingRecords() {
         while let outgoingRecord = outgoingRecords.first {
             outgoingRecords.removeFirst()
-            delivery.outgoingRecordEnded(outgoingRecord, .acknowledged, now: now)
+            delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
             collectActions()
         }
     }
@@ -311,7 +311,7 @@ final class CoreHarness {
                         invalidAtMilliseconds: invalidAt,
                         sentAtMilliseconds: disposition == .retryNow ? -1 : sentAtMilliseconds[record] ?? -1,
                         responseAtMilliseconds: now.wallMilliseconds,
-                        connection: connection,
+                        connectionNumber: connection,
                         isTokenRefusalTrusted: isTokenRefusalTrusted
                     ),
                     now: now

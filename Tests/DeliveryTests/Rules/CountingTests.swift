@@ -27,8 +27,8 @@ import Testing
         #expect(resultsWithCounts(core) == ["u3 accepted 2"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
-        #expect(core.counters[.superseded] == 2 && core.counters.coalescedCommands == 2)
-        #expect(core.counters(of: 0).supersededWithoutResult == 2)
+        #expect(core.counters[.superseded] == 2 && core.counters.coalescedCommandCount == 2)
+        #expect(core.counters(of: 0).supersededWithoutResultCount == 2)
     }
 
     @Test(arguments: [SupersededResultMode.each, .countedWhenBehind])
@@ -36,7 +36,7 @@ import Testing
         let core = makeCountingCore { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
-        #expect(core.counters(of: 0).supersededWithoutResult == 0)
+        #expect(core.counters(of: 0).supersededWithoutResultCount == 0)
     }
 
     private func makeCoreCountingWhenBehind() -> CoreHarness {
@@ -100,7 +100,7 @@ import Testing
         core.noteLag(1, of: otherPartition)
         core.receive(.update(3))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"], "101 of both are known")
-        #expect(core.counters(of: 0).supersededWithoutResult == 1)
+        #expect(core.counters(of: 0).supersededWithoutResultCount == 1)
     }
 
     /// The released command u2 already has the result `held`, so its final outcome also needs a result.
@@ -167,7 +167,7 @@ import Testing
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 2, "u2 is read again")
-        #expect(core.counters(of: 0).supersededWithoutResult == 1)
+        #expect(core.counters(of: 0).supersededWithoutResultCount == 1)
     }
 
     @Test func `A command that Redis has seen has its own result`() {

@@ -10,7 +10,7 @@ import Testing
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         #expect(core.outstandingCalls == ["admit u3"])
-        #expect(core.counters.coalescedCommands == 2)
+        #expect(core.counters.coalescedCommandCount == 2)
         core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 2)
     }

@@ -180,7 +180,7 @@ import Testing
         core.elapse(1_010)
         core.push()
         core.returnPush()
-        #expect(core.counters.pushes == 0)
+        #expect(core.counters.pushCount == 0)
         core.receive(.update(2))
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])

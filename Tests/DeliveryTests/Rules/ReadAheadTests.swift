@@ -238,12 +238,12 @@ import Testing
                 core.acknowledgeOutgoingRecords()
             }
         }
-        #expect(core.counters.pushes == 0 && core.outstandingCalls == [])
+        #expect(core.counters.pushCount == 0 && core.outstandingCalls == [])
         core.noteLag(unreadCommands)
         #expect(core.outstandingCalls.count == activityCount)
         for _ in 0..<activityCount { core.admitAndRespond() }
         core.acknowledgeAll()
-        #expect(core.counters.pushes == UInt64(activityCount))
+        #expect(core.counters.pushCount == UInt64(activityCount))
         #expect(core.counters[.accepted] == UInt64(activityCount))
         #expect(core.committableOffset == Int64(activityCount * commandsPerActivity))
     }

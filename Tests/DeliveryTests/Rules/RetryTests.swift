@@ -18,11 +18,11 @@ import Testing
         #expect(secondPush.body == firstPush.body)
         #expect(secondPush.apnsIdentifier == firstPush.apnsIdentifier)
         #expect(secondPush.attempts == 2)
-        #expect(secondPush.avoidedConnection == 3)
+        #expect(secondPush.avoidedConnectionNumber == 3)
         core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
-        #expect(core.counters.retries == 1)
+        #expect(core.counters.retryCount == 1)
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])

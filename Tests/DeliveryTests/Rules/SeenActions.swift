@@ -149,7 +149,7 @@ struct SeenPush {
     var sentExpirationSeconds: Int64
     var attempts: UInt8
     var apnsIdentifier: [UInt64]
-    var avoidedConnection: UInt32
+    var avoidedConnectionNumber: UInt32
 
     init(_ view: RecordView, record: RecordIndex) {
         self.record = record
@@ -160,7 +160,7 @@ struct SeenPush {
         sentExpirationSeconds = view.sentExpirationSeconds
         attempts = view.attempts
         apnsIdentifier = [view.apnsIdentifier.0, view.apnsIdentifier.1]
-        avoidedConnection = view.avoidedConnection
+        avoidedConnectionNumber = view.avoidedConnectionNumber
     }
 }
 

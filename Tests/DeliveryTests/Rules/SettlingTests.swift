@@ -12,8 +12,8 @@ import Testing
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.settlements == ["u1 accepted"])
-        #expect(core.counters.outcomes[0] == 1)
-        #expect(core.counters.pushes == 1)
+        #expect(core.counters.outcomeCounts[0] == 1)
+        #expect(core.counters.pushCount == 1)
     }
 
     @Test(arguments: [false, true])

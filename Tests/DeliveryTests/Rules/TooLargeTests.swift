@@ -43,7 +43,7 @@ import Testing
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect((result.outcome, result.droppedFields) == ("accepted", "lineups"))
-        #expect(core.delivery.counters(of: 0).bodiesWithDroppedFields == 1)
+        #expect(core.delivery.counters(of: 0).bodyWithDroppedFieldsCount == 1)
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
@@ -53,7 +53,9 @@ import Testing
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("commentary"))
         core.respond(.accepted)
-        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
+        #expect(
+            core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodyWithDroppedFieldsCount == 0
+        )
     }
 
     @Test func `Redis compares the state without the fields`() throws {
@@ -132,7 +134,9 @@ import Testing
         let bodyBytes = names.contains("lineups") ? 4_179 : 8_288
         #expect(deadLetter.detail.contains("has \(bodyBytes) bytes"), "\(deadLetter.detail)")
         #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
-        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
+        #expect(
+            core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodyWithDroppedFieldsCount == 0
+        )
         #expect(core.outstandingCalls == ["admit b.u2"], "others go on")
     }
 

@@ -36,7 +36,7 @@ import Testing
     @Test func `Replaced commands are counted for their app`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
-        #expect(core.counters(of: 0).coalescedCommands == 2)
+        #expect(core.counters(of: 0).coalescedCommandCount == 2)
     }
 
     @Test func `The age of the oldest record is known`() {

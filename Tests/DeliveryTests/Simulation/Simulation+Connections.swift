@@ -21,7 +21,7 @@ extension Simulation {
             let view = worker.delivery.view(record)
             checkRepeatedPush(record, view, by: worker)
             worker.retryPermission.noteSentPush(now: moment)
-            let chosenIndex = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? index
+            let chosenIndex = connectionWithRoom(worker, avoiding: view.avoidedConnectionNumber) ?? index
             let due = now + Int64(random.number(0...self.parameters.latencyMillisecondsMax))
             let number = worker.connections[chosenIndex].number
             worker.pushes.append(
@@ -160,8 +160,8 @@ extension Simulation {
         case .accepted, .rejected, .channelGone:
             violations.append("\(name): sent again after \(last.disposition)")
         }
-        if view.avoidedConnection != last.connection {
-            violations.append("\(name): avoids \(view.avoidedConnection), not \(last.connection)")
+        if view.avoidedConnectionNumber != last.connection {
+            violations.append("\(name): avoids \(view.avoidedConnectionNumber), not \(last.connection)")
         }
         if view.sentTimestamp != last.sentTimestamp, !wasRedisWiped {
             violations.append("\(name): sent again with timestamp \(view.sentTimestamp), not \(last.sentTimestamp)")

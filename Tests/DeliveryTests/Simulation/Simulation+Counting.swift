@@ -84,7 +84,7 @@ extension Simulation {
             }
         }
         let commandsWithoutResult = workers.reduce(0) {
-            $0 + ($1?.delivery.counters(of: 0).supersededWithoutResult ?? 0)
+            $0 + ($1?.delivery.counters(of: 0).supersededWithoutResultCount ?? 0)
         }
         if commandsWithoutResult != counting.supersededCounts.values.reduce(0, +) {
             violations.append("\(commandsWithoutResult) commands without a result, but the results count others")

@@ -357,7 +357,7 @@ final class Simulation {
                 invalidAtMilliseconds: invalidAt,
                 sentAtMilliseconds: moment.wallMilliseconds,
                 responseAtMilliseconds: moment.wallMilliseconds,
-                connection: push.connection,
+                connectionNumber: push.connection,
                 isTokenRefusalTrusted: isTokenRefusalTrusted
             ),
             now: moment
@@ -375,7 +375,7 @@ final class Simulation {
                 noteDeferral(worker.delivery.view(entry.outgoingRecord.record))
             }
             let report: ProduceReport = entry.isAcknowledged ? .acknowledged : .failed
-            worker.delivery.outgoingRecordEnded(entry.outgoingRecord, report, now: worker.moment(now))
+            worker.delivery.produceReportReceived(entry.outgoingRecord, report, now: worker.moment(now))
         }
     }
 

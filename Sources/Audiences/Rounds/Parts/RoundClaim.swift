@@ -2,19 +2,31 @@
 /// ``Audiences/claimLost(_:areMembersLost:now:)``.
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
-    var number: UInt64
+    private(set) var number: UInt64
     /// How often in a row the claim was lost. The count begins again after a claim that was held for longer than
     /// `lossCountResetAfterMilliseconds`. It is at most 7, because the pause before a claim then grows no further.
     var consecutiveLossCount: UInt8 = 0
-    /// When the round may claim the range again after it was last in the phase `lost` (monotonic milliseconds); `.max`:
-    /// it never was. The value stays after the new claim, because it later shows how long that claim was held.
-    var nextClaimAtMilliseconds: Int64 = .max
-    /// When the core found that the store had lost the round with its members, or may lack its members
-    /// (monotonic milliseconds); `.min`: the core has not found this.
-    var membersLostSinceMilliseconds = Int64.min
     /// How many times the round has waited after the reply to a claim, because the store may lack members. A wait after
     /// the reply to a checkpoint does not count. At `waitsForMembersMax`, the round waits no more
     /// (``Audiences/mayHaveLostMembers(_:_:)``). After a wait of ``Audiences/membersWaitMillisecondsMax``, the count is
     /// set to `waitsForMembersMax`.
     var waitsForMembersCount: UInt8 = 0
+    /// In the phase `lost`: when the round may claim the range again (monotonic milliseconds). The value has no meaning
+    /// before the first loss.
+    var nextClaimAtMilliseconds: Int64 = 0
+    /// Since when the present claim counts as held: the end of the pause before it (monotonic milliseconds); nil: it is
+    /// the round's first claim.
+    @CompactOptional private(set) var heldSinceMilliseconds: Int64?
+    /// When the core found that the store had lost the round with its members, or may lack its members
+    /// (monotonic milliseconds); nil: the core has not found this since the last claim.
+    @CompactOptional var membersLostSinceMilliseconds: Int64?
+
+    init(number: UInt64) { self.number = number }
+
+    /// Called when the round claims its range again after the pause.
+    mutating func beginNewClaim(number: UInt64) {
+        self.number = number
+        heldSinceMilliseconds = nextClaimAtMilliseconds
+        membersLostSinceMilliseconds = nil
+    }
 }

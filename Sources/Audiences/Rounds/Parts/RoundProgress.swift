@@ -20,9 +20,9 @@ struct RoundProgress: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not known.
+    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); nil: not known.
     /// See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
-    var stalledSinceMilliseconds: Int64 = .max
+    @CompactOptional var stalledSinceMilliseconds: Int64?
     /// Since when at least one member of the round waits for its turn: the admission time of the command that began
     /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
     var unreachedMembersSinceWallMilliseconds: Int64 = 0

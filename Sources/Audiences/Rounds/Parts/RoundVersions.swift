@@ -14,16 +14,16 @@ struct RoundVersions: BitwiseCopyable {
     var newestSettled = Version(timestamp: 0, sequence: 0)
     /// The newest version that the store has admitted; with the timestamp 0: none is known.
     var newestAdmitted = Version(timestamp: 0, sequence: 0)
-    /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); `.max`: it is not missing.
-    var newestAdmittedMissingSinceMilliseconds: Int64 = .max
+    /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); nil: it is not missing.
+    @CompactOptional var newestAdmittedMissingSinceMilliseconds: Int64?
     /// The offset of the first record for this round that was passed over and waits to be read again; `.max`: there is
     /// none. Only records of the round's own partition count.
     ///
     /// While there is such an offset, the round does not wait for the record of `newestAdmitted`. That record may be
     /// passed over too. If so, it gets room only when the round's older versions have ended.
     var firstPassedOverOffset: Int64 = .max
-    /// Whether a record for this round, of any partition, was passed over while the round was being claimed. If so, the
-    /// round does not wait for the records of the last owner's versions. The passed-over record may be one of them, and
-    /// may get room only when the round's other records have settled.
-    var hasPassedOverRecordDuringClaim = false
+    /// Whether the round was in the phase `claiming` when a record for it, of any partition, was last passed over. If
+    /// so, the round does not wait for the records of the last owner's versions after the reply to its claim. The
+    /// passed-over record may be one of them, and may get room only when the round's other records have settled.
+    var wasClaimingAtLastPassOver = false
 }

@@ -63,17 +63,17 @@ struct OutageChecker {
     }
 
     private mutating func check(_ observations: ActivityObservations) {
-        findOldPushes(observations)
-        findRepeats(observations)
-        findLostState(observations)
-        findLostAlerts(observations)
+        reportOldPushes(observations)
+        reportRepeats(observations)
+        reportLostState(observations)
+        reportLostAlerts(observations)
         checkLifetime(observations)
         measureSilence(observations)
     }
 
     // MARK: - Old pushes and alerts
 
-    private mutating func findOldPushes(_ observations: ActivityObservations) {
+    private mutating func reportOldPushes(_ observations: ActivityObservations) {
         var (newest, newestAlert): (OutageHistory.Command?, OutageHistory.Command?)
         var hasEnded = false
         for push in observations.acceptedPushes {
@@ -127,7 +127,7 @@ struct OutageChecker {
 
     // MARK: - Alerts and starts that reached a phone twice
 
-    private mutating func findRepeats(_ observations: ActivityObservations) {
+    private mutating func reportRepeats(_ observations: ActivityObservations) {
         let starts = observations.appliedPushes.filter { $0.effect == .started }
         for push in starts.dropFirst() {
             findings.repeats.append(
@@ -158,7 +158,7 @@ struct OutageChecker {
 
     // MARK: - Lost states and alerts
 
-    private mutating func findLostState(_ observations: ActivityObservations) {
+    private mutating func reportLostState(_ observations: ActivityObservations) {
         guard let newest = observations.newestCommand, isRequired(newest), mustBeOnPhone(observations) else { return }
         guard let screen = observations.screen else {
             if newest.event != .end { findings.losses.append("\(observations.activity): no phone has it") }
@@ -191,7 +191,7 @@ struct OutageChecker {
         return isRequired(start)
     }
 
-    private mutating func findLostAlerts(_ observations: ActivityObservations) {
+    private mutating func reportLostAlerts(_ observations: ActivityObservations) {
         guard observations.screen != nil else { return }
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
         for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
@@ -290,12 +290,12 @@ private struct ActivityObservations {
         let effectivePushes = pushes.filter { $0.status == 200 || $0.effect != nil }
             .sorted { $0.arrivedAtMilliseconds < $1.arrivedAtMilliseconds }
         let firstLifetimeEndIndex = hasLifetime ? effectivePushes.firstIndex { $0.stateDigest == nil } : nil
-        let lifetimeEndIndex = firstLifetimeEndIndex ?? effectivePushes.count
-        let pushesFromLifetimeEnd = effectivePushes[lifetimeEndIndex...]
+        let pushCountBeforeLifetimeEnd = firstLifetimeEndIndex ?? effectivePushes.count
+        let pushesFromLifetimeEnd = effectivePushes[pushCountBeforeLifetimeEnd...]
         lifetimeEnds = pushesFromLifetimeEnd.filter { $0.stateDigest == nil }
         restarts = pushesFromLifetimeEnd.filter { $0.effect == .started }
         acceptedPushes =
-            effectivePushes[..<lifetimeEndIndex]
+            effectivePushes[..<pushCountBeforeLifetimeEnd]
             + pushesFromLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
         self.screen = screen
         commandByState = Dictionary(self.commands.map { ($0.stateDigest, $0) }, uniquingKeysWith: { first, _ in first })

@@ -14,7 +14,7 @@ struct RecordLifetime: BitwiseCopyable {
     /// Whether a reply about this record named audiences that the member left. The activity is then not restarted after
     /// its lifetime, because the timetable keeps no states that came through an audience.
     var hasLeftAudiences = false
-    /// Whether the timetable must store this command, because a restart of the activity needs it (R34). The body stays
+    /// Whether the timetable must keep this command, because a restart of the activity needs it (R34). The body stays
     /// until the timetable has it. Set when the command gets its outcome.
-    var mustBeKeptInTimetable = false
+    var mustKeepCommandInTimetable = false
 }

@@ -9,9 +9,9 @@ struct RecordPush: BitwiseCopyable {
     var attempts: UInt8 = 0
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
     var httpStatus: UInt16?
-    /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No connection has
-    /// the number 0, so the pool compares the number without another test.
-    var avoidedConnection: UInt32 = 0
+    /// The number of the connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No
+    /// connection has the number 0, so the pool compares the number without another test.
+    var avoidedConnectionNumber: UInt32 = 0
     /// The `aps.timestamp` that Redis chose; no meaning before Redis has allowed the push.
     var timestamp: Int64 = 0
     /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. No meaning

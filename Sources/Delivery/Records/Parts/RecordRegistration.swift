@@ -15,7 +15,7 @@ struct RecordRegistration: BitwiseCopyable {
     /// Whether this registration notifies no audience. True when all audiences have been notified, and when the record
     /// registers its token only to get a held command.
     var needsNoMembershipChange = false
-    /// Whether the record was a held start before, which is now finished. The record then registers the token again to
-    /// get the device's next held start.
+    /// Whether the record has become a registration again, after it was a held start that is now finished. It then
+    /// registers the token again, to get the device's next held start.
     var wasHeldStart = false
 }

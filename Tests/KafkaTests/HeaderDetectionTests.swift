@@ -3,7 +3,7 @@ import Testing
 
 @testable import Kafka
 
-@Suite(.ownThread) struct BatchFormatTests {
+@Suite(.ownThread) struct HeaderDetectionTests {
     /// Whether the bytes around a record's value prove that the record has no headers. The bytes are key,
     /// length of the value, value, and what follows.
     private static func certainlyHasNoHeaders(
@@ -15,7 +15,7 @@ import Testing
         let bytes = Array(repeating: 7, count: key) + length + Array(repeating: 9, count: value) + behind
         return bytes.withUnsafeBytes { bytes in
             let start = key + length.count
-            return BatchFormat.certainlyHasNoHeaders(
+            return HeaderDetection.certainlyHasNoHeaders(
                 key: UnsafeRawBufferPointer(rebasing: bytes[..<key]),
                 value: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + value)])
             )
@@ -55,12 +55,15 @@ import Testing
         record.withUnsafeBytes { record in
             let value = UnsafeRawBufferPointer(rebasing: record[3..<5])
             #expect(
-                BatchFormat.certainlyHasNoHeaders(key: UnsafeRawBufferPointer(rebasing: record[..<2]), value: value),
+                HeaderDetection.certainlyHasNoHeaders(
+                    key: UnsafeRawBufferPointer(rebasing: record[..<2]),
+                    value: value
+                ),
                 "beside its value it does"
             )
-            key.withUnsafeBytes { #expect(!BatchFormat.certainlyHasNoHeaders(key: $0, value: value)) }
+            key.withUnsafeBytes { #expect(!HeaderDetection.certainlyHasNoHeaders(key: $0, value: value)) }
             let behind = UnsafeRawBufferPointer(rebasing: record[5...])
-            #expect(!BatchFormat.certainlyHasNoHeaders(key: behind, value: value))
+            #expect(!HeaderDetection.certainlyHasNoHeaders(key: behind, value: value))
         }
     }
 

@@ -3,7 +3,7 @@
 /// librdkafka allocates a buffer before it knows how many headers a record has. In the record format since
 /// Kafka 0.11 (magic 2: https://kafka.apache.org/documentation/#record), the number of headers follows the
 /// value directly.
-enum BatchFormat {
+enum HeaderDetection {
     /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
     /// In the format of magic 2, these parts follow one another: the key, the value's length as a varint, the value,

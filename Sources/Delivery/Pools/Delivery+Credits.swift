@@ -1,0 +1,64 @@
+/// Takes and returns credits, and begins the activities that wait for them.
+///
+/// A returned credit begins activities that wait for one (`beginActivitiesAwaitingCredit`). Such an activity has no
+/// credit that it could return. So `returnCredit` does not call itself through the activities that it begins.
+extension Delivery {
+    /// Takes a credit of the activity's pool, or makes the activity wait for a credit. Frees no activity.
+    /// - Returns: false if the activity waits.
+    mutating func takeCreditOrWait(_ activity: ActivityIndex, now: Moment) -> Bool {
+        let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
+        guard pools.takeCredit(of: poolKey) else {
+            activities.enter(.awaitingCredit, activity)
+            pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
+            return false
+        }
+        activities[activity].creditedPoolKind = poolKey.kind
+        return true
+    }
+
+    /// Moves the activity's credit to `pool`, the pool of its current command. When the credit was taken, the
+    /// environment may have been unknown. Begins activities that wait for a credit of the old pool. The caller may
+    /// still use `activity`.
+    /// - Returns: false if that pool has no free credit.
+    @inline(__always)
+    mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
+        let poolKey = PoolKey(pool)
+        activities[activity].poolKind = poolKey.kind
+        return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
+    }
+
+    private mutating func moveCredit(of activity: ActivityIndex, to poolKey: PoolKey, now: Moment) -> Bool {
+        let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].creditedPoolKind)
+        guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }
+        activities[activity].creditedPoolKind = poolKey.kind
+        beginActivitiesAwaitingCredit(of: previousKey, now: now)
+        return true
+    }
+
+    /// Returns the activity's credit to its pool, and begins activities that wait for one. The caller may still use
+    /// `activity`, because it does not wait for a credit.
+    mutating func returnCredit(of activity: ActivityIndex, now: Moment) {
+        let poolKey = PoolKey(
+            appIndex: activities[activity].appIndex,
+            kind: activities[activity].creditedPoolKind
+        )
+        pools.returnCredit(of: poolKey)
+        beginActivitiesAwaitingCredit(of: poolKey, now: now)
+    }
+
+    /// Begins activities that wait for a credit of this pool. Some of them may be freed, because their commands have
+    /// expired. No other activity is freed.
+    mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
+        // An activity whose commands have expired takes no credit. So the loop continues until all free credits are
+        // taken or no activity waits.
+        while let activity = pools.popActivityForFreeCredit(of: poolKey) {
+            precondition(activities[activity].phase == .awaitingCredit)
+            if activities[activity].currentCommand != .null {
+                retryCurrentCommand(activity, now: now)
+            } else {
+                activities.enter(.idle, activity)
+                beginNextCommand(of: activity, now: now)
+            }
+        }
+    }
+}
