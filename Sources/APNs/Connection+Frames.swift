@@ -86,7 +86,7 @@ extension Connection {
         }
         slot.pointee.status = head.status
         if head.hasIdentifier, head.identifier != slot.pointee.identifier {
-            pool.statistics.identifierMismatchCount += 1
+            pool.statistics.apnsIdentifierMismatchCount += 1
         }
         // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
         // length is not checked.

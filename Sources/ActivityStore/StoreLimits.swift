@@ -27,7 +27,7 @@ public enum StoreLimits {
     /// The maximum factor by which a lease grows. When a worker reads the command that ends or restarts an activity
     /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with each
     /// claim, because each claim writes a further command to Kafka.
-    public static let leaseFactorMax: Int64 = 8
+    public static let leaseGrowthFactorMax: Int64 = 8
     /// How many claims of a due life the script `lifetime` permits while another end of the activity, such as a
     /// producer's, is admitted but not settled. Normally that end removes the life when it settles. After this many
     /// claims it seems to be lost, and the script removes the life.

@@ -54,21 +54,21 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("TIME_MAX", StoredTime.millisecondsMax),
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
-        ("LEASE_FACTOR_MAX", StoreLimits.leaseFactorMax),
+        ("LEASE_FACTOR_MAX", StoreLimits.leaseGrowthFactorMax),
         ("CLAIMS_MAX", StoreLimits.claimsDuringAnotherEndMax),
-        // An activity's record: where its parts begin, and their sizes and flags. Lua counts bytes from 1. SETRANGE counts
-        // from 0, so it has a constant of its own for the digest, where all its writes begin.
-        ("DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
+        // An activity's record: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
+        // SETRANGE counts from 0, so it has a constant of its own for the digest, where all its writes begin.
+        ("AT_DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
         ("DIGEST_BYTE_OFFSET", Int64(StoredActivity.digestByteOffset)),
-        ("PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
-        ("VERSION", Int64(StoredActivity.versionByteOffset + 1)),
-        ("FULL_AT", Int64(StoredActivity.budgetFullAtByteOffset + 1)),
-        ("ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
-        ("REGISTERED_AT", Int64(StoredActivity.registrationTimeByteOffset + 1)),
-        ("TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
+        ("AT_PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
+        ("AT_VERSION", Int64(StoredActivity.versionByteOffset + 1)),
+        ("AT_FULL", Int64(StoredActivity.budgetFullAtByteOffset + 1)),
+        ("AT_ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
+        ("AT_REGISTERED", Int64(StoredActivity.registrationTimeByteOffset + 1)),
+        ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
         ("RECORD_BYTES", Int64(StoredActivity.tokenByteOffset)),
-        ("ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
-        ("AUDIENCES", Int64(StoredActivity.audiencesFlag)),
+        ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
+        ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFlag)),
         ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
         // Where a token comes from.
@@ -81,7 +81,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_START", Int64(StoredActivity.Flag.hasStart)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredToken)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenBytes)),
-        // Phases of the newest version. The scripts compare them by the order of their letters: `admit.lua` has the rules.
+        // Phases of the newest version. The scripts compare them by the order of their letters: `admit.lua` has the
+        // rules.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
         ("SENDING_HELD_ALERT", letter("l")), ("WAITING_OLDER_ALERT", letter("x")),
@@ -100,9 +101,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // Where the script begins to read a pace (`StoredPace`), counted from 1.
-        ("USUAL_PACE", 1),
-        ("FREQUENT_PACE", Int64(StoredPace.frequentPartByteOffset + 1)),
-        ("LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
+        ("AT_USUAL_PACE", 1),
+        ("AT_FREQUENT_PACE", Int64(StoredPace.frequentPartByteOffset + 1)),
+        ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
         // A call in a batch: its least length, and its bits.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
         ("MAY_REPLACE_HELD_ALERT", Int64(CallBits.mayReplaceHeldAlert)), ("IS_END", Int64(CallBits.isEnd)),
@@ -120,7 +121,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("REFUND", letter("g")),
         // Bits of a call in a batch of registrations.
         ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
-        ("AFTER_VERSION", Int64(RegistrationBits.versionFollows)),
+        ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollows)),
         ("CONFIRMS", Int64(RegistrationBits.isDepartureConfirmation)),
         ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeats)),
     ]

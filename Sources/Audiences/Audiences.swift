@@ -120,7 +120,7 @@ public struct Audiences: ~Copyable {
     var keyWriter = JSONWriter()
     /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. Allocated once (R3). A
     /// push to a member that has just joined uses the token in `membershipChanges` instead.
-    let addressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
+    let pushAddressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read. Their number is known only when the page is read; then
     /// ``PageSlot`` gets a copy.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -183,7 +183,7 @@ public struct Audiences: ~Copyable {
         broadcasts.forEachInUse { $0.freeBytes() }
         channels.forEachInUse { $0.identifier.free() }
         pages.forEachInUse { $0.freeBytes() }
-        addressBuffer.deallocate()
+        pushAddressBuffer.deallocate()
         memberScratch.deallocate()
     }
 

@@ -45,7 +45,7 @@ package enum UnknownCommand {
         _ otherName: String,
         _ otherCommands: [String]
     ) -> String {
-        guard let nearest = NearestName.find(to: word, among: names + otherCommands) else {
+        guard let nearest = NearestName.find(nearestTo: word, among: names + otherCommands) else {
             return "; its commands are \(names.joined(separator: ", "))"
         }
         // If a command of each program is equally similar, suggest the command of this program.

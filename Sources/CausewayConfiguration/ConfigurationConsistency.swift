@@ -87,7 +87,7 @@ enum ConfigurationConsistency {
                 )
             }
             if !policies.contains(app.policy) {
-                let suggestion = NearestName.find(to: app.policy, among: policies)
+                let suggestion = NearestName.find(nearestTo: app.policy, among: policies)
                 add(
                     "\(section).policy",
                     "\(app.policy) is not a policy" + (suggestion.map { "; did you mean \($0)?" } ?? "")

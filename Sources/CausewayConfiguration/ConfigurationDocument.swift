@@ -125,7 +125,7 @@ extension ConfigurationDocument {
             } else if ConfigurationNames.sections.contains(keyPattern) {
                 withMapping(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
             } else {
-                let suggestion = NearestName.find(to: name, among: ConfigurationNames.members(of: pattern))
+                let suggestion = NearestName.find(nearestTo: name, among: ConfigurationNames.members(of: pattern))
                 addFault(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
             }
         }

@@ -293,7 +293,7 @@ private struct ConfigurationReader {
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !knownVariables.contains(name) {
             let isProperty = sectionNames.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
-            let suggestion = NearestName.find(to: name, among: Array(knownVariables))
+            let suggestion = NearestName.find(nearestTo: name, among: Array(knownVariables))
             addFault(
                 .variable(name),
                 "",

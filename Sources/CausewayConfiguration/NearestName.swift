@@ -1,7 +1,7 @@
 /// Finds the name of a key, variable or command that the user probably meant.
 package enum NearestName {
     /// Returns the most similar of `names`, if `name` is probably a misspelling of it; else nil.
-    package static func find(to name: String, among names: [String]) -> String? {
+    package static func find(nearestTo name: String, among names: [String]) -> String? {
         let candidates = names.map { (name: $0, distance: editDistance(name, $0)) }
         let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
         return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }

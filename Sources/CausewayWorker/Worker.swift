@@ -98,7 +98,7 @@ package final class Worker: Service {
                 }
             }
             await withGracefulShutdownHandler {
-                await signals.waitUntilEnded()
+                await signals.waitUntilStopped()
             } onGracefulShutdown: {
                 // `StoreWatch` may wait for a Redis that does not reply, so cancel its task. If Redis loses data from
                 // now on, the partitions' next owners notice it.
@@ -190,6 +190,6 @@ package final class Worker: Service {
             for lane in lanes { lane.join() }
             _ = intakeSetup.producer.close(timeoutMilliseconds: closeTimeoutMilliseconds)
         }
-        signals.noteEnded()
+        signals.noteStopped()
     }
 }

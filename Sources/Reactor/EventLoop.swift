@@ -15,7 +15,7 @@ public final class EventLoop {
     public static let descriptorsMax = 1 << 20
     /// The maximum number of look-ups of one loop that run at once, each on its own thread. The limit bounds the
     /// threads: a slow name server can block a thread for half a minute.
-    public static let lookUpsMax = 64
+    public static let lookupsMax = 64
     /// The maximum number of passes over the turn-end handlers in one turn. A handler that is registered during a pass
     /// runs in the next pass. The limit ends the turn even if handlers register again in every pass.
     public static let turnEndPassesMax = 4
@@ -306,7 +306,7 @@ public final class EventLoop {
     /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
     /// inside this call.
     ///
-    /// A numeric host needs no look-up. At most `lookUpsMax` look-ups run at once. A further look-up fails with an
+    /// A numeric host needs no look-up. At most `lookupsMax` look-ups run at once. A further look-up fails with an
     /// error whose `isRetriable` is true.
     ///
     /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not

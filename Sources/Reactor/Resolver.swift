@@ -8,7 +8,7 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
         case lookUpFailed(Int32)
         /// The host has no IPv4 or IPv6 address.
         case noAddress
-        /// `EventLoop.lookUpsMax` look-ups are running already.
+        /// `EventLoop.lookupsMax` look-ups are running already.
         case tooManyLookUps
         /// The system refused a thread or a descriptor for the look-up, with its errno.
         case system(Int32)
@@ -63,12 +63,12 @@ final class Resolver: DescriptorHandler {
     func resolve(host: String, port: UInt16, completion: @escaping (Resolution) -> Void) {
         let identifier = nextIdentifier
         nextIdentifier += 1
-        let isFull = completions.count >= EventLoop.lookUpsMax
+        let isFull = completions.count >= EventLoop.lookupsMax
         completions[identifier] = completion
         if let address = SocketAddress(numeric: host, port: port) {
             mailbox.post(.success([address]), for: identifier)
         } else if isFull {
-            let reason = "\(host): more than \(EventLoop.lookUpsMax) look-ups at once"
+            let reason = "\(host): more than \(EventLoop.lookupsMax) look-ups at once"
             mailbox.post(.failure(ResolveError(code: .tooManyLookUps, reason: reason)), for: identifier)
         } else {
             startLookUpThread(host: host, port: port, identifier: identifier)

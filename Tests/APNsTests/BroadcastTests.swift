@@ -138,7 +138,7 @@ import Testing
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(fixture.pool.statistics.identifierMismatchCount == 1)
+        #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
     }
 
     /// The window of 65,535 bytes has 4,215 bytes left. They are enough for a push, but not for the largest

@@ -206,7 +206,7 @@ import Testing
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(fixture.pool.statistics.identifierMismatchCount == 1)
+        #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
     }
 
     @Test(arguments: [

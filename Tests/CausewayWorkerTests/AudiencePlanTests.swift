@@ -43,7 +43,7 @@ struct AudiencePlanTests {
             }
             #expect(
                 (plan.pods - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.pods
-                    * plan.costs.wakeupProcessorHundredths
+                    * plan.costs.wakingProcessorHundredths
             )
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             previousPlan = plan

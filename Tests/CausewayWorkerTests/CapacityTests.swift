@@ -67,7 +67,7 @@ struct CapacityTests {
     @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
         let workNanoseconds = 718_800 * costs.cpuNanosecondsPerCommand + 162_090 * costs.cpuNanosecondsPerPush
-        let wakingNanoseconds = 60 * costs.wakeupProcessorHundredths * 10_000_000
+        let wakingNanoseconds = 60 * costs.wakingProcessorHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
         // processor, which is 0.6 s in a minute.
         #expect((8_110_000_000...9_310_000_000).contains(workNanoseconds + wakingNanoseconds))
@@ -86,7 +86,7 @@ struct CapacityTests {
             }
             // If one pod fails, the other pods carry the load with their processors at most 50 % busy, as planned.
             // Every pod has the same number of partitions.
-            #expect((plan.pods - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.wakeupProcessorHundredths)
+            #expect((plan.pods - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.wakingProcessorHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
             previousPlan = plan

@@ -184,14 +184,14 @@ import Testing
             #expect(fixture.keptStart(key) == start && fixture.keptUpdate(key) == update ?? "")
             #expect(fixture.life(key) == "r \(beganAtMilliseconds - ageMilliseconds) 1")
             #expect(fixture.events[.lifetimeForgotten].count == 0 && fixture.events[.lifetimeStateLost].count == 0)
-            #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.waitingActivities == 1)
+            #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.waitingActivityCount == 1)
         }
         putLife(agedMilliseconds: boundMilliseconds)
         await fixture.keeper.poll()
-        #expect(fixture.keys == [] && fixture.status.waitingActivities == 0)
+        #expect(fixture.keys == [] && fixture.status.waitingActivityCount == 0)
         #expect(fixture.events[.lifetimeFormatUnknown].count == 1 && fixture.events[.lifetimeForgotten].count == 0)
         #expect(fixture.events[.lifetimeFormatUnknown].lastDetail.contains("activity=a"))
-        #expect(fixture.status.restartCommands == 0)
+        #expect(fixture.status.restartCommandCount == 0)
     }
 
     @Test func `A restart does not wait for a newer version that would not help`() async throws {

@@ -51,7 +51,7 @@ struct MetricsTests {
                 "as many outcomes as results, and no lag",
                 meanwhile: { while try reader.drain(limit: 1_000) {} }
             ) {
-                $0.sum("causeway_outcomes_total") == Double(reader.resultRecords)
+                $0.sum("causeway_outcomes_total") == Double(reader.resultCount)
                     && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0
             }
             try compare(scrape, with: reader, commands: feed.commands)
@@ -96,7 +96,7 @@ struct MetricsTests {
         let tally = reader.tally
         let app = ["app": "cricket"]
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "superseded"]) == Double(tally[.superseded]))
-        #expect(scrape.sum("causeway_outcomes_total", app) == Double(reader.resultRecords))
+        #expect(scrape.sum("causeway_outcomes_total", app) == Double(reader.resultCount))
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "accepted"]) == Double(tally.pushes))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "commands"]) == Double(commands))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "registrations"]) == 40)

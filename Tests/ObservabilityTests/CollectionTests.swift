@@ -98,14 +98,14 @@ struct CollectionTests {
 
     @Test func `The lane's and the Kafka thread's values of a partition are merged`() {
         let readings = [
-            PartitionReading(topicIndex: 0, partition: 3, oldestUnsettledAgeMilliseconds: 1_200, settledWatermark: 77),
-            PartitionReading(topicIndex: 0, partition: 1, oldestUnsettledAgeMilliseconds: 0, settledWatermark: 5),
+            PartitionReading(topicIndex: 0, partition: 3, oldestUnsettledAgeMilliseconds: 1_200, committableOffset: 77),
+            PartitionReading(topicIndex: 0, partition: 1, oldestUnsettledAgeMilliseconds: 0, committableOffset: 5),
             PartitionReading(topicIndex: 0, partition: 3, lag: 40),
         ]
         .mergedByPartition()
         #expect(readings.map(\.partition) == [1, 3])
         #expect(
-            readings[1].oldestUnsettledAgeMilliseconds == 1_200 && readings[1].settledWatermark == 77
+            readings[1].oldestUnsettledAgeMilliseconds == 1_200 && readings[1].committableOffset == 77
                 && readings[1].lag == 40
         )
         #expect(readings[0].lag == -1)

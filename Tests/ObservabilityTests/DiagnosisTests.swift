@@ -159,7 +159,7 @@ struct DiagnosisTests {
                 topicIndex: 1,
                 partition: 7,
                 oldestUnsettledAgeMilliseconds: 61_000,
-                settledWatermark: 1,
+                committableOffset: 1,
                 lag: 10
             )
         ]
@@ -169,7 +169,7 @@ struct DiagnosisTests {
                 topicIndex: 0,
                 partition: 7,
                 oldestUnsettledAgeMilliseconds: 10,
-                settledWatermark: 1,
+                committableOffset: 1,
                 lag: 5_000
             )
         ]
@@ -184,7 +184,7 @@ struct DiagnosisTests {
                 topicIndex: 3,
                 partition: 7,
                 oldestUnsettledAgeMilliseconds: 600_000,
-                settledWatermark: 1,
+                committableOffset: 1,
                 lag: 0
             )
         ]

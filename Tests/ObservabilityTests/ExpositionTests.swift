@@ -32,7 +32,7 @@ struct ExpositionTests {
                     topicIndex: 0,
                     partition: 3,
                     oldestUnsettledAgeMilliseconds: 1_500,
-                    settledWatermark: 9
+                    committableOffset: 9
                 )
             ],
             kafkaPartitions: [PartitionReading(topicIndex: 0, partition: 3, lag: 12)]

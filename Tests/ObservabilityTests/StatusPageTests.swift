@@ -33,7 +33,7 @@ struct StatusPageTests {
                     topicIndex: 0,
                     partition: 3,
                     oldestUnsettledAgeMilliseconds: 1_500,
-                    settledWatermark: 9
+                    committableOffset: 9
                 )
             ]
         )

@@ -278,7 +278,7 @@ extension ReactorTests {
                 #expect(error.isRetriable)
                 refusedCount += 1
             }
-            #expect(refusedCount == count - EventLoop.lookUpsMax)
+            #expect(refusedCount == count - EventLoop.lookupsMax)
             // The finished look-ups have made room for another one.
             results = [:]
             loop.resolve(host: "localhost", port: 1) { results[0] = $0 }

@@ -13,7 +13,7 @@ struct Huffman: @unchecked Sendable {
     private static let shortCodeBitsMax: UInt64 = 8
     /// How many bits a look-up in `codePairs` reads: enough for two codes of six bits. An `apns-id` has 36 symbols of
     /// five or six bits. Decoding two at a time took 4.5 % of a round's CPU, one at a time 10 % (Measurements.md).
-    private static let pairLookupBits = 12
+    private static let codePairBitsMax = 12
 
     /// For each value of the next eight bits: the symbol (lower byte) and the length of its code (upper byte). 0 if a
     /// longer code begins with these bits.
@@ -33,7 +33,7 @@ struct Huffman: @unchecked Sendable {
 
     private init() {
         shortCodes = .allocate(capacity: 256)
-        codePairs = .allocate(capacity: 1 << Self.pairLookupBits)
+        codePairs = .allocate(capacity: 1 << Self.codePairBitsMax)
         firstCodes = .allocate(capacity: Self.codeBitsMax + 2)
         firstSymbolIndices = .allocate(capacity: Self.codeBitsMax + 2)
         symbols = .allocate(capacity: 256)
@@ -58,11 +58,11 @@ struct Huffman: @unchecked Sendable {
                 symbolIndex += 1
             }
         }
-        for bits in 0..<1 << Self.pairLookupBits {
+        for bits in 0..<1 << Self.codePairBitsMax {
             let first = shortCodes[bits >> 4]
             let second = shortCodes[(bits << Int(first >> 8) & 0xFFF) >> 4]
             let length = Int(first >> 8) + Int(second >> 8)
-            let isPair = first > 0 && second > 0 && length <= Self.pairLookupBits
+            let isPair = first > 0 && second > 0 && length <= Self.codePairBitsMax
             let symbols = UInt32(first & 0xFF) | UInt32(second & 0xFF) << 8
             codePairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
         }

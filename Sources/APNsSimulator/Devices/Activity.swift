@@ -73,8 +73,8 @@ enum ActivityState: Equatable {
 /// broadcasts that reach it. The broadcasts of a channel are those that APNs accepted on it. A broadcast with
 /// priority 1 counts as one with 5.
 struct PushStatistics {
-    private(set) var priority5Pushes = 0
-    private(set) var priority10Pushes = 0
+    private(set) var priority5PushCount = 0
+    private(set) var priority10PushCount = 0
     /// The shortest time between two successive pushes; nil before the second one.
     private(set) var shortestGapMilliseconds: Int64?
     private var lastPushAtMilliseconds: Int64?
@@ -83,7 +83,7 @@ struct PushStatistics {
 
     mutating func countPush(priority: UInt8, atMilliseconds: Int64) {
         lastPriority = priority
-        if priority == 10 { priority10Pushes += 1 } else { priority5Pushes += 1 }
+        if priority == 10 { priority10PushCount += 1 } else { priority5PushCount += 1 }
         if let lastPushAtMilliseconds {
             let gapMilliseconds = atMilliseconds - lastPushAtMilliseconds
             shortestGapMilliseconds = min(shortestGapMilliseconds ?? gapMilliseconds, gapMilliseconds)

@@ -60,7 +60,7 @@ struct CompactPhones {
         /// every invalid token of the crowd.
         var tokensRetiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
-        var priority10Pushes = 0
+        var priority10PushCount = 0
     }
 
     /// One content state that phones show, and the number and times of the pushes with this state.

@@ -120,7 +120,7 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         let (crowd, number) = ((compactToken & ~Self.compactTokenBit) >> 32, compactToken & 0xFFFF_FFFF)
-        if priority == 10 { compactPhones.crowds[crowd].priority10Pushes += 1 }
+        if priority == 10 { compactPhones.crowds[crowd].priority10PushCount += 1 }
         compactPhones.crowds[crowd].phones[number].pushes &+= 1
         let effect =
             compactPhones.decode(body, tape: &tape)
@@ -174,7 +174,7 @@ extension DeviceModel {
             writer.member("ended", tally.endedPhones)
             writer.member("gone", tally.gonePhones)
             writer.member("pushes", tally.pushes)
-            writer.member("priority10", crowd.priority10Pushes)
+            writer.member("priority10", crowd.priority10PushCount)
             writer.member("pushesMax", tally.mostPushesToOnePhone)
             writer.member("unreached", tally.unreachedPhones)
             writer.member("reversed", tally.phonesWithOutdatedPush)

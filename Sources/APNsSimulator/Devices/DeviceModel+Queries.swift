@@ -138,7 +138,7 @@ extension DeviceModel {
             summary.timestampRegressions += activities[index].timestampRegressions
             summary.mostPriority10Pushes = max(
                 summary.mostPriority10Pushes,
-                activities[index].pushStatistics.priority10Pushes
+                activities[index].pushStatistics.priority10PushCount
             )
             if let gapMilliseconds = activities[index].pushStatistics.shortestGapMilliseconds {
                 summary.shortestGapMilliseconds = min(
@@ -297,8 +297,8 @@ extension DeviceModel {
             writer.member(
                 "pushesByPriority",
                 object: { writer in
-                    writer.member("5", activity.pushStatistics.priority5Pushes)
-                    writer.member("10", activity.pushStatistics.priority10Pushes)
+                    writer.member("5", activity.pushStatistics.priority5PushCount)
+                    writer.member("10", activity.pushStatistics.priority10PushCount)
                 }
             )
             if let gapMilliseconds = activity.pushStatistics.shortestGapMilliseconds {

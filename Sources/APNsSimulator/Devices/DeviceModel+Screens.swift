@@ -136,8 +136,8 @@ extension DeviceModel {
             writer.member("shownAt", activity.shownAtMilliseconds)
             writer.member("startedAt", activity.startedAtMilliseconds)
             writer.member("priority", activity.pushStatistics.lastPriority)
-            writer.member("pushesAt5", activity.pushStatistics.priority5Pushes)
-            writer.member("pushesAt10", activity.pushStatistics.priority10Pushes)
+            writer.member("pushesAt5", activity.pushStatistics.priority5PushCount)
+            writer.member("pushesAt10", activity.pushStatistics.priority10PushCount)
             writer.member("alerts", activity.alertCount)
             if let alert = activity.alerts.last {
                 writer.member("alertAt", alert.rangAtMilliseconds)

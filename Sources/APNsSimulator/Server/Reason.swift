@@ -22,10 +22,9 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         case .success: 200
         case .badCollapseId, .badDeviceToken, .badExpirationDate, .badMessageId, .badPriority, .badTopic,
             .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken,
-            .missingTopic,
-            .payloadEmpty, .topicDisallowed, .featureNotEnabled, .missingChannelId, .badChannelId,
-            .channelNotRegistered, .badRequestParams, .badRequestPayload, .missingPushType,
-            .cannotCreateChannelConfig, .missingChannelQueueSize:
+            .missingTopic, .payloadEmpty, .topicDisallowed, .featureNotEnabled, .missingChannelId, .badChannelId,
+            .channelNotRegistered, .badRequestParams, .badRequestPayload, .missingPushType, .cannotCreateChannelConfig,
+            .missingChannelQueueSize:
             400
         case .expiredProviderToken, .forbidden, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken,
             .badEnvironmentKeyIdInToken:

@@ -70,6 +70,7 @@ struct EntryAppendTable: ~Copyable {
     enum InsertOutcome {
         case inserted(slot: UInt16)
         case full
+        /// The entry could not be written to its slot: a part of it is invalid, such as an id that is too long.
         case outOfBounds
     }
 

@@ -135,8 +135,7 @@ public struct StoreModel: Sendable {
                 nowMilliseconds: nowMilliseconds
             )
         case .admit, .admitStart, .recordStart, .hold, .register, .retire, .settle, .throttle, .reopen,
-            .reportLifetimeEvent,
-            .checkLifetime:
+            .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("an operation on an activity")
         }
         if expiryChange == .renewed {

@@ -66,15 +66,15 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, tokenLength, flags = read('<I4I2B', value)
   local phaseByte, newest, registeredAt =
-    byte(value, @PHASE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
-  local last = read('<I5', value, phaseByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
+    byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_FULL@ - 1), read('<I6', value, @AT_REGISTERED@)
+  local lastTimestamp = read('<I5', value, phaseByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
   local phase, ended, kept = splitPhase(phaseByte)
   local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
   local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
     findParts(value, tokenLength, flags, phase)
   if not tokenEnd then return MALFORMED end
   audiences, formerAudiences = audiences or '', formerAudiences or ''
-  local token, start, held = sub(value, @TOKEN@, tokenEnd), sub(value, startAt, heldAt - 1), sub(value, heldAt)
+  local token, start, held = sub(value, @AT_TOKEN@, tokenEnd), sub(value, startAt, heldAt - 1), sub(value, heldAt)
 
   -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
   local function store(middle)
@@ -104,7 +104,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         if ended or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
-          store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+          store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
         end
         return 'send' .. sub(start, 15, 19)
       end
@@ -116,12 +116,14 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     then
       nextByte = phase
       if not ended and newest == version and (phase == @SETTLED@ or phase == @NOT_SHOWN@) then return 'duplicate' end
-      if ended or form > 0 or last > timestamp or last == timestamp and not isRecordedAgain then return 'superseded' end
+      if ended or form > 0 or lastTimestamp > timestamp or lastTimestamp == timestamp and not isRecordedAgain then
+        return 'superseded'
+      end
     else
       newest, form, token, acceptedAlert, held = version, 0, '', '', ''
     end
     local now, seconds = serverTime()
-    local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp
+    local assignedTimestamp = timestamp <= lastTimestamp and math.min(lastTimestamp + 1, TIMESTAMP_MAX) or timestamp
     if assignedTimestamp ~= read('<I5', newest) then nextByte = nextByte - @OWN_TIMESTAMP@ end
     local assigned = pack('<I5', assignedTimestamp)
     frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
@@ -137,17 +139,17 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       local _, seconds = serverTime()
       lifeEnd = seconds + UPDATES_SECONDS
     end
-    local timestamp, middle = read('<I5', version), sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
+    local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newest) then
       -- If the start became the newest version, the script would drop an older command that is held for a token. But
       -- perhaps no worker ever sent this start. So the script keeps the held command, and does not record the start.
       if held ~= '' then return 'settled' end
       local nextByte = @SETTLED@
-      if last > timestamp then nextByte = nextByte - @OWN_TIMESTAMP@ else last = timestamp end
-      middle = pack('<I6B', 0, nextByte) .. sub(value, @PHASE@ + 1, @VERSION@ - 1) .. version
-        .. sub(value, @FULL_AT@, @ASSIGNED@ - 1) .. pack('<I5', last)
+      if lastTimestamp > timestamp then nextByte = nextByte - @OWN_TIMESTAMP@ else lastTimestamp = timestamp end
+      middle = pack('<I6B', 0, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version
+        .. sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastTimestamp)
     end
-    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', last) .. ('\0'):rep(8)
+    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', lastTimestamp) .. ('\0'):rep(8)
     store(middle)
     return 'settled'
   end
@@ -160,8 +162,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
     if form > 0 then return 'retry' end
     held = ARGV[2] .. ARGV[3]
-    store(sub(value, @DIGEST@, @PHASE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + kept)
-      .. sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1))
+    store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + kept)
+      .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1))
     return 'held'
   end
 
@@ -185,7 +187,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     then
       return 'stale'
     end
-    local shown = sub(value, @DIGEST@, @PHASE@ - 1)
+    local shown = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1)
     local reply, nextPhase = 'registered', phase
     if list then
       local gone = without(formerAudiences, list) .. without(audiences, list)
@@ -209,15 +211,15 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         held, nextPhase = '', phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
-    local behind = sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1)
+    local behind = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
     if lifeEnd == 0 or source == @FROM_REREADING@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
-      if source == @FROM_REREADING@ and seconds > last then
+      if source == @FROM_REREADING@ and seconds > lastTimestamp then
         if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
-        behind = sub(value, @PHASE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
+        behind = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
     form, token, registeredAt = newForm, newToken, at
@@ -234,8 +236,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     form, token, registeredAt = 0, '', at
     local isIn = audiences ~= '' or formerAudiences ~= ''
     audiences, formerAudiences = '', formerAudiences .. audiences
-    store(isIn and '\0\0\0\0\0\0' .. sub(value, @PHASE@, @REGISTERED_AT@ - 1)
-      or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+    store(isIn and '\0\0\0\0\0\0' .. sub(value, @AT_PHASE@, @AT_REGISTERED@ - 1)
+      or sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
     return 'unregistered' .. leaves()
   end
 
@@ -246,7 +248,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   if operation == 'confirmDepartures' then
     if formerAudiences ~= '' and at == registeredAt then
       formerAudiences = ''
-      local written = store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
+      local written = store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
       if written.err then return written end
     end
     return 'settled'
@@ -257,7 +259,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if phase == @NO_VERSION@ or newest ~= ARGV[2] then return 'superseded' end
     if phase == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
     if phase == @NOT_SHOWN@ then
-      store(sub(value, @DIGEST@, @PHASE@ - 1) .. char(@WAITING@ + kept) .. sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1))
+      store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char(@WAITING@ + kept)
+        .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1))
     end
     return 'retry'
   end

@@ -51,23 +51,25 @@
 -- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
 -- a8 a9 b1 6a 50 00 01:
 --     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
--- One comparison of two such numbers compares their left parts first. So `phaseAndSent <= sentMax` compares two times,
--- and `assigned > newest * 65536` two timestamps, without a division.
+-- One comparison of two such numbers compares their left parts first. So `phaseAndSent <= phaseAndSentMax` compares two
+-- times, and `assigned > newest * 65536` two timestamps, without a division.
 
 if #ARGV[1] >= @CALL_BYTES@ then
   -- # Variables
   -- Formats of fields that are read or written together:
-  --     CALL                 version, timestampAndRequest, digest
-  --     RECORD               prefix, digest of the shown state, phaseAndSent, timestamp of the newest version
-  --     RECORD_AND_BUCKET    the same, the rest of the newest version, and when the bucket will be full
-  --     SHOWN_AND_PHASE      digest of the shown state, byte of the phase
-  --     FULL                 when the bucket will be full
+  --     CALL_FORMAT                 version, timestampAndRequest, digest
+  --     RECORD_FORMAT               prefix, digest of the shown state, phaseAndSent, timestamp of the newest version
+  --     RECORD_AND_BUCKET_FORMAT    the same, the rest of the newest version, and when the bucket will be full
+  --     SHOWN_AND_PHASE_FORMAT      digest of the shown state, byte of the phase
+  --     FULL_FORMAT                 when the bucket will be full
   -- A format without a byte order is faster, and uses the server's own order. Nearly every server is little-endian, as
   -- the values are.
-  local CALL, RECORD, RECORD_AND_BUCKET, SHOWN_AND_PHASE, FULL = 'c13I7I6', 'I7I6I7I5', 'I7I6I7I5I8I6', 'I6B', 'I6'
+  local CALL_FORMAT, RECORD_FORMAT, RECORD_AND_BUCKET_FORMAT, SHOWN_AND_PHASE_FORMAT, FULL_FORMAT =
+    'c13I7I6', 'I7I6I7I5', 'I7I6I7I5I8I6', 'I6B', 'I6'
   if pack('I2', 1) ~= '\1\0' then
-    CALL, RECORD, RECORD_AND_BUCKET, SHOWN_AND_PHASE, FULL =
-      '<' .. CALL, '<' .. RECORD, '<' .. RECORD_AND_BUCKET, '<' .. SHOWN_AND_PHASE, '<' .. FULL
+    CALL_FORMAT, RECORD_FORMAT, RECORD_AND_BUCKET_FORMAT, SHOWN_AND_PHASE_FORMAT, FULL_FORMAT =
+      '<' .. CALL_FORMAT, '<' .. RECORD_FORMAT, '<' .. RECORD_AND_BUCKET_FORMAT, '<' .. SHOWN_AND_PHASE_FORMAT,
+      '<' .. FULL_FORMAT
   end
   local keys, calls, position = KEYS, ARGV[1], 1
   local count = #keys
@@ -79,20 +81,20 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- The clock in milliseconds and in seconds. It is read once, when a call needs it. From it come the least
   -- `phaseAndSent` of a send verdict in the present 1,000 seconds; and the digest, phase and time of a send verdict
   -- now, without and with a draw on the budget.
-  local now, seconds, sentMin, sentNow, drawnNow
+  local now, seconds, phaseAndSentMin, sentNow, drawnNow
   -- What the last call asked for. Most often the next call asks for the same.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
-  local format = RECORD
+  local format = RECORD_FORMAT
   -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. These
   -- variables are from the last usual value. A value with the length `usualSize`, and with a `prefix` of at least
   -- `prefixMin` and below `prefixMax`, has the same length, form and flags. So it is usual too.
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   -- For a usual value and the pace `usualPace`:
-  --     sentMax             the spacing is over if `phaseAndSent` is at most this
-  --     fullMax             the push gets priority 10 if the bucket will be full at this time or earlier
+  --     phaseAndSentMax     the spacing is over if `phaseAndSent` is at most this number
+  --     fullMax             the push gets priority 10 if the bucket will be full by this time (UNIX milliseconds)
   --     fullMaxOfReserve    the same for a command that may use the reserve
   --     nextFull            the bytes of the time at which a full bucket will be full again after a draw
-  local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
+  local usualPace, phaseAndSentMax, fullMax, fullMaxOfReserve, nextFull
   -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
   local lastPaceNumber, lastPaceAt, leastSpacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
@@ -125,7 +127,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
   for index = 1, count do
     -- # Reading a call
-    local version, timestampAndRequest, digest, following = read(CALL, calls, position)
+    local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @IS_SETTLEMENT@ * @REQUEST_FACTOR@ then
@@ -144,7 +146,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       lastRequestAndPace, paceNumber = requestAndPace, requestAndPace % @REQUEST_FACTOR@
       local request = (requestAndPace - paceNumber) / @REQUEST_FACTOR@
       isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
-      format = isHigh and RECORD_AND_BUCKET or RECORD
+      format = isHigh and RECORD_AND_BUCKET_FORMAT or RECORD_FORMAT
       -- An update, an end and a 429 need the clock.
       if not now
         and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @MAY_REPLACE_HELD_ALERT@ >= @THROTTLED@)
@@ -153,7 +155,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         seconds = time[1] + 0
         local microseconds = time[2] + 0
         now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
-        sentMin = (now - now % 1000000) * @SENT_FACTOR@
+        phaseAndSentMin = (now - now % 1000000) * @SENT_FACTOR@
         sentNow = pack('<I6BI6', 0, @SENDING@, now)
         drawnNow = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
         prefixMin = math.huge
@@ -181,28 +183,28 @@ if #ARGV[1] >= @CALL_BYTES@ then
         prefixMin = math.huge
       end
       local prefix, shown, phaseAndSent, newest, _, full = read(format, value)
-      local presentPhase = phaseAndSent % @HAS_DRAWN@
+      local phaseWithoutDraw = phaseAndSent % @HAS_DRAWN@
       -- 1. Is the value usual? The lowest part of `prefix` is the last second that takes updates.
       -- decision: eight hours
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last usual value. If it is usual, the next values are compared with it.
         local lengthAndForm = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
         local bytes = lengthAndForm % (@FORM_FACTOR@ / @LENGTH_FACTOR@)
-        if bytes >= @ACCEPTED_ALERT@ then bytes = bytes - @ACCEPTED_ALERT@ + @VERSION_BYTES@ end
+        if bytes >= @HAS_ACCEPTED_ALERT@ then bytes = bytes - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@ end
         if lengthAndForm < @HAS_THROTTLE@ * (@FORM_FACTOR@ / @LENGTH_FACTOR@) and size == @RECORD_BYTES@ + bytes then
           prefixMin, usualSize, usualPace = lengthAndForm * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (lengthAndForm + 1) * @LENGTH_FACTOR@
         end
         -- If it is not usual, question 2 sends the call to the long path: no phase has the number NO_PHASE.
-        if prefix < prefixMin or prefix >= prefixMax then presentPhase = @NO_PHASE@ end
+        if prefix < prefixMin or prefix >= prefixMax then phaseWithoutDraw = @NO_PHASE@ end
       end
       -- 2. Is the phase frequent? In the first five phases, the last assigned timestamp is the newest version's own
       -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and the call takes the long path, except for an
       -- update in the phase `w` or `s`. These two are frequent: a version that was not sent got no timestamp.
-      if presentPhase == @SENDING@ or presentPhase == @SETTLED@ or presentPhase == @WAITING@
-        or presentPhase == @NOT_SHOWN@ or presentPhase == @START_SENDING@
-        or (presentPhase == @WAITING@ - @OWN_TIMESTAMP@ or presentPhase == @SETTLED@ - @OWN_TIMESTAMP@)
-          and requestAndPace < @IS_END@ * @REQUEST_FACTOR@ and read('<I5', value, @ASSIGNED@) <= newest
+      if phaseWithoutDraw == @SENDING@ or phaseWithoutDraw == @SETTLED@ or phaseWithoutDraw == @WAITING@
+        or phaseWithoutDraw == @NOT_SHOWN@ or phaseWithoutDraw == @START_SENDING@
+        or (phaseWithoutDraw == @WAITING@ - @OWN_TIMESTAMP@ or phaseWithoutDraw == @SETTLED@ - @OWN_TIMESTAMP@)
+          and requestAndPace < @IS_END@ * @REQUEST_FACTOR@ and read('<I5', value, @AT_ASSIGNED@) <= newest
       then
         if requestAndPace < @IS_END@ * @REQUEST_FACTOR@ then
           -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
@@ -215,30 +217,30 @@ if #ARGV[1] >= @CALL_BYTES@ then
             -- decision: no token; decision: spacing; decision: budget
             if paceNumber ~= usualPace then
               local formAndFlags = (prefix - prefix % @FORM_FACTOR@) / @FORM_FACTOR@
-              local paceAt = formAndFlags >= @ALLOWS_FREQUENT@ and @FREQUENT_PACE@ or @USUAL_PACE@
+              local paceAt = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
               if paceNumber ~= lastPaceNumber or paceAt ~= lastPaceAt then
                 lastPaceNumber, lastPaceAt = paceNumber, paceAt
                 leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], paceAt)
               end
               usualPace = paceNumber
               -- Without a token (form 0), no send verdict is early enough.
-              sentMax = formAndFlags % @ALLOWS_FREQUENT@ > 0
+              phaseAndSentMax = formAndFlags % @ALLOWS_FREQUENT@ > 0
                 and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
               fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
               fullMaxOfReserve = now + (pushes - 1) * interval
-              nextFull = pack(FULL, now + interval)
+              nextFull = pack(FULL_FORMAT, now + interval)
             end
             -- 5. May the update be sent now? SETRANGE keeps the expiry, so the first send verdict in each 1,000 seconds
             -- takes the long path, which renews the expiry.
             -- decision: spacing; decision: expiry; decision: unchanged
-            if phaseAndSent <= sentMax and phaseAndSent >= sentMin and shown ~= digest then
+            if phaseAndSent <= phaseAndSentMax and phaseAndSent >= phaseAndSentMin and shown ~= digest then
               -- 6. Which priority does it get?
               -- decision: budget
               if not isHigh then
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
               elseif full <= (mayUseReserve and fullMaxOfReserve or fullMax) then
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@',
-                  drawnNow .. version .. (full > now and pack(FULL, full + interval) or nextFull))
+                  drawnNow .. version .. (full > now and pack(FULL_FORMAT, full + interval) or nextFull))
               else
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
                 if reply == size then
@@ -247,8 +249,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
                   -- that is floor((d - 1) / interval) + 1, as in `draw`. Here pushes - d / interval is rounded down,
                   -- which is the same, and one step shorter.
                   -- decision: pushes left
-                  local left = full > now and pushes - (full - now) / interval or pushes
-                  reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@ + (left > 0 and left - left % 1 or 0)
+                  local pushesLeft = full > now and pushes - (full - now) / interval or pushes
+                  reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
+                    + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)
                   replyCount = replyCount + 1
                   replies[replyCount] = value
                   break
@@ -267,12 +270,12 @@ if #ARGV[1] >= @CALL_BYTES@ then
             break
           end
         elseif requestAndPace == @IS_SETTLEMENT@ * @REQUEST_FACTOR@
-          and sub(value, @VERSION@, @FULL_AT@ - 1) == version
+          and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
         then
           -- 8. The acceptance of the newest version.
           -- decision: acceptance
-          local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE, digest,
-            phaseAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+          local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
+            digest, phaseAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
           reply = written == size and 0 or tonumber(written) and MALFORMED or written
           break
         end
@@ -296,7 +299,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # The reply
-  if sentMax then
+  if phaseAndSentMax then
     replyCount = replyCount + 1
     replies[replyCount] = now
   end

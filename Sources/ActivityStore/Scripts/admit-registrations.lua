@@ -8,19 +8,19 @@ if isBatch then
   local _, seconds = serverTime()
   local lifeEnd = seconds + UPDATES_SECONDS
   -- The bytes of a new activity's value between the token's form and the registration's time.
-  local fresh = sub(UNKNOWN, @DIGEST@, @REGISTERED_AT@ - 1)
+  local fresh = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
     local bits, form, length, count = read('<BBI2B', calls, position)
     local timeAt = position + 5
     local listAt = timeAt + 6 + length
     position = count > 0 and listAt + 2 + 8 * count or listAt
-    local last = position - 1
+    local callEnd = position - 1
     if bits >= @REGISTRATION_KEY_REPEATS@ then
       bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
     end
     local after = ''
-    if bits % (2 * @AFTER_VERSION@) >= @AFTER_VERSION@ then
+    if bits % (2 * @VERSION_FOLLOWS@) >= @VERSION_FOLLOWS@ then
       after, position = sub(calls, position, position + 29), position + 30
     end
     local reply
@@ -32,7 +32,7 @@ if isBatch then
         reply = perform('confirmDepartures', key, value, read('<I6', calls, timeAt))
       else
         local frequentUpdates = bits % 2 >= 1 and (bits % 4 >= 2 and @ALLOWS_FREQUENT@ or 0) or nil
-        local list = bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, listAt + 2, last) or '') or nil
+        local list = bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, listAt + 2, callEnd) or '') or nil
         reply = perform('register', key, value, read('<I6', calls, timeAt), form, sub(calls, timeAt + 6, listAt - 1),
           after, frequentUpdates, (bits % 16 - bits % 4) / 4, list)
       end
@@ -42,11 +42,11 @@ if isBatch then
       -- them. `middle` has the bytes of the new value between the token's form and this time.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
-        middle = sub(fresh, 1, @PHASE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
-          .. sub(fresh, @PHASE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
+        middle = sub(fresh, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
+          .. sub(fresh, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
       end
-      local written = callRedis('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @AUDIENCES@ or length,
-        bits % 4 == 3 and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, last),
+      local written = callRedis('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @HAS_AUDIENCES@ or length,
+        bits % 4 == 3 and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, callEnd),
         'PX', ACTIVITY_LIFETIME, 'NX')
       reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
         or written.err and written or 'registered'

@@ -34,7 +34,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   -- Each push doubles the spacing at most once, even if workers report its 429 several times. So the spacing is doubled
   -- only if a send verdict came after the last recorded 429, or if the clock was set back.
   local function throttleAfter(throttle, sent, pace, now)
-    local spacing, longest, recovery = read('<I3', pace), read('<I3I3', pace, @LONGEST_SPACING@)
+    local spacing, longest, recovery = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
     local doublings, throttledAt = 0, 0
     if throttle ~= '' then
       doublings, throttledAt = read('<BI6', throttle)
@@ -58,8 +58,10 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     if not stored then return 0, following end
     if #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
     local lifeEnd, tokenLength, flags, shown, phaseByte, sent, newest = read('<I4I2BI6BI6I5', value)
-    local phase, last = phaseByte % @HAS_DRAWN@, newest
-    if phase < @OWN_TIMESTAMP@ then phase, last = phase + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
+    local phase, lastTimestamp = phaseByte % @HAS_DRAWN@, newest
+    if phase < @OWN_TIMESTAMP@ then
+      phase, lastTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
+    end
     local ended = phase < @SENDING@
     if ended then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
@@ -71,7 +73,8 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local code, form, changesParts = bits % @TOKEN_FOLLOWS@, flags % @ALLOWS_FREQUENT@, false
     local nextPhase, nextShown, start, dropsHeld = phase, shown, nil, false
     local isAccepted = code == @ACCEPTED@
-    local isNewest = timestamp == newest and phase ~= @NO_VERSION@ and sub(value, @VERSION@, @FULL_AT@ - 1) == version
+    local isNewest = timestamp == newest and phase ~= @NO_VERSION@
+      and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
     if code == @THROTTLED@ and lifeEnd > 0 then
       local doubled = throttleAfter(throttle, sent, ARGV[paceByte], now)
       if doubled then throttle, changesParts = doubled, true end
@@ -87,17 +90,17 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         acceptedAlert, changesParts = alert, true
       end
     end
-    local losesToken = token and token.form == form and token.bytes == sub(value, @TOKEN@, tokenEnd)
-      and token.at > read('<I6', value, @REGISTERED_AT@)
+    local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
+      and token.at > read('<I6', value, @AT_REGISTERED@)
     local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and ended
 
     -- Writing.
     local nextByte = nextPhase
     if phaseByte >= @HAS_DRAWN@ then nextByte = nextByte + @HAS_DRAWN@ end
-    if last ~= newest then nextByte = nextByte - @OWN_TIMESTAMP@ end
+    if lastTimestamp ~= newest then nextByte = nextByte - @OWN_TIMESTAMP@ end
     if ended then nextByte = nextByte - @UPPER_CASE@ end
     if changesParts or dropsHeld or leavesAudiences then
-      local registeredAt = read('<I6', value, @REGISTERED_AT@)
+      local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
         -- The stored time of the registration grows by a millisecond. So if the same registration is delivered again,
         -- it is stale, and brings back neither the token nor the audiences.
@@ -108,10 +111,10 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         -- The value keeps the beginning of the token's SHA-1, so that a command with this token does not bring it back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
-      local record = pack('<I6B', nextShown, nextByte) .. sub(value, @PHASE@ + 1, @REGISTERED_AT@ - 1)
+      local record = pack('<I6B', nextShown, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
         .. pack('<I6', registeredAt)
       value = joinParts(lifeEnd, flags % @HAS_THROTTLE@ - (losesToken and form or 0), record, {
-        token = losesToken and '' or sub(value, @TOKEN@, tokenEnd), alert = acceptedAlert,
+        token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlert,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
         start = start or startAt < heldAt and sub(value, startAt, heldAt - 1) or '',
         held = heldAt <= #value and not dropsHeld and sub(value, heldAt) or '',
@@ -124,7 +127,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     end
     local reply = losesToken and 1 or 0
     if formerAudiences and formerAudiences ~= '' and code ~= @THROTTLED@ then
-      reply = reply .. '=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. formerAudiences
+      reply = reply .. '=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences
     end
     return reply, following
   end

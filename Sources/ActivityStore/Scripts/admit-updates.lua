@@ -15,7 +15,7 @@
 --     timestamp, alert              of the call: its version's timestamp; the version of the command whose alert it
 --                                   carries
 --     phase, ended                  of the newest version: its phase (a letter), and whether it is an end
---     newest, last                  the newest version's timestamp, and the last assigned timestamp
+--     newest, lastTimestamp         the newest version's timestamp, and the last assigned timestamp
 --     sent                          the time of the last send verdict
 --     isSame, isNew                 whether the call has the newest version, or a newer one
 --     isRepeated                    whether the call repeats the newest command
@@ -32,26 +32,26 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
   -- token: because this is newer, or because the call's token is the last one that was retired. `rereadAt` is the
   -- present second if the command is read again because Redis lost data, otherwise false.
-  local function takeToken(value, token, retired, last, rereadAt)
-    if token.at < read('<I6', value, @REGISTERED_AT@) then return nil end
+  local function takeToken(value, token, retired, lastTimestamp, rereadAt)
+    if token.at < read('<I6', value, @AT_REGISTERED@) then return nil end
     if retired ~= '' then
       local hash = redis.sha1hex(token.bytes .. string.char(token.form))
       if sub(hash, 1, @RETIRED_BYTES@) == retired then return nil end
     end
     local length, flags = read('<I2B', value, 5)
-    local tokenLength = length % @AUDIENCES@
-    local formBefore, record = flags % @ALLOWS_FREQUENT@, sub(value, @DIGEST@, @REGISTERED_AT@ - 1)
-    if rereadAt and formBefore == 0 and rereadAt > last then
+    local tokenLength = length % @HAS_AUDIENCES@
+    local formBefore, record = flags % @ALLOWS_FREQUENT@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
+    if rereadAt and formBefore == 0 and rereadAt > lastTimestamp then
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next timestamp is above the present second.
-      local phaseByte = value:byte(@PHASE@)
+      local phaseByte = value:byte(@AT_PHASE@)
       if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
-      record = sub(value, @DIGEST@, @PHASE@ - 1) .. string.char(phaseByte) .. sub(value, @PHASE@ + 1, @ASSIGNED@ - 1)
-        .. pack('<I5', rereadAt)
-      last = rereadAt
+      record = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
+        .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAt)
+      lastTimestamp = rereadAt
     end
     return sub(value, 1, 4) .. pack('<I2B', length - tokenLength + #token.bytes, flags - formBefore + token.form)
-      .. record .. pack('<I6', token.at) .. token.bytes .. sub(value, @TOKEN@ + tokenLength), last
+      .. record .. pack('<I6', token.at) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength), lastTimestamp
   end
 
   -- # The order of versions
@@ -95,7 +95,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local index = isFrequent and -number or number
     local pace = paces[index]
     if not pace then
-      local paceAt = isFrequent and @FREQUENT_PACE@ or @USUAL_PACE@
+      local paceAt = isFrequent and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
       local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], paceAt)
       pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[number]}
       paces[index] = pace
@@ -109,7 +109,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local spacing, since = pace.spacing, now - sent
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
-      local longest, recovery = read('<I3I3', pace.bytes, @LONGEST_SPACING@)
+      local longest, recovery = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
       doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recovery)
       if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longest)) end
     end
@@ -136,9 +136,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     if isShown then return 'unchanged', @SETTLED@, isHeld or holdsAlert end
 
     if wait == 0 then
-      -- The held command is sent. Redis holds it until it is settled.
+      -- The held command is sent. Redis keeps it until its version is settled.
       if isRepeated and isHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
-      -- The version carries the alert of an older command. Redis holds this command until the version is settled.
+      -- The newer version carries the alert of a held command. Redis keeps that one until the newer version is settled.
       if holdsAlert then return nil, @SENDING_OLDER_ALERT@ end
       -- Every other command is sent, and drops an older held command.
       return nil, @SENDING@, isHeld
@@ -169,12 +169,12 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- # Timestamp, priority and budget
   -- Returns the timestamp of a push. If the same command was sent before, its timestamp stays.
   -- decision: timestamp
-  local function assignTimestamp(timestamp, last, phase, isRepeated)
+  local function assignTimestamp(timestamp, lastTimestamp, phase, isRepeated)
     local wasSent = phase == @SENDING@ or phase == @SENDING_HELD@ or phase == @SENDING_HELD_ALERT@
       or phase == @SENDING_OLDER_ALERT@
-    if isRepeated and wasSent then return last end
-    if timestamp > last then return timestamp end
-    return math.min(last + 1, @TIMESTAMP_MAX@)
+    if isRepeated and wasSent then return lastTimestamp end
+    if timestamp > lastTimestamp then return timestamp end
+    return math.min(lastTimestamp + 1, @TIMESTAMP_MAX@)
   end
 
   -- Decides the priority of a push, and draws on the budget. `full` is when the bucket will be full. `hasDrawn` says
@@ -184,17 +184,17 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   local function draw(pace, bits, full, hasDrawn, now)
     -- The bucket lacks one push for each begun interval until it is full. The short path has another formula with the
     -- same result, and says why (admit-batches.lua).
-    local left = pace.pushes
+    local pushesLeft = pace.pushes
     if full > now then
       local missing = full - now - 1
-      left = left - (missing - missing % pace.interval) / pace.interval - 1
-      if left < 0 then left = 0 end
+      pushesLeft = pushesLeft - (missing - missing % pace.interval) / pace.interval - 1
+      if pushesLeft < 0 then pushesLeft = 0 end
     end
     local isHigh, mayUseReserve = bits % 2 == 1, bits % 4 >= 2
-    if not isHigh then return @PRIORITY_FIVE@, left end
-    if hasDrawn then return @PRIORITY_TEN@, left end
-    if left <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, left end
-    return @PRIORITY_TEN@, left - 1, (full > now and full or now) + pace.interval
+    if not isHigh then return @PRIORITY_FIVE@, pushesLeft end
+    if hasDrawn then return @PRIORITY_TEN@, pushesLeft end
+    if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
+    return @PRIORITY_TEN@, pushesLeft - 1, (full > now and full or now) + pace.interval
   end
 
   -- # Writing
@@ -224,24 +224,27 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local isEnd, mayReplaceHeldAlert = bits % @TOKEN_FOLLOWS@ >= @IS_END@, bits % @IS_END@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
     local lifeEnd, tokenLength, flags, shown, phaseByte, sent, newest = read('<I4I2BI6BI6I5', value)
-    local phase, last = phaseByte % @HAS_DRAWN@, newest
-    if phase < @OWN_TIMESTAMP@ then phase, last = phase + @OWN_TIMESTAMP@, read('<I5', value, @ASSIGNED@) end
+    local phase, lastTimestamp = phaseByte % @HAS_DRAWN@, newest
+    if phase < @OWN_TIMESTAMP@ then
+      phase, lastTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
+    end
     local ended = phase < @SENDING@
     if ended then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
     if audiences and formerAudiences ~= '' then
-      return 'departures=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. formerAudiences, following
+      return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, following
     end
 
     -- The token. A token that the value already has keeps its registration time.
     local form, hasNewToken = flags % @ALLOWS_FREQUENT@, false
-    if token and (form ~= token.form or sub(value, @TOKEN@, tokenEnd) ~= token.bytes) then
-      local changed, raised = takeToken(value, token, retired, last, paceByte % @IS_TOO_OLD@ >= @IS_REREAD@ and seconds)
+    if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
+      local changed, raised =
+        takeToken(value, token, retired, lastTimestamp, paceByte % @IS_TOO_OLD@ >= @IS_REREAD@ and seconds)
       if changed then
         local grown = #changed - #value
-        value, last, hasNewToken = changed, raised, true
+        value, lastTimestamp, hasNewToken = changed, raised, true
         tokenEnd, startAt, heldAt = tokenEnd + grown, startAt + grown, heldAt + grown
       end
     end
@@ -250,7 +253,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- decision: order of versions
     local isSame, isNew, refusal = false, phase == @NO_VERSION@ or timestamp > newest, nil
     if timestamp == newest and not isNew then
-      local newestVersion = sub(value, @VERSION@, @FULL_AT@ - 1)
+      local newestVersion = sub(value, @AT_VERSION@, @AT_FULL@ - 1)
       isSame = version == newestVersion
       isNew = not isSame and isNewer(version, newestVersion)
     end
@@ -299,22 +302,23 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- changes.
     local sends, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if sends then
-      last = assignTimestamp(timestamp, last, phase, isRepeated)
-      local priority, left, fullAfter = draw(pace, bits, read('<I6', value, @FULL_AT@), hasDrawn, now)
+      lastTimestamp = assignTimestamp(timestamp, lastTimestamp, phase, isRepeated)
+      local priority, pushesLeft, fullAfter = draw(pace, bits, read('<I6', value, @AT_FULL@), hasDrawn, now)
       if fullAfter then hasDrawn, bucket = true, pack('<I6', fullAfter) end
-      reply = last * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + left
+      reply = lastTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
 
     -- Writing. `record` has the new bytes: from the digest to the last send verdict, the version, and `bucket`.
     local nextByte = nextPhase
     if isEnd then nextByte = nextByte - @UPPER_CASE@ end
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
-    if last ~= timestamp then
+    if lastTimestamp ~= timestamp then
       nextByte = nextByte - @OWN_TIMESTAMP@
-      bucket = (bucket or sub(value, @FULL_AT@, @ASSIGNED@ - 1)) .. pack('<I5', last)
+      bucket = (bucket or sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1)) .. pack('<I5', lastTimestamp)
     end
     local head = sends and pack('<I6BI6', 0, nextByte, now)
-      or sub(value, @DIGEST@, @PHASE@ - 1) .. string.char(nextByte) .. sub(value, @PHASE@ + 1, @VERSION@ - 1)
+      or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
+        .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
     local record, failure = head .. version .. (bucket or ''), nil
     local isInSameThousand = sent - sent % 1000000 == now - now % 1000000
     if sends and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
@@ -324,8 +328,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', record)
       if written ~= #value then failure = tonumber(written) and MALFORMED or written end
     else
-      local rest = sub(value, @DIGEST@ + #record, dropsHeld and heldAt - 1 or -1)
-      failure = store(key, sub(value, 1, @DIGEST@ - 1) .. record .. rest, stored)
+      local rest = sub(value, @AT_DIGEST@ + #record, dropsHeld and heldAt - 1 or -1)
+      failure = store(key, sub(value, 1, @AT_DIGEST@ - 1) .. record .. rest, stored)
     end
     if failure or not sends then return failure or reply, following end
     local alertEnd = tokenEnd + #acceptedAlert

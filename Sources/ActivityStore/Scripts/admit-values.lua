@@ -16,12 +16,12 @@
 -- A part that does not exist is ''.
 local function findParts(value, tokenLength, flags, phase)
   local alert, audiences, formerAudiences, retired, throttle = '', nil, nil, '', ''
-  local tokenEnd = @TOKEN@ - 1 + tokenLength % @AUDIENCES@
+  local tokenEnd = @AT_TOKEN@ - 1 + tokenLength % @HAS_AUDIENCES@
   local partAt = tokenEnd + 1
-  if tokenLength >= @ACCEPTED_ALERT@ then
+  if tokenLength >= @HAS_ACCEPTED_ALERT@ then
     alert, partAt = value:sub(partAt, partAt + @VERSION_BYTES@ - 1), partAt + @VERSION_BYTES@
   end
-  if tokenLength % @ACCEPTED_ALERT@ >= @AUDIENCES@ then
+  if tokenLength % @HAS_ACCEPTED_ALERT@ >= @HAS_AUDIENCES@ then
     local count, formerCount = value:byte(partAt, partAt + 1)
     if not formerCount then return nil end
     local formerAt = partAt + 2 + 8 * count
@@ -59,9 +59,9 @@ local function joinParts(lifeEnd, form, record, parts)
   local token, alert, audiences, formerAudiences = parts.token, parts.alert, parts.audiences, parts.formerAudiences
   local retired, throttle, start, lists = parts.retired, parts.throttle, parts.start, ''
   local tokenLength, flags = #token, form
-  if alert ~= '' then tokenLength = tokenLength + @ACCEPTED_ALERT@ end
+  if alert ~= '' then tokenLength = tokenLength + @HAS_ACCEPTED_ALERT@ end
   if audiences ~= '' or formerAudiences ~= '' then
-    tokenLength = tokenLength + @AUDIENCES@
+    tokenLength = tokenLength + @HAS_AUDIENCES@
     lists = string.char(#audiences / 8, #formerAudiences / 8) .. audiences .. formerAudiences
   end
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end

@@ -1,6 +1,15 @@
 -- The script `admit`: decides about commands, registrations, held commands and requests for a start's token, and
--- records how a version of an activity ended. A name between two at signs is a constant; the program replaces it by its
--- value (StoreScript.swift).
+-- records how a version of an activity ended.
+--
+-- A name between two at signs is a constant. The program replaces it by its value (StoreScript.swift). The kinds:
+--     position   AT_TOKEN and all others with AT_: where a part of a value or a pace begins, counted from 1
+--     bit        names with a verb, such as IS_END, HAS_START, ALLOWS_FREQUENT, TOKEN_FOLLOWS; and two bits of a phase:
+--                OWN_TIMESTAMP, UPPER_CASE
+--     phase      HELD and the other names in the list of phases below
+--     factor     SENT_FACTOR and others: they pack several values into one number (admit-batches.lua)
+--     number     all others: limits, lengths, and codes such as ACCEPTED and PRIORITY_TEN
+-- Lua 5.1 has no operators for bits. The scripts test bit B of x by `x % (2 * B) >= B`. For example,
+-- `flags % HAS_THROTTLE >= ALLOWS_FREQUENT` tests the bit ALLOWS_FREQUENT, because HAS_THROTTLE is the next bit.
 --
 -- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift, without the script's tricks for
 -- speed. Read the model first. A test compares the two (DifferentialTests.swift).

@@ -91,7 +91,7 @@ extension Audiences {
     /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
     /// `other` takes over the partition and offset of `broadcast`, and `broadcast` is freed. The offset settles when
     /// `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
-    mutating func settleRepetition(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
+    mutating func settleDuplicate(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
         guard isPartitionReleased(of: broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
         broadcasts[other].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
         unlink(broadcast: broadcast)
@@ -209,13 +209,13 @@ extension Audiences {
             else { continue }
             channels[channel].phase = phase
             removeFromQueue(channel)
-            if phase == .released, channelsByKey[channels[channel].key] == channel {
+            if phase == .abandoned, channelsByKey[channels[channel].key] == channel {
                 channelsByKey[channels[channel].key] = nil
             }
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .null
             if waiting != .null { dropBroadcast(waiting, now: now) }
-            if phase == .released, channels.isInUse(channel) { noteDroppedBroadcastsFromOutsidePartition(of: channel) }
+            if phase == .abandoned, channels.isInUse(channel) { noteDroppedBroadcastsFromOutsidePartition(of: channel) }
             if channels.isInUse(channel) { _ = freeSlotIfUnused(channel: channel, now: now) }
         }
     }

@@ -15,7 +15,7 @@ extension Audiences {
         appQueues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         recordResponse(result, of: broadcast)
-        guard channels[channel].phase != .released else { return dropBroadcast(broadcast, now: now) }
+        guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
         switch result.disposition {
         case .accepted:
             channels[channel].spacingMilliseconds = ChannelPace.halvedSpacingMilliseconds(

@@ -91,7 +91,7 @@ extension Audiences {
         now: Moment
     ) {
         if let other = otherBroadcast(ofSameVersionAs: broadcast) {
-            return settleRepetition(broadcast, of: other, now: now)
+            return settleDuplicate(broadcast, of: other, now: now)
         }
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
@@ -280,8 +280,8 @@ extension Audiences {
         let target = channels[channel].apnsChannel
         channels[channel].lastPushedChannel = target.identifier
         let address = target.identifier.withBytes { identifier in
-            addressBuffer.copyMemory(from: identifier)
-            return UnsafeRawBufferPointer(rebasing: addressBuffer[..<identifier.count])
+            pushAddressBuffer.copyMemory(from: identifier)
+            return UnsafeRawBufferPointer(rebasing: pushAddressBuffer[..<identifier.count])
         }
         let slot = broadcasts[broadcast]
         let tag = PushTag(broadcast: broadcast).rawValue

@@ -69,7 +69,7 @@ struct ChannelSlot: BitwiseCopyable {
         case draining
         /// The channel's partition was released. When the push under way gets its response, its broadcast is dropped
         /// without a result.
-        case released
+        case abandoned
     }
 
     var key: ChannelKey

@@ -67,8 +67,10 @@ struct CommandSlot: BitwiseCopyable {
     /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue` stands
     /// for an environment. (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
-    /// Until when the command waits for a channel (monotonic milliseconds); `.max`: it has not waited.
+    /// When the command's wait for a channel ends (monotonic milliseconds). Stays after the wait; `.max`: no wait
+    /// began.
     var channelWaitEndMilliseconds: Int64 = .max
+    /// Whether a wait for a channel has begun, and may be over. A command waits at most once.
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
     /// The number of the command's calls to the store, or of its fan-out records, that are not acknowledged yet. At

@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// A request to the worker's `ChannelKeeper`.
+/// What the core tells the worker's `ChannelKeeper` about an audience's channels. The keeper acts on it.
 public struct ChannelNeed: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
         /// A command to the audience was admitted, so the audience needs its channels: the keeper creates missing

@@ -76,7 +76,7 @@ extension Audiences {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             rangeVersions[rounds[round].versions.oldest].record.instruction.admittedAtMilliseconds
-        case .restoring, .running, .lost:
+        case .restoring, .running, .awaitingClaim:
             hasReachedAllMembers(round) ? nil : rounds[round].progress.unreachedMembersSinceWallMilliseconds
         case .ending, .draining, .abandoned: nil
         }
@@ -88,7 +88,7 @@ extension Audiences {
 
     /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.
     /// Otherwise it begins at the time at which the new version's command was admitted.
-    mutating func updateUnreachedMembersSince(_ round: RoundIndex, by rangeVersion: RangeVersionIndex) {
+    mutating func noteUnreachedMembers(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.unreachedMembersSinceWallMilliseconds =
             rangeVersions[rangeVersion].record.instruction.admittedAtMilliseconds

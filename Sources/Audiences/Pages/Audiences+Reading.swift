@@ -147,7 +147,7 @@ extension Audiences {
             }
         }
         pages[page].directoryReadCount += 1
-        guard let wantedPageBound, wantedPageBound != pages[page].missingPageLowerBound,
+        guard let wantedPageBound, wantedPageBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
             return leavePageEmpty(page, upTo: nextPageBound, now: now)
@@ -187,7 +187,7 @@ extension Audiences {
     }
 
     private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {
-        pages[page].missingPageLowerBound = isMissing ? pages[page].lowerBound : nil
+        pages[page].unusablePageLowerBound = isMissing ? pages[page].lowerBound : nil
         pages[page].phase = .requestingDirectory
         requestPage(page)
     }

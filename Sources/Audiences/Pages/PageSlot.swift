@@ -35,8 +35,9 @@ struct PageSlot: BitwiseCopyable {
     var endPosition: UInt64 = 0
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
-    /// The lower bound of a page that was requested and that does not exist or is damaged; nil: there is none.
-    var missingPageLowerBound: UInt32?
+    /// The lower bound that brought no readable page when it was last requested: the page did not exist or was damaged.
+    /// It is not requested again. Nil: the last request brought a readable page, or there was none.
+    var unusablePageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
     /// Whether the segment continues after this page and the next page was not requested yet.
     var hasUnrequestedNextPage = false

@@ -56,7 +56,7 @@ extension Audiences {
 
     /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds). Nil if all are
     /// settled, or if the lane does not have the partition.
-    public func oldestUnsettledReceivedAtMilliseconds(_ index: UInt32) -> Int64? {
+    public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
         else { return nil }
@@ -83,7 +83,7 @@ extension Audiences {
         guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: index) { $0.abandon($1, now: now) }
-        stopChannels(ofPartition: index, as: .released, now: now)
+        stopChannels(ofPartition: index, as: .abandoned, now: now)
         partitions.release(index)
     }
 

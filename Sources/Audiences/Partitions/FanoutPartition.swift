@@ -12,11 +12,12 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     /// Records of this assignment that are in memory and not settled.
     var unsettledRecordCount = 0
     var passedOverRecords: PassedOverRecords
-    /// When the partition was last read again, so that this does not happen too often. Monotonic milliseconds.
+    /// When the partition was last read again (monotonic milliseconds); `.min`: not yet. The next rereading begins at
+    /// least `rereadingIntervalMillisecondsMin` later.
     var lastRereadAtMilliseconds = Int64.min
     /// When the partition's last record was received. Monotonic milliseconds. While records come, one of them may be
     /// the record that a round waits for.
-    var lastReceivedAtMilliseconds = Int64.min
+    var lastRecordAtMilliseconds = Int64.min
 
     init(number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {
         self.number = number

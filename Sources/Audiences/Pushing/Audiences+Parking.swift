@@ -98,7 +98,7 @@ extension Audiences {
         let round = slot.round
         // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
         // not kept.
-        guard rounds[round].phase != .lost else { return unpark(member) }
+        guard rounds[round].phase != .awaitingClaim else { return unpark(member) }
         let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.newest : slot.rangeVersion
         if slot.position < rounds[round].progress.completedPosition {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)

@@ -51,7 +51,7 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
-        appQueues[appIndex].lastPushRequestAtMilliseconds[environment] = now.monotonicMilliseconds
+        appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         guard appQueues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
         if appQueues[appIndex].firstReadyChannel[environment] != .null,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
@@ -155,15 +155,15 @@ extension Audiences {
             }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .activity else {
-                advancePast(next, MemberProgress.notAddressed.rawValue, rangeVersion)
+                advancePast(next, progress: MemberProgress.notAddressed.rawValue, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
-                advancePast(next, MemberProgress.done(.expired), rangeVersion)
+                advancePast(next, progress: MemberProgress.done(.expired), rangeVersion)
                 continue
             }
             guard hasPool(content.environment, appIndex: rounds[round].appIndex) else {
-                advancePast(next, MemberProgress.done(.failed), rangeVersion)
+                advancePast(next, progress: MemberProgress.done(.failed), rangeVersion)
                 continue
             }
             guard content.environment == environment else {
@@ -178,7 +178,7 @@ extension Audiences {
                     pauseMilliseconds: 0,
                     now: now
                 )
-                advancePast(next, MemberProgress.parked.rawValue, rangeVersion)
+                advancePast(next, progress: MemberProgress.parked.rawValue, rangeVersion)
                 continue
             }
             return .push(offerPush(content, next, rangeVersion, now: now))
@@ -199,9 +199,9 @@ extension Audiences {
         isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
-    /// Whether an app's pool has requested no push for more than a second, or has never requested one.
+    /// Whether an app's pool has asked for no push for more than a second, or has never asked for one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        appQueues[appIndex].lastPushRequestAtMilliseconds[Int(environment.rawValue)] < milliseconds
+        appQueues[appIndex].lastAskedForPushAtMilliseconds[Int(environment.rawValue)] < milliseconds
             - Self.unavailableAfterMilliseconds
     }
 
@@ -217,9 +217,9 @@ extension Audiences {
         let tag = PushTag(page: next.page, member: next.member).rawValue
         offeredPush = OfferedPush(tag: tag, previousSendPosition: rounds[round].progress.sendPosition)
         let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
-        advancePast(next, progress.rawValue, rangeVersion)
+        advancePast(next, progress: progress.rawValue, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
-        let digitCount = content.writeToken(to: addressBuffer)
+        let digitCount = content.writeToken(to: pushAddressBuffer)
         return makePush(
             tag: tag,
             digitCount: digitCount,
@@ -241,7 +241,7 @@ extension Audiences {
         )
         parkedMembers[member].isUnderWay = true
         parkedMembers[member].rangeVersion = rangeVersion
-        let digitCount = slot.writeToken(to: addressBuffer)
+        let digitCount = slot.writeToken(to: pushAddressBuffer)
         return makePush(
             tag: PushTag(parkedMember: member).rawValue,
             digitCount: digitCount,
@@ -267,7 +267,7 @@ extension Audiences {
         let grant = slot.pointee.record.instruction.grant
         return AudiencePush(
             tag: tag,
-            address: UnsafeRawBufferPointer(rebasing: addressBuffer[..<digitCount]),
+            address: UnsafeRawBufferPointer(rebasing: pushAddressBuffer[..<digitCount]),
             body: body,
             priority: allowsFrequentUpdates ? grant.frequentUpdatesPriority : grant.priority,
             expirationSeconds: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),

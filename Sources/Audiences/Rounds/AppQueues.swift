@@ -20,7 +20,7 @@ struct AppQueues: BitwiseCopyable {
     /// By environment: pushes of this core in flight, and when the shell last asked for a push (monotonic
     /// milliseconds). See ``Audiences/isPoolUnavailable(_:of:now:)``.
     var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
-    var lastPushRequestAtMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
+    var lastAskedForPushAtMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
     var firstJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
     var lastJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)

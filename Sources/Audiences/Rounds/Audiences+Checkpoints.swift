@@ -95,7 +95,7 @@ extension Audiences {
             unreadCheckpoint.rereadPositionCount += 1
         }
         checkpoint.parkedPositions.sort()
-        rounds[round].checkpoints.sentRevision = slot.checkpoints.revision
+        rounds[round].checkpoints.composedRevision = slot.checkpoints.revision
         // A parked member above the completed position is left out, because the next owner reads all members above the
         // completed position again.
         checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
@@ -107,7 +107,7 @@ extension Audiences {
 
     mutating func checkpointReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
-        rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.sentRevision
+        rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.composedRevision
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
             counters.lostRoundCount &+= 1

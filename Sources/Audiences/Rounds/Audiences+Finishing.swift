@@ -169,7 +169,7 @@ extension Audiences {
     /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
     /// `other` takes over the partition and offset of `rangeVersion`, and `rangeVersion` is freed. The offset settles
     /// when `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
-    mutating func settleRepetition(_ rangeVersion: RangeVersionIndex, of other: RangeVersionIndex) {
+    mutating func settleDuplicate(_ rangeVersion: RangeVersionIndex, of other: RangeVersionIndex) {
         guard isPartitionReleased(of: rangeVersions[other].record) else { return settle(rangeVersion) }
         rangeVersions[other].record.takePartitionAndOffset(of: rangeVersions[rangeVersion].record)
         freeVersion(rangeVersion)

@@ -56,7 +56,7 @@ extension Audiences {
             rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
             storeLostAtMilliseconds = now.monotonicMilliseconds
         }
-        rounds[round].enter(.lost)
+        rounds[round].enter(.awaitingClaim)
         discardPages(of: round)
         advance(round, now: now)
     }
@@ -87,7 +87,7 @@ extension Audiences {
     /// alert or start would reach nobody.
     mutating func beginWaitForMembers(_ round: RoundIndex, now: Moment) {
         rounds[round].claim.waitsForMembersCount += 1
-        rounds[round].enter(.lost)
+        rounds[round].enter(.awaitingClaim)
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
         rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)

@@ -86,7 +86,7 @@ extension Audiences {
             return false
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
-        partition.pointee.lastReceivedAtMilliseconds = now.monotonicMilliseconds
+        partition.pointee.lastRecordAtMilliseconds = now.monotonicMilliseconds
         partition.pointee.receiptTimes.noteReceipt(
             offset,
             milliseconds: now.monotonicMilliseconds,
@@ -222,7 +222,7 @@ extension Audiences {
         link(rangeVersion, to: round)
         // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
-        guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
+        guard rounds[round].phase != .claiming, rounds[round].phase != .awaitingClaim else { return }
         decideReceivedVersions(of: round, now: now)
     }
 

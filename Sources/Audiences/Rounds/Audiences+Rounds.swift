@@ -113,7 +113,7 @@ extension Audiences {
             } else if rounds[round].phase == .running {
                 enqueueRound(round)
             }
-        case .lost: claimAgain(round, now: now)
+        case .awaitingClaim: claimAgain(round, now: now)
         case .ending, .draining: break
         }
         recordCheckpointIfDue(round, now: now)
@@ -146,15 +146,15 @@ extension Audiences {
     ///
     /// - Returns: whether the wait has ended. If not, the round's timer is set.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
-        let lastReceivedAtMilliseconds = partitions.partition(
+        let lastRecordAtMilliseconds = partitions.partition(
             rounds[round].partition,
             assignmentEpoch: rounds[round].assignmentEpoch
         )?
         .pointee
-        .lastReceivedAtMilliseconds
+        .lastRecordAtMilliseconds
         let waitBeganAtMilliseconds = max(
             rounds[round].checkpoints.requestedAtMilliseconds,
-            lastReceivedAtMilliseconds ?? .min
+            lastRecordAtMilliseconds ?? .min
         )
         let waitEndMilliseconds = waitBeganAtMilliseconds + configuration.newerVersionWaitMilliseconds
         guard waitEndMilliseconds <= now.monotonicMilliseconds else {
@@ -218,7 +218,7 @@ extension Audiences {
         let slot = rounds[round]
         guard !slot.isCallOutstanding, slot.versions.lateCount == 0, isIdle(round) else { return }
         switch slot.phase {
-        case .claiming, .restoring, .running, .lost: return
+        case .claiming, .restoring, .running, .awaitingClaim: return
         // Without a version, all records that have arrived are settled. So the round need not wait for more: the store
         // still has the last owner's checkpoint for a later round.
         case .awaitingVersions: guard slot.versions.oldest == .null else { return }
@@ -273,7 +273,7 @@ extension Audiences {
             offerFreePages(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
         // A lost round records nothing, because it has lost its claim or has not begun.
-        case .lost: return abandon(round, now: now)
+        case .awaitingClaim: return abandon(round, now: now)
         case .ending, .draining, .abandoned: break
         }
         advance(round, now: now)

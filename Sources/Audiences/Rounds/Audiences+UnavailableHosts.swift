@@ -45,7 +45,7 @@ extension Audiences {
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.member)?.kind == .activity
             let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.notAddressed.rawValue
-            advancePast(next, progress, rangeVersion(at: next.position, of: round))
+            advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))
         }
     }
 }

@@ -31,7 +31,7 @@ extension Audiences {
                 rounds[round].enterRunningOrRestoring()
             }
         } else if let other = findVersion(recordVersion, in: round) {
-            settleRepetition(rangeVersion, of: other)
+            settleDuplicate(rangeVersion, of: other)
         } else if recordVersion <= rounds[round].versions.newestSettled {
             settleWithoutResult(rangeVersion)
         } else if recordVersion < newestKnownVersion(of: round) {
@@ -74,7 +74,7 @@ extension Audiences {
     }
 
     private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
-        updateUnreachedMembersSince(round, by: rangeVersion)
+        noteUnreachedMembers(of: round, since: rangeVersion)
         link(rangeVersion, to: round)
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil

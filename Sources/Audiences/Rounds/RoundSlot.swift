@@ -21,16 +21,18 @@ struct RoundSlot: BitwiseCopyable {
     /// partition is being revoked.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
-        /// `awaitingVersions` if the checkpoint has versions; `lost` if the store may lack members; `draining`.
+        /// `awaitingVersions` if the checkpoint has versions; `awaitingClaim` if the store may lack members;
+        /// `draining`.
         case claiming
         /// The last owner had versions under way whose records have not arrived yet. The round waits for these
         /// records for a limited time. Next: `restoring` if the last owner had parked members, otherwise `running`;
         /// `draining`.
         case awaitingVersions
-        /// The core reads the members again that the last owner had parked. Next: `running`; `lost`; `draining`.
+        /// The core reads the members again that the last owner had parked. Next: `running`; `awaitingClaim`;
+        /// `draining`.
         case restoring
         /// The round sends its versions to the members. Next: `restoring` if the record of a version of the last owner
-        /// arrives after the round has stopped waiting for it; `ending`; `lost`; `draining`.
+        /// arrives after the round has stopped waiting for it; `ending`; `awaitingClaim`; `draining`.
         case running
         /// The round has no version left. A last checkpoint is being recorded. Next: `running` or `restoring` if a
         /// version arrives. When the checkpoint is recorded, the slot is freed.
@@ -46,11 +48,11 @@ struct RoundSlot: BitwiseCopyable {
         ///
         /// The core claims the round again after a pause, when no pushes are in flight, and when missing members are
         /// back or the limit of this wait is reached. Next: `claiming`.
-        case lost
+        case awaitingClaim
         /// Another worker may own the range, so no push is sent and no outcome is recorded any more. When the pushes in
         /// flight have their responses, the slot is freed. There are three reasons:
         /// - The round's partition was released.
-        /// - The round's partition was revoked in the phase `lost`.
+        /// - The round's partition was revoked in the phase `awaitingClaim`.
         /// - The claim was lost in the phase `ending` or `draining`.
         case abandoned
 
@@ -58,12 +60,13 @@ struct RoundSlot: BitwiseCopyable {
             switch (self, next) {
             case (.abandoned, _): false
             case (_, .abandoned): true
-            case (.claiming, .awaitingVersions), (.claiming, .running), (.claiming, .lost), (.claiming, .draining): true
+            case (.claiming, .awaitingVersions), (.claiming, .running), (.claiming, .awaitingClaim): true
+            case (.claiming, .draining): true
             case (.awaitingVersions, .restoring), (.awaitingVersions, .running), (.awaitingVersions, .draining): true
-            case (.restoring, .running), (.restoring, .lost), (.restoring, .draining): true
-            case (.running, .restoring), (.running, .ending), (.running, .lost), (.running, .draining): true
+            case (.restoring, .running), (.restoring, .awaitingClaim), (.restoring, .draining): true
+            case (.running, .restoring), (.running, .ending), (.running, .awaitingClaim), (.running, .draining): true
             case (.ending, .restoring), (.ending, .running): true
-            case (.lost, .claiming): true
+            case (.awaitingClaim, .claiming): true
             default: false
             }
         }

@@ -27,17 +27,17 @@ extension Audiences {
             guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let content = pages[next.page].member(next.member), content.kind == .device else {
-                advancePast(next, MemberProgress.notAddressed.rawValue, rangeVersion)
+                advancePast(next, progress: MemberProgress.notAddressed.rawValue, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
-                advancePast(next, MemberProgress.done(.expired), rangeVersion)
+                advancePast(next, progress: MemberProgress.done(.expired), rangeVersion)
             } else if Self.withDeviceAndActivityIdentifiers(
                 of: content,
                 rangeVersions[rangeVersion].activityTemplate.bytes,
                 { _, _ in true }
             ) == nil {
-                advancePast(next, MemberProgress.done(.failed), rangeVersion)
+                advancePast(next, progress: MemberProgress.done(.failed), rangeVersion)
             } else {
                 queueStart(next, rangeVersion)
             }
@@ -45,7 +45,7 @@ extension Audiences {
     }
 
     private mutating func queueStart(_ next: NextMember, _ rangeVersion: RangeVersionIndex) {
-        advancePast(next, MemberProgress.inFlight.rawValue, rangeVersion)
+        advancePast(next, progress: MemberProgress.inFlight.rawValue, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
         unacknowledgedStartCount += 1

@@ -241,7 +241,7 @@ final class BacklogRun {
             medianReadingBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
             pushingMilliseconds: tally.lastResponseAtMilliseconds - startMilliseconds,
             resultsMilliseconds: reader.newestResultAtMilliseconds - startMilliseconds,
-            resultRecords: reader.resultRecords,
+            resultRecords: reader.resultCount,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
         )

@@ -109,9 +109,9 @@ final class Demo {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
-            if !hasMore, try lines.countLines() >= reader.resultRecords { return }
+            if !hasMore, try lines.countLines() >= reader.resultCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw LabError("the last of \(reader.resultRecords) results did not reach \(evidenceFiles.resultsFile)")
+                throw LabError("the last of \(reader.resultCount) results did not reach \(evidenceFiles.resultsFile)")
             }
             try checkInterruptionAndProcesses()
             Self.pause()
@@ -340,8 +340,8 @@ final class Demo {
             retries: tally.retries,
             repeatedResults: tally.repeatedResults,
             released: tally.releasedCommands,
-            invalidations: reader.invalidations,
-            deadLetters: reader.deadLetters,
+            invalidations: reader.invalidationCount,
+            deadLetters: reader.deadLetterCount,
             freshness: DemoFigures.Freshness(tally.freshness),
             worker: workerUsage,
             others: otherUsages,

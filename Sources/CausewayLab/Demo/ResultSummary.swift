@@ -49,13 +49,13 @@ extension ResultSummary {
         var offset = 0
         var depth = 0
         // The first letter of the key of the object at depth 2 that is being scanned; 0: none.
-        var sectionInitial: UInt8 = 0
+        var sectionFirstLetter: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
             case UInt8(ascii: "{"): depth += 1
             case UInt8(ascii: "}"):
                 depth -= 1
-                sectionInitial = 0
+                sectionFirstLetter = 0
             case UInt8(ascii: "\""):
                 let key = Self.stringRange(record, at: offset)
                 offset = key.upperBound + 1
@@ -67,7 +67,7 @@ extension ResultSummary {
                     record,
                     at: &offset,
                     depth: depth,
-                    sectionInitial: &sectionInitial,
+                    sectionFirstLetter: &sectionFirstLetter,
                     commandsTopic: commandsTopic
                 )
                 continue
@@ -91,13 +91,13 @@ extension ResultSummary {
         _ record: UnsafeRawBufferPointer,
         at offset: inout Int,
         depth: Int,
-        sectionInitial: inout UInt8,
+        sectionFirstLetter: inout UInt8,
         commandsTopic: String
     ) {
         guard offset < record.count else { return }
         switch record[offset] {
         case UInt8(ascii: "{"):
-            if depth == 1 { sectionInitial = name.first ?? 0 }
+            if depth == 1 { sectionFirstLetter = name.first ?? 0 }
         case UInt8(ascii: "["):
             if depth == 1, name.elementsEqual("segments".utf8) { isOfRange = true }
         case UInt8(ascii: "\""):
@@ -114,7 +114,7 @@ extension ResultSummary {
             // Only a result that names a channel has an `environment`. The result of a command whose audience lacked a
             // channel has `"channel": "none"` and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
-            if depth == 2, sectionInitial == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
+            if depth == 2, sectionFirstLetter == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommandsTopic = text.elementsEqual(commandsTopic.utf8)
             }
             offset = value.upperBound + 1
@@ -122,13 +122,17 @@ extension ResultSummary {
             if depth == 1, name.elementsEqual("demoted".utf8) { isDemoted = true }
         default:
             guard let number = Self.parseNumber(record, at: &offset) else { return }
-            readNumber(name, number, depth: depth, sectionInitial: sectionInitial)
+            readNumber(name, number, depth: depth, sectionFirstLetter: sectionFirstLetter)
         }
     }
 
-    private mutating func readNumber(_ name: UnsafeRawBufferPointer, _ number: Int64, depth: Int, sectionInitial: UInt8)
-    {
-        switch (depth, sectionInitial) {
+    private mutating func readNumber(
+        _ name: UnsafeRawBufferPointer,
+        _ number: Int64,
+        depth: Int,
+        sectionFirstLetter: UInt8
+    ) {
+        switch (depth, sectionFirstLetter) {
         case (1, _):
             if name.elementsEqual("priority".utf8) { priority = Int(number) }
             if name.elementsEqual("attempts".utf8) { attempts = Int(number) }

@@ -10,9 +10,9 @@ final class ResultsReader: ConsumerHandler {
 
     private(set) var tally: ResultTally
     /// The number of records read from the results topic.
-    private(set) var resultRecords = 0
-    private(set) var invalidations = 0
-    private(set) var deadLetters = 0
+    private(set) var resultCount = 0
+    private(set) var invalidationCount = 0
+    private(set) var deadLetterCount = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestResultAtMilliseconds: Int64 = 0
     /// Whether the tally counts how long pushes take. Set when the season begins, because all parts run then.
@@ -54,13 +54,13 @@ final class ResultsReader: ConsumerHandler {
     private func countMessage(_ message: borrowing Message) {
         switch message.topic.index {
         case 0:
-            resultRecords += 1
+            resultCount += 1
             newestResultAtMilliseconds = max(newestResultAtMilliseconds, message.timestampMilliseconds)
             if let value = message.value {
                 tally.add(ResultSummary(scanning: value), isFreshnessCounted: isFreshnessCounted)
             }
-        case 1: invalidations += 1
-        default: deadLetters += 1
+        case 1: invalidationCount += 1
+        default: deadLetterCount += 1
         }
     }
 

@@ -4,7 +4,7 @@ import Kafka
 /// Reads the workers' results for the commands to the audience, and for the single commands.
 final class FanoutResults: ConsumerHandler {
     /// The result of a whole command. A command that is fanned out gets it after its last range.
-    struct CommandOutcome: Equatable {
+    struct CommandResult: Equatable {
         var outcome: String
         var reason: String?
         /// The number of members by outcome; empty if the command was not fanned out.
@@ -22,11 +22,11 @@ final class FanoutResults: ConsumerHandler {
     }
 
     /// The number of result records for the audience's commands. Records that cannot be read count too.
-    private(set) var resultRecords = 0
+    private(set) var resultRecordCount = 0
     /// The single commands to phones outside the audience; nil: there are none.
     var singleCommandLoad: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
-    private(set) var outcomes: [String: CommandOutcome] = [:]
+    private(set) var outcomes: [String: CommandResult] = [:]
     /// The sums over the ranges' results, by the command's id and the members' outcome.
     private(set) var memberCountsOfRanges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
@@ -66,20 +66,20 @@ final class FanoutResults: ConsumerHandler {
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
             let command = result["command"] as? String, let outcome = result["outcome"] as? String
         else {
-            resultRecords += 1
+            resultRecordCount += 1
             return
         }
         guard result["audience"] != nil else {
             singleCommandLoad?.countResult(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
             return
         }
-        resultRecords += 1
+        resultRecordCount += 1
         let members = result["members"] as? [String: Int] ?? [:]
         guard result["segments"] == nil else {
             memberCountsOfRanges[command, default: [:]].merge(members, uniquingKeysWith: +)
             return
         }
-        outcomes[command] = CommandOutcome(outcome: outcome, reason: result["reason"] as? String, members: members)
+        outcomes[command] = CommandResult(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
     /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of

@@ -99,7 +99,7 @@ final class FanoutRun {
             workerPeakMemoryBytes: measurement.workerPeakMemoryBytes,
             singleBefore: results.singleCommandLoad?.freshness(.before),
             singleDuring: results.singleCommandLoad?.freshness(.during),
-            resultRecords: results.resultRecords - measurement.resultRecordsBeforeFanout,
+            resultRecords: results.resultRecordCount - measurement.resultRecordCountBeforeFanout,
             outcomes: measurement.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: measurement.commands.allSatisfy {
                 results.memberCountsAddUp($0.identifier, members: members)
@@ -219,7 +219,7 @@ final class FanoutRun {
         /// When the last command's record was written, UNIX milliseconds.
         var recordTimestampMilliseconds: Int64
         var workerCount: Int
-        var resultRecordsBeforeFanout: Int
+        var resultRecordCountBeforeFanout: Int
         var workerCPUMicroseconds: Int64
         var redisCPUMicroseconds: Int64
         var workerPeakMemoryBytes: Int64
@@ -237,7 +237,7 @@ final class FanoutRun {
             newestCommand: first,
             recordTimestampMilliseconds: try sendCommand(first),
             workerCount: deployment.workers.count,
-            resultRecordsBeforeFanout: results.resultRecords,
+            resultRecordCountBeforeFanout: results.resultRecordCount,
             workerCPUMicroseconds: 0,
             redisCPUMicroseconds: 0,
             workerPeakMemoryBytes: 0

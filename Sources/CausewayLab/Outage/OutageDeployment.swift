@@ -174,7 +174,7 @@ final class OutageDeployment {
     }
 
     private func startWorker(_ number: Int) throws(LabError) {
-        awaitStop(number)
+        awaitStop(ofWorker: number)
         workers[number] = try ChildProcess(
             name: "worker \(number)",
             command: [programs.causeway, "worker", "--config", base.path("worker-\(number).yaml")],
@@ -259,10 +259,10 @@ final class OutageDeployment {
     /// Sends SIGTERM to a worker, and does not wait for its end. Other parts cannot be stopped.
     private func stop(_ part: OutageProcess) throws(LabError) {
         guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
-        beginStop(number % workers.count)
+        beginStop(ofWorker: number % workers.count)
     }
 
-    private func beginStop(_ number: Int) {
+    private func beginStop(ofWorker number: Int) {
         guard let worker = workers[number] else { return }
         worker.signal(SIGTERM)
         let deadlineMilliseconds =
@@ -272,7 +272,7 @@ final class OutageDeployment {
     }
 
     /// Waits for a worker that got SIGTERM. Notes a fault if the worker does not end in time, or not as it must.
-    private func awaitStop(_ number: Int) {
+    private func awaitStop(ofWorker number: Int) {
         guard let (worker, deadlineMilliseconds, wasPartFrozen) = stoppingWorkers.removeValue(forKey: number) else {
             return
         }
@@ -289,8 +289,8 @@ final class OutageDeployment {
 
     /// Sends SIGTERM to the running workers and waits for their ends.
     func stopWorkers() {
-        for number in workers.indices { beginStop(number) }
-        for number in workers.indices { awaitStop(number) }
+        for number in workers.indices { beginStop(ofWorker: number) }
+        for number in workers.indices { awaitStop(ofWorker: number) }
     }
 
     // MARK: - Running and ending

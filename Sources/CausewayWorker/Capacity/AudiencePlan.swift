@@ -69,7 +69,7 @@ package struct AudiencePlan: Sendable, Equatable {
             )
                 + 1
         )
-        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakeupProcessorHundredths
+        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakingProcessorHundredths
         lanes = pods * demand.fleet.processorsPerPod
         partitions = CapacityPlan.ceilingQuotient(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }

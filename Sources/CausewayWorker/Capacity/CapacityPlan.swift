@@ -75,10 +75,10 @@ package struct CapacityPlan: Sendable, Equatable {
         let workingProcessorHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
         let hundredthsPerPod = max(
             1,
-            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.wakeupProcessorHundredths
+            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.wakingProcessorHundredths
         )
         pods = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
-        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakeupProcessorHundredths
+        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakingProcessorHundredths
         lanes = pods * demand.fleet.processorsPerPod
         let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         let partitionsNeeded = max(

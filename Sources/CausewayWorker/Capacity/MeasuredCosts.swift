@@ -6,7 +6,7 @@ import Observability
 /// The machine had two shared processors of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
 /// OpenSSL 3.0 and Redis 7.0, unless a number names another source. On your machine, `causeway-lab backlog`
 /// measures `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` measures
-/// `wakeupProcessorHundredths`.
+/// `wakingProcessorHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
     /// settles without a push.
@@ -28,7 +28,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of them. The other 5.93 s
     /// are 0.1 processor for 60 s. At full load a worker does not need this CPU, because batches are large and the
     /// worker rarely sleeps.
-    package var wakeupProcessorHundredths: Int64 = 10
+    package var wakingProcessorHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
     /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
@@ -97,7 +97,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Numeral.exactQuotient(wakeupProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(wakingProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
@@ -133,7 +133,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
-                "\(Numeral.exactQuotient(wakeupProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(wakingProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo"
             ),
             (

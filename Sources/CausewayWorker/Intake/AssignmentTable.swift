@@ -36,8 +36,8 @@ struct AssignmentTable {
     struct Rereading {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
         var identifier: UInt64
-        /// The rereading ends at this offset: when it began, all records below had been settled. In this assignment, no
-        /// offset below is committed, because that would move the group's position back.
+        /// Where the rereading ends. All records below this offset were settled before the rereading began. In this
+        /// assignment, no offset below it is committed, because that would move the group's position back.
         var endOffset: Int64
         var isComplete: Bool
     }

@@ -11,11 +11,11 @@ final class IntakeSignals: Sendable {
     private let areSettingsOffered = Atomic<Bool>(false)
     private let isStopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
-    private let endState = Mutex<EndState>(.pending([]))
+    private let stopState = Mutex<StopState>(.pending([]))
 
-    private enum EndState {
+    private enum StopState {
         case pending([CheckedContinuation<Void, Never>])
-        case ended
+        case stopped
     }
 
     var isStopRequested: Bool { stopRequestedAtMilliseconds != nil }
@@ -57,23 +57,23 @@ final class IntakeSignals: Sendable {
     var error: (any Error)? { failure.withLock { $0 } }
 
     /// Notes that the lanes have ended and the clients are closed. The Kafka thread calls this last.
-    func noteEnded() {
-        let continuations = endState.withLock { endState -> [CheckedContinuation<Void, Never>] in
-            guard case .pending(let continuations) = endState else { return [] }
-            endState = .ended
+    func noteStopped() {
+        let continuations = stopState.withLock { stopState -> [CheckedContinuation<Void, Never>] in
+            guard case .pending(let continuations) = stopState else { return [] }
+            stopState = .stopped
             return continuations
         }
         for continuation in continuations { continuation.resume() }
     }
 
-    func waitUntilEnded() async {
+    func waitUntilStopped() async {
         await withCheckedContinuation { continuation in
-            let hasEnded = endState.withLock { endState in
-                guard case .pending(let continuations) = endState else { return true }
-                endState = .pending(continuations + [continuation])
+            let hasStopped = stopState.withLock { stopState in
+                guard case .pending(let continuations) = stopState else { return true }
+                stopState = .pending(continuations + [continuation])
                 return false
             }
-            if hasEnded { continuation.resume() }
+            if hasStopped { continuation.resume() }
         }
     }
 }

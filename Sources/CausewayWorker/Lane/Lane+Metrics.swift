@@ -230,14 +230,14 @@ extension Lane {
     private func readPartitionMetrics() {
         partitionReadings.removeAll(keepingCapacity: true)
         for entry in partitions.entries {
-            let unsettledAgeMilliseconds = oldestUnsettledReceivedAtMilliseconds(of: entry)
+            let unsettledAgeMilliseconds = oldestUnsettledSinceMilliseconds(of: entry)
                 .map { max(0, loop.nowMilliseconds - $0) }
             partitionReadings.append(
                 PartitionReading(
                     topicIndex: entry.topic,
                     partition: entry.partition,
                     oldestUnsettledAgeMilliseconds: unsettledAgeMilliseconds ?? 0,
-                    settledWatermark: committableOffset(of: entry) ?? -1
+                    committableOffset: committableOffset(of: entry) ?? -1
                 )
             )
         }

@@ -184,6 +184,6 @@ extension Lane {
 enum DeliveryReportTag {
     static let laneShift: UInt64 = 48
 
-    static func lane(of tag: UInt64) -> Int { Int(tag >> laneShift) }
-    static func outgoingRecordTag(of tag: UInt64) -> UInt64 { tag & (1 << laneShift - 1) }
+    static func lane(of reportTag: UInt64) -> Int { Int(reportTag >> laneShift) }
+    static func outgoingRecordTag(of reportTag: UInt64) -> UInt64 { reportTag & (1 << laneShift - 1) }
 }

@@ -135,9 +135,9 @@ extension Lane {
         entry.isFanout || delivery.hasRoom(for: offset, partition: entry.indexInCore)
     }
 
-    func oldestUnsettledReceivedAtMilliseconds(of entry: LanePartitions.Entry) -> Int64? {
+    func oldestUnsettledSinceMilliseconds(of entry: LanePartitions.Entry) -> Int64? {
         entry.isFanout
-            ? audiences.oldestUnsettledReceivedAtMilliseconds(entry.indexInCore)
-            : delivery.oldestUnsettledReceivedAtMilliseconds(entry.indexInCore)
+            ? audiences.oldestUnsettledSinceMilliseconds(entry.indexInCore)
+            : delivery.oldestUnsettledSinceMilliseconds(entry.indexInCore)
     }
 }

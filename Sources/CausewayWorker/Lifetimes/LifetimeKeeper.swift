@@ -30,7 +30,7 @@ actor LifetimeKeeper {
     static let dueEntriesPerReadMax = 1_024
     /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
     /// activity that enters the timetable before the `nextRanks` position waits only a few seconds.
-    private static let pollsPerFrontRead = 8
+    private static let pollsPerTimetableFrontRead = 8
     /// The maximum number of unknown apps that the worker logs.
     private static let unknownAppsMax = 64
 
@@ -78,12 +78,12 @@ actor LifetimeKeeper {
     /// Polls all timetables once. Blocks for several round trips.
     func poll() {
         pollCount += 1
-        var waitingActivities = 0
+        var waitingActivityCount = 0
         var failure: (any Error)?
         for number in 0..<LifetimeKey.timetableCount {
             guard !Task.isCancelled else { return }
             do {
-                waitingActivities += try produceDueCommands(number)
+                waitingActivityCount += try produceDueCommands(number)
             } catch let error as KafkaError {
                 // Do not try the other timetables: Kafka did not take these commands, so it would probably not take
                 // theirs either.
@@ -95,7 +95,7 @@ actor LifetimeKeeper {
             }
         }
         guard let failure else {
-            status.setWaitingActivities(waitingActivities)
+            status.setWaitingActivityCount(waitingActivityCount)
             if isFailing { log(.lifetimesBack) }
             isFailing = false
             return
@@ -108,7 +108,7 @@ actor LifetimeKeeper {
     ///
     /// - Returns: the number of activities in the timetable.
     private func produceDueCommands(_ number: Int) throws -> Int {
-        let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : nextRanks[number]
+        let rank = pollCount.isMultiple(of: Self.pollsPerTimetableFrontRead) ? 0 : nextRanks[number]
         let dueEntries = try timetables.readDueEntries(
             LifetimeKey.timetableKey(number),
             from: rank,
@@ -122,8 +122,8 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // A poll that has read from the front (``pollsPerFrontRead``) does not change `nextRanks`, so that the next
-        // poll continues where the poll before the front read stopped.
+        // A poll that has read from the front (``pollsPerTimetableFrontRead``) does not change `nextRanks`, so that the
+        // next poll continues where the poll before the front read stopped.
         if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         guard !dueActivities.namesToClaim.isEmpty else { return dueEntries.timetableEntryCount }

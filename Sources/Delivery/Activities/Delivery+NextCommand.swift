@@ -29,7 +29,7 @@ extension Delivery {
                 beginNextCommand(of: activity, now: now)
             } else {
                 precondition(activities[activity].phase.isAwaitingRetry, "a timer fired in a phase that has none")
-                retryCurrentCommand(activity, now: now)
+                retryCurrentCommand(of: activity, now: now)
             }
         }
     }
@@ -138,7 +138,7 @@ extension Delivery {
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
     /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
     /// use `activity`: an activity without a command and without a wait is freed.
-    mutating func endCurrentCommand(_ activity: ActivityIndex, now: Moment) {
+    mutating func endCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
         if hadCredit { returnCredit(of: activity, now: now) }

@@ -92,9 +92,7 @@ extension ChangingMember {
             case .registerToken, .hold: slot.texts.device.count > 0 ? .device : .activity
             case .takeStartToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
             case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity,
-                .confirmActivityDepartures,
-                .reportLifetimeEvent,
-                .checkLifetime:
+                .confirmActivityDepartures, .reportLifetimeEvent, .checkLifetime:
                 .activity
             }
         self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)

@@ -104,9 +104,10 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // The default id (`DefaultCommandIdentifier`) contains the topic's name, so it may be too long for an id. The
-        // record is then written without an id, and its reader makes a default id from the place of the record that it
-        // reads: for a held command, from that of the registration that releases the command.
+        // A command without an id gets its place as a default id: `topic/partition/offset`. With a long topic name this
+        // may be too long for an id. The record is then written without one, and its reader makes a default id again. A
+        // deferred command gets the same id, because its record names its source (`Deferral`). A held command gets the
+        // place of the registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority

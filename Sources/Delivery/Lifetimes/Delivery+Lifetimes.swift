@@ -359,9 +359,9 @@ extension Delivery {
         }
         activities[activity].waitingList.remove(tail, in: &records)
         if isUpdate {
-            let isWaiting = merge(record, into: activity, now: now)
+            let isSlotInUse = merge(record, into: activity, now: now)
             activities[activity].waitingList.putBackLast(tail, in: &records)
-            return isWaiting
+            return isSlotInUse
         }
         countCoalescedCommand(of: tail)
         supersede(tail, by: record, now: now)

@@ -112,8 +112,7 @@ extension Delivery {
                 dropCurrentCommand(of: activity, now: now)
             }
         case .received, .registering, .unregistering, .handedOver, .finished, .settlingHeldStart, .deferring,
-            .refunding,
-            .settled, .dropped:
+            .refunding, .settled, .dropped:
             return
         }
     }
@@ -136,16 +135,16 @@ extension Delivery {
 
     /// Whether all received records of an assigned partition are settled or dropped. False if the partition is not
     /// assigned.
-    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledCount == 0 }
+    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
     /// Returns the number of a partition's received records that are neither settled nor dropped; 0 if the partition
     /// is not assigned.
-    public func unsettledCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledCount ?? 0 }
+    public func unsettledRecordCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledRecordCount ?? 0 }
 
     /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all received
     /// records are settled or dropped, or if the partition is not assigned.
-    public func oldestUnsettledReceivedAtMilliseconds(_ index: UInt32) -> Int64? {
-        guard let partition = partitions[index], partition.pointee.unsettledCount > 0 else { return nil }
+    public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
+        guard let partition = partitions[index], partition.pointee.unsettledRecordCount > 0 else { return nil }
         return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 

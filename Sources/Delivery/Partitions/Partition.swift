@@ -16,7 +16,7 @@ struct Partition: AssignedPartition, ~Copyable {
     let number: Int32
     var rereadOffsets = RereadOffsets()
     /// The number of records of this assignment that are received, and neither settled nor dropped.
-    var unsettledCount = 0
+    var unsettledRecordCount = 0
     var lag = ReadAhead.Lag()
 
     init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {

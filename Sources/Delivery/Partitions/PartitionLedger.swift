@@ -148,7 +148,8 @@ package struct PartitionLedger: ~Copyable {
         return end
     }
 
-    /// Clears the bits of records that the lane will not receive, because later offsets use the same bits.
+    /// Clears the bits of restored offsets whose records the lane will not receive. The bits are a ring: an offset and
+    /// the one `windowOffsets` above it share a bit. With the old bit, the later offset would seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {

@@ -54,7 +54,7 @@ extension Delivery {
         while let activity = pools.popActivityForFreeCredit(of: poolKey) {
             precondition(activities[activity].phase == .awaitingCredit)
             if activities[activity].currentCommand != .null {
-                retryCurrentCommand(activity, now: now)
+                retryCurrentCommand(of: activity, now: now)
             } else {
                 activities.enter(.idle, activity)
                 beginNextCommand(of: activity, now: now)

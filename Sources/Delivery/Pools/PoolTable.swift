@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Names the pool from which a command takes a credit: production or sandbox of its app. The environment is unknown
-/// until an admission names it, or a command brings a token.
+/// Names the pool whose credits a command takes: its app's production or sandbox pool. The kind is
+/// `unknownEnvironment` until an admission names the activity's environment, or a command brings a token with it.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 

@@ -75,7 +75,7 @@ extension Delivery {
     ///   state or an end.
     /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved, and the
     ///   next owner may have reported the start as `unknown`.
-    mutating func retryCurrentCommand(_ activity: ActivityIndex, now: Moment) {
+    mutating func retryCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
         if records[record].isPushExpired(by: policies, now: now) {
@@ -84,7 +84,7 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         if activities[activity].phase == .awaitingService, !isStart {
             putBackCurrentCommand(of: activity, now: now)
-            return endCurrentCommand(activity, now: now)
+            return endCurrentCommand(of: activity, now: now)
         }
         // A start that waited in `awaitingService` has no credit, so take one for it.
         guard activities[activity].phase.holdsCredit || takeCreditOrWait(activity, now: now) else { return }

@@ -36,9 +36,9 @@ extension Delivery {
             record.offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
-            areEarlierRecordsSettled: partition.pointee.unsettledCount == 0
+            areEarlierRecordsSettled: partition.pointee.unsettledRecordCount == 0
         )
-        partition.pointee.unsettledCount += 1
+        partition.pointee.unsettledRecordCount += 1
         return partition
     }
 

@@ -4,8 +4,8 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The last body that was made for a command just read. If the next command has the same state, it shares this
-    /// body.
+    /// The body of the last command that was read and did not share one. If the next command has the same `aps`
+    /// dictionary and custom keys, it shares this body.
     private var lastBody = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var awaitingAcknowledgementsCount = 0

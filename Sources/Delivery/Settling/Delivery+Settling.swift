@@ -13,7 +13,7 @@ import LiveActivity
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommand(of:now:)`` |
 /// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
 ///
-/// ``endCurrentCommand(_:now:)`` does not end the command, only its turn: the activity begins its next command. Only
+/// ``endCurrentCommand(of:now:)`` does not end the command, only its turn: the activity begins its next command. Only
 /// ``acknowledge(_:)`` settles the offset of a record that has a result, after the last acknowledgement.
 extension Delivery {
     /// Gives a command, or an invalid record, its outcome. Most records bring one command. A registration may bring
@@ -29,7 +29,7 @@ extension Delivery {
             planTokenRegistration(of: record, outcome)
         }
         queueResult(of: record, outcome)
-        settleInRedis(record, outcome)
+        settleAndRefundInRedis(record, outcome)
         if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
         finishRider(of: record)
         freeTokenAndBodyIfUnneeded(of: record)
@@ -47,11 +47,11 @@ extension Delivery {
         }
     }
 
-    /// Queues the calls that settle a finished command in Redis. A start has two keys there: its activity's and its
-    /// device's. A held start leaves the device's key only after its result is acknowledged
-    /// (`FollowUps.settleHeldStart`).
+    /// Queues the calls that settle a finished command in Redis, and the one that refunds the draw of a start that was
+    /// not sent. A start has two keys there: its activity's and its device's. A held start leaves the device's key only
+    /// after its result is acknowledged (`FollowUps.settleHeldStart`).
     @inline(__always)
-    private mutating func settleInRedis(_ record: RecordIndex, _ outcome: Outcome) {
+    private mutating func settleAndRefundInRedis(_ record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         let needsSettlement = slot.pointee.ending.settlement != nil
         if needsSettlement { queueStoreCall(.settle, record) }
@@ -125,9 +125,11 @@ extension Delivery {
             // A dead letter is larger than its record, so it may be too large although the record was not. It is
             // written again without the value. Anything else that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
-            let canShrink = outgoingRecord.kind == .deadLetter && slot.pointee.deadLetter.value != .leftOutAsTooLarge
+            guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.value != .leftOutAsTooLarge else {
+                return acknowledge(outgoingRecord.record)
+            }
             slot.pointee.deadLetter.value = .leftOutAsTooLarge
-            if canShrink { outgoingRecords.append(outgoingRecord) } else { acknowledge(outgoingRecord.record) }
+            outgoingRecords.append(outgoingRecord)
         }
     }
 
@@ -177,7 +179,7 @@ extension Delivery {
                 slot.pointee.place.offset,
                 isNamedInMetadata: !slot.pointee.ending.isLeftOutOfMetadata
             )
-            partition.pointee.unsettledCount -= 1
+            partition.pointee.unsettledRecordCount -= 1
         }
         records.free(record)
     }
@@ -190,7 +192,7 @@ extension Delivery {
         precondition(slot.pointee.ending.isAcknowledged)
         requeueRider(of: record, now: now)
         partitions.partition(of: slot.pointee.place)?.pointee
-            .unsettledCount -= 1
+            .unsettledRecordCount -= 1
         refundUnsentStart(record)
         let awaitsRefund = !slot.pointee.ending.isAcknowledged
         guard !awaitsRefund else { return records.enter(.refunding, record) }

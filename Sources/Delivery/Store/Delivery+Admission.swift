@@ -48,7 +48,7 @@ extension Delivery {
         let pauseMilliseconds = records[record].pauseForStartBudget(milliseconds: milliseconds, by: policy, now: now)
         activities[activity].delayBegin(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
-        endCurrentCommand(activity, now: now)
+        endCurrentCommand(of: activity, now: now)
     }
 
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
@@ -67,7 +67,7 @@ extension Delivery {
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
                 )
             putBackCurrentCommand(of: activity, now: now)
-            endCurrentCommand(activity, now: now)
+            endCurrentCommand(of: activity, now: now)
         case .noToken where records[record].lifetime.isEnd:
             // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and it
             // would end that life.
@@ -96,7 +96,7 @@ extension Delivery {
         case .unchanged: finishCurrentCommand(record, .unchanged, now: now)
         case .ended where awaitsStart(record, of: activity, now: now):
             putBackCurrentCommand(of: activity, now: now)
-            endCurrentCommand(activity, now: now)
+            endCurrentCommand(of: activity, now: now)
         case .ended: finishCurrentCommand(record, .ended, now: now)
         case .activityOver: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
         case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
@@ -114,8 +114,7 @@ extension Delivery {
             // start as `unknown`, so that its other records end as `duplicate`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
-            .unregistered,
-            .settled:
+            .unregistered, .settled:
             finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
@@ -128,7 +127,7 @@ extension Delivery {
         now: Moment
     ) {
         supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
-        endCurrentCommand(activity, now: now)
+        endCurrentCommand(of: activity, now: now)
     }
 
     /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
@@ -174,7 +173,7 @@ extension Delivery {
             // The token in Redis' reply belongs to another pool than was assumed, and that pool has no credit left. The
             // command is admitted again when that pool has a credit.
             putBackCurrentCommand(of: activity, now: now)
-            return endCurrentCommand(activity, now: now)
+            return endCurrentCommand(of: activity, now: now)
         }
         activities[activity].delayBegin(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
@@ -236,6 +235,6 @@ extension Delivery {
         if let settlement { records[record].ending.settlement = settlement }
         if let reason { records[record].setReason(reason) }
         finish(record, outcome)
-        endCurrentCommand(activity, now: now)
+        endCurrentCommand(of: activity, now: now)
     }
 }

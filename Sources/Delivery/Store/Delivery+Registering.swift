@@ -108,7 +108,7 @@ extension Delivery {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
             finish(record, .superseded)
-            return endCurrentCommand(activity, now: now)
+            return endCurrentCommand(of: activity, now: now)
         }
         records[record].token.mustBeRegistered = false
         beginWaitForCarrier(of: activity, now: now)

@@ -56,7 +56,7 @@ extension Delivery {
         acknowledge(ticket.record)
         activities[activity].delayBegin(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
-        endCurrentCommand(activity, now: now)
+        endCurrentCommand(of: activity, now: now)
     }
 
     /// Whether the command of a call can return its credit and wait.
@@ -69,9 +69,8 @@ extension Delivery {
         case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
         case .recordStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle, .settleStart,
-            .throttle,
-            .refundStart,
-            .retireToken, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
+            .throttle, .refundStart, .retireToken, .confirmActivityDepartures, .confirmDeviceDepartures,
+            .reportLifetimeEvent, .checkLifetime:
             false
         }
     }

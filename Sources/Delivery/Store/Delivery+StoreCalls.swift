@@ -40,8 +40,7 @@ extension Delivery {
         }
         switch ticket.purpose {
         case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity, .confirmActivityDepartures,
-            .reportLifetimeEvent,
-            .checkLifetime:
+            .reportLifetimeEvent, .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.texts.device.count > 0: return device()
         case .takeStartToken, .settleStart, .refundStart: return device()

@@ -30,9 +30,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return earliestMilliseconds == .max ? nil : earliestMilliseconds
     }
 
-    /// Ends the pauses that are over. The core calls this whenever time passes: while no server is ready, the shell
-    /// does not call ``next(now:)``, and a `dueMilliseconds` in the past would wake the lane in every turn. Inlined,
-    /// because ``next(now:)`` calls it for each call of the store.
+    /// Ends the pauses that are over. ``next(now:)`` does this too, but the shell does not call it while no Redis
+    /// server is ready. So the core calls this method whenever time passes. Otherwise `dueMilliseconds` would stay in
+    /// the past and wake the lane in every turn. Inlined, because ``next(now:)`` runs it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }

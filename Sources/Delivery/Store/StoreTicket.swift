@@ -50,8 +50,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
             switch self {
             case .takeStartToken, .admit, .hold, .registerToken, .throttle, .retireToken, .checkLifetime: true
             case .recordStart, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
-                .confirmActivityDepartures,
-                .confirmDeviceDepartures, .reportLifetimeEvent:
+                .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent:
                 false
             }
         }

@@ -102,24 +102,24 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// If the first carrier behind `end` in the waiting list carries the alert of a command that is older than `end`,
-    /// moves this alert to `end`: it belongs to the life that ends.
-    mutating func moveOlderAlert(to end: RecordIndex, of activity: ActivityIndex, now: Moment) {
-        guard let carrier = firstCarrier(behind: end, of: activity) else { return }
+    /// If the first carrier behind `endCommand` in the waiting list carries the alert of a command that is older than
+    /// `endCommand`, moves this alert to `endCommand`: it belongs to the life that ends.
+    mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
+        guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
         // The rider stays if its alert is already in the carrier's body. It also stays if the carrier is not newer than
         // the end: the carrier may be a second record of the same end.
-        guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: end),
-            mayCarryAlert(rider, on: end, now: now)
+        guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
+            mayCarryAlert(rider, on: endCommand, now: now)
         else { return }
         records.unlinkRider(of: carrier)
-        supersede(rider, by: end, now: now)
+        supersede(rider, by: endCommand, now: now)
     }
 
-    /// Returns the first command with a rider behind `end` in the waiting list; nil if there is none.
-    private func firstCarrier(behind end: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
+    /// Returns the first command with a rider behind `endCommand` in the waiting list; nil if there is none.
+    private func firstCarrier(behind endCommand: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
-        var waiting = list.successor(of: end, in: records)
+        var waiting = list.successor(of: endCommand, in: records)
         while let candidate = waiting, records[candidate].rider == .null {
             waiting = list.successor(of: candidate, in: records)
         }
@@ -222,7 +222,7 @@ extension Delivery {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
-            return endCurrentCommand(activity, now: now)
+            return endCurrentCommand(of: activity, now: now)
         }
         if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
         let waitingRider = activities[activity].riderAwaitingCarrier.record
@@ -236,7 +236,7 @@ extension Delivery {
                 untilMilliseconds: now.monotonicMilliseconds + configuration.riderWaitMilliseconds
             )
         }
-        endCurrentCommand(activity, now: now)
+        endCurrentCommand(of: activity, now: now)
     }
 
     /// Called when the lane has read the command `record`. If an older command waits for a carrier, `record` carries

@@ -23,8 +23,8 @@ extension Delivery {
             leaveRegistrationOutOfMetadata(record)
             finish(record, .duplicate)
         } else {
-            let isWaiting = merge(record, into: activity, now: now)
-            if isWaiting { carryAwaitingRider(on: record, of: activity, now: now) }
+            let isSlotInUse = merge(record, into: activity, now: now)
+            if isSlotInUse { carryAwaitingRider(on: record, of: activity, now: now) }
         }
         wake(activity, now: now)
     }
@@ -50,7 +50,8 @@ extension Delivery {
 
     /// Merges a command into the activity's waiting list: adds it, replaces waiting commands by it, or replaces it by a
     /// waiting command.
-    /// - Returns: false if a waiting command superseded `record` and the slot of `record` is freed.
+    /// - Returns: whether the slot of `record` is still in use. The slot is freed at once if a waiting command
+    ///   superseded `record` and counts it.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> Bool {
         let tail = activities[activity].waitingList.tailOrNull
         guard tail != .null else {
@@ -102,7 +103,8 @@ extension Delivery {
     /// - An end is put before an update or a start: only Redis knows whether the end belongs to the life of `next`, or
     ///   to an earlier one. (R13) Another end supersedes the end.
     ///
-    /// - Returns: false if `next` superseded `record` and the slot of `record` is freed.
+    /// - Returns: whether the slot of `record` is still in use. The slot is freed at once if `next` superseded `record`
+    ///   and counts it.
     private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
@@ -163,8 +165,8 @@ extension Delivery {
                 && records.areSameVersion(record, waiting)
     }
 
-    /// Adds a command to the waiting list, before `next`, which `firstWaitingCommand` returned; nil: at the end of the list.
-    /// The command first replaces older ones (`replaceOlder`).
+    /// Adds a command to the waiting list, before `next`, which `firstWaitingCommand` returned. If `next` is nil, adds
+    /// the command at the end. The command first replaces older ones (`replaceOlder`).
     mutating func insertReplacingOlder(
         _ record: RecordIndex,
         before next: RecordIndex?,
@@ -287,10 +289,7 @@ extension Delivery {
             guard isCurrentCommandSuperseded(of: activity) else { return }
             replaceCommandAwaitingRetry(of: activity, now: now)
         case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registeringToken,
-            .holding,
-            .ready,
-            .inFlight,
-            .retiringToken, .recordingThrottle:
+            .holding, .ready, .inFlight, .retiringToken, .recordingThrottle:
             return
         }
     }

@@ -9,8 +9,8 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits. `merge` usually compares a new command only with
-    // the last one.
+    // The first and the last waiting record; `.null` if none waits. The suffix sets them apart from the optional `head`
+    // and `tail`. `merge` usually compares a new command only with the last one.
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 

@@ -118,13 +118,13 @@ struct StateTemplate: BitwiseCopyable {
 public struct RecentStateTemplates: ~Copyable {
     /// How many templates are remembered. More templates would make a state slower that matches none: it is compared
     /// with each of them, and then read completely (Measurements.md). A power of two, because a bit mask limits
-    /// `lastIndex`.
+    /// `lastUsedIndex`.
     static let templatesMax = 4
 
     /// Nil if no template is ever remembered: no app has a contract, or the decoding needs none (``disabled``).
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that matched or was stored last.
-    private var lastIndex = 0
+    private var lastUsedIndex = 0
     /// The state of the last record, if it matched a remembered template while the record was decoded; otherwise
     /// absent. `matchedAppIndex` is the template's app.
     private var matchedState = ByteRange.absent
@@ -166,11 +166,11 @@ public struct RecentStateTemplates: ~Copyable {
     private mutating func findEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let templates else { return nil }
         for _ in 0..<Self.templatesMax {
-            if let end = templates[lastIndex].matchedEnd(ofStateAt: start, in: text) {
-                (matchedState, matchedAppIndex) = (ByteRange(from: start, to: end), templates[lastIndex].appIndex)
+            if let end = templates[lastUsedIndex].matchedEnd(ofStateAt: start, in: text) {
+                (matchedState, matchedAppIndex) = (ByteRange(from: start, to: end), templates[lastUsedIndex].appIndex)
                 return end
             }
-            lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
+            lastUsedIndex = (lastUsedIndex &+ 1) & (Self.templatesMax &- 1)
         }
         return nil
     }
@@ -212,8 +212,8 @@ public struct RecentStateTemplates: ~Copyable {
     ) throws(ContractMismatch) {
         let isRemembered = command.event != .start && 1...Limits.bodyBytesMax ~= Int(command.contentState.count)
         guard isRemembered, let templates else { return try contract.check(command, in: record) }
-        lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
-        let template = templates + lastIndex
+        lastUsedIndex = (lastUsedIndex &+ 1) & (Self.templatesMax &- 1)
+        let template = templates + lastUsedIndex
         template.pointee.contract = nil
         template.pointee.stateOffset = Int(command.contentState.offset)
         try contract.check(command, in: record, recordingIn: template)

@@ -23,7 +23,8 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because it had admitted another end of the
     /// activity. The other end may still be under way, and then reports how the life ended. So the timetable keeps the
-    /// life at first. After several claims the other end seems to be lost, and the timetable removes the activity.
+    /// life at first, and workers claim the due life again and again. After several of these claims the timetable takes
+    /// the other end for lost, and removes the activity.
     case endedByAnother(beganAtMilliseconds: Int64)
 }
 

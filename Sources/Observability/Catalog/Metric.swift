@@ -74,7 +74,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case readAheadActive
     case consumerLag
     case oldestUnsettledAge
-    case settledWatermark
+    case committableOffset
 
     // The worker itself.
     case laneBusyRatio

@@ -20,7 +20,7 @@ enum MetricBuckets {
     /// Buckets for commands to audiences: the time from the command's record until APNs' last response, in one range or
     /// in all ranges. The shortest times are those of a single page of members. The longest are those of ten million
     /// members, or of a wait for an APNs host that is down.
-    static let audienceRound: [Int64] = [
+    static let audienceTimes: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 7_500_000, 10_000_000, 15_000_000,
         20_000_000,
         30_000_000, 60_000_000, 120_000_000, 300_000_000, 900_000_000,

@@ -93,7 +93,7 @@ extension MetricCatalog {
         .histogram(
             .audienceRangeTime,
             "causeway_audience_range_seconds",
-            MetricBuckets.audienceRound,
+            MetricBuckets.audienceTimes,
             [.configuredApp],
             "Time from a command's record to APNs' last response for the members of a range.",
             "If some ranges of a command take much longer than others, one worker is slower, or has more ranges."
@@ -101,7 +101,7 @@ extension MetricCatalog {
         .histogram(
             .audienceCommandTime,
             "causeway_audience_command_seconds",
-            MetricBuckets.audienceRound,
+            MetricBuckets.audienceTimes,
             [.configuredApp],
             "Time from a command's record to APNs' last response for all its members: the last phone.",
             "The delay for the last member of an audience. More workers reduce it, up to the number of ranges."

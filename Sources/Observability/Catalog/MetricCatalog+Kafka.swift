@@ -84,7 +84,7 @@ extension MetricCatalog {
             "Records behind it cannot be committed. Seconds are normal; a held start may make it minutes."
         ),
         .gauge(
-            .settledWatermark,
+            .committableOffset,
             "causeway_watermark_offset",
             .count("offset"),
             [.partition],

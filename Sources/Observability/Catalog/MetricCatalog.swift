@@ -10,10 +10,16 @@ package enum MetricCatalog {
 
     /// The sections of `METRICS.md`, each with its title.
     static let sections: [(title: String, metrics: [MetricDefinition])] = [
-        ("Records", records), ("Pushes", pushes), ("Audiences", audiences), ("Channels", channels),
-        ("What waits", waiting), ("APNs", apns),
+        ("Records", records),
+        ("Pushes", pushes),
+        ("Audiences", audiences),
+        ("Channels", channels),
+        ("What waits", waiting),
+        ("APNs", apns),
         ("Redis", redis),
-        ("Kafka", kafka), ("The worker", worker), ("The process", process),
+        ("Kafka", kafka),
+        ("The worker", worker),
+        ("The process", process),
     ]
 
     private static let records: [MetricDefinition] = [

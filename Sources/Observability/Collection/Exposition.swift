@@ -61,7 +61,7 @@ package struct Exposition {
         case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lag }
         case .oldestUnsettledAge:
             appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledAgeMilliseconds }
-        case .settledWatermark: appendPartitionSamples(definition, totals, labels) { $0.settledWatermark }
+        case .committableOffset: appendPartitionSamples(definition, totals, labels) { $0.committableOffset }
         case .turnAge:
             for turnAge in totals.turnAges {
                 guard let milliseconds = turnAge.milliseconds else { continue }

@@ -5,9 +5,9 @@ import Synchronization
 /// lifetime keeper reads it.
 package final class LifetimeStatus: Sendable {
     private let lifetimeLimitsFlag = Atomic<Bool>(false)
-    private let waitingActivityCount = Atomic<Int>(0)
-    private let endCommandCount = Atomic<Int>(0)
-    private let restartCommandCount = Atomic<Int>(0)
+    private let waitingActivityCounter = Atomic<Int>(0)
+    private let endCommandCounter = Atomic<Int>(0)
+    private let restartCommandCounter = Atomic<Int>(0)
 
     init() {}
 
@@ -18,15 +18,15 @@ package final class LifetimeStatus: Sendable {
     }
 
     /// - Parameter count: the number of activities in all timetables.
-    package func setWaitingActivities(_ count: Int) { waitingActivityCount.store(count, ordering: .relaxed) }
+    package func setWaitingActivityCount(_ count: Int) { waitingActivityCounter.store(count, ordering: .relaxed) }
 
     /// Counts the produced commands that end activities, and those that start them again.
     package func countCommands(ends: Int, restarts: Int) {
-        endCommandCount.add(ends, ordering: .relaxed)
-        restartCommandCount.add(restarts, ordering: .relaxed)
+        endCommandCounter.add(ends, ordering: .relaxed)
+        restartCommandCounter.add(restarts, ordering: .relaxed)
     }
 
-    var waitingActivities: Int { waitingActivityCount.load(ordering: .relaxed) }
-    var endCommands: Int { endCommandCount.load(ordering: .relaxed) }
-    var restartCommands: Int { restartCommandCount.load(ordering: .relaxed) }
+    var waitingActivityCount: Int { waitingActivityCounter.load(ordering: .relaxed) }
+    var endCommandCount: Int { endCommandCounter.load(ordering: .relaxed) }
+    var restartCommandCount: Int { restartCommandCounter.load(ordering: .relaxed) }
 }

@@ -50,9 +50,9 @@ package final class MetricRegistry: Sendable {
         }
         writeTraceCounts(to: &cells)
         writeChannelCounts(to: &cells)
-        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.waitingActivities)
-        cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimes.endCommands)
-        cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimes.restartCommands)
+        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.waitingActivityCount)
+        cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimes.endCommandCount)
+        cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimes.restartCommandCount)
         return MetricTotals(
             layout: layout,
             cells: cells,
@@ -193,7 +193,7 @@ extension [PartitionReading] {
                 combined.oldestUnsettledAgeMilliseconds,
                 reading.oldestUnsettledAgeMilliseconds
             )
-            combined.settledWatermark = Swift.max(combined.settledWatermark, reading.settledWatermark)
+            combined.committableOffset = Swift.max(combined.committableOffset, reading.committableOffset)
             combined.lag = Swift.max(combined.lag, reading.lag)
             merged[key] = combined
         }

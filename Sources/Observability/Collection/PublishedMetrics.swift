@@ -10,7 +10,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     public var oldestUnsettledAgeMilliseconds: Int64
     /// In a lane's reading: the offset below which all records are settled; -1 if unknown. In the Kafka thread's
     /// reading: always -1.
-    public var settledWatermark: Int64
+    public var committableOffset: Int64
     /// In the Kafka thread's reading: the number of records from the first unsettled one to the partition's end; -1 if
     /// unknown. Deferred records that are not due do not count. In a lane's reading: always -1.
     public var lag: Int64
@@ -19,13 +19,13 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
         topicIndex: Int32,
         partition: Int32,
         oldestUnsettledAgeMilliseconds: Int64 = -1,
-        settledWatermark: Int64 = -1,
+        committableOffset: Int64 = -1,
         lag: Int64 = -1
     ) {
         self.topicIndex = topicIndex
         self.partition = partition
         self.oldestUnsettledAgeMilliseconds = oldestUnsettledAgeMilliseconds
-        self.settledWatermark = settledWatermark
+        self.committableOffset = committableOffset
         self.lag = lag
     }
 }

@@ -235,7 +235,7 @@ struct StatusBuilder {
                     ),
                     .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
                     oldestMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
-                    reading.settledWatermark >= 0 ? .count(reading.settledWatermark) : .none,
+                    reading.committableOffset >= 0 ? .count(reading.committableOffset) : .none,
                 ]
             },
             emptyText: "No partition is assigned."

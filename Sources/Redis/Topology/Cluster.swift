@@ -40,7 +40,7 @@ final class Cluster {
     /// The connection of each server, at the server's index in `nodes`. Every call reads a connection but no ``Node``,
     /// so the connections have an array of their own.
     private var connections: ContiguousArray<RedisConnection?> = []
-    private var slotOwners: ContiguousArray<UInt16>
+    private var hashSlotOwners: ContiguousArray<UInt16>
     private var askRedirections = AskRedirections()
     private var replicas: [RedisURL.Location] = []
 
@@ -67,7 +67,7 @@ final class Cluster {
         self.handler = handler
         self.makeSession = makeSession
         lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        slotOwners = ContiguousArray(repeating: SlotMap.noOwner, count: KeySlot.slotCount)
+        hashSlotOwners = ContiguousArray(repeating: SlotMap.noOwner, count: KeySlot.slotCount)
     }
 
     func connect() {
@@ -101,7 +101,7 @@ final class Cluster {
         if askRedirections.count > 0, let nodeIndex = askRedirections.nodeIndex(for: keySlot.fingerprint) {
             return connectionAfterAsk(nodeIndex, keySlot.fingerprint)
         }
-        let owner = Int(slotOwners[keySlot.slot])
+        let owner = Int(hashSlotOwners[keySlot.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
             // The slot may have a new owner, so look up the slots again.
             requestLookup()
@@ -275,17 +275,17 @@ final class Cluster {
         // slots of this primary have no server until a later look-up finds a free index.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.hasSlots = true }
-        for slot in slotOwners.indices {
+        for slot in hashSlotOwners.indices {
             let owner = map.owners[slot]
             let nodeIndex = owner == SlotMap.noOwner ? nil : nodeIndices[Int(owner)]
-            slotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.noOwner
+            hashSlotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.noOwner
         }
         retireNodesWithoutSlots()
     }
 
     /// Whether all slots have a server, and all servers with slots are ready.
     private var areAllSlotsServed: Bool {
-        !slotOwners.contains(SlotMap.noOwner)
+        !hashSlotOwners.contains(SlotMap.noOwner)
             && nodes.indices.allSatisfy { nodes[$0]?.hasSlots != true || connections[$0]?.isReady == true }
     }
 
@@ -301,7 +301,7 @@ final class Cluster {
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {
             nodes[index]?.hasSlots = true
-            slotOwners[redirection.slot] = UInt16(index)
+            hashSlotOwners[redirection.slot] = UInt16(index)
             requestLookup()
         }
     }

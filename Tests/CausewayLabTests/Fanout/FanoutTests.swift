@@ -84,7 +84,8 @@ struct FanoutTests {
         #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
         count(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
         count("no JSON")
-        #expect(results.resultRecords == 5 && results.outcomes.count == 2 && results.memberCountsOfRanges.count == 1)
+        #expect(results.resultRecordCount == 5)
+        #expect(results.outcomes.count == 2 && results.memberCountsOfRanges.count == 1)
     }
 
     @Test func `A command that expires on its way is not reported as never fanned out`() throws {
@@ -121,7 +122,7 @@ struct FanoutTests {
         count("beside-during-2", "superseded", after: 900)
         count("fanout-1", "accepted", after: 900)
         let singleCommandLoad = try #require(results.singleCommandLoad)
-        #expect(singleCommandLoad.resultCount == 3 && results.resultRecords == 0)
+        #expect(singleCommandLoad.resultCount == 3 && results.resultRecordCount == 0)
         #expect(singleCommandLoad.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
         #expect(singleCommandLoad.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }

@@ -34,7 +34,7 @@ struct OutageHourTests {
         OutageHourChecker(
             schedule: Self.schedule,
             minutes: minutes,
-            hadNewestStateAfterReturn: pushes,
+            newestStateFlagsAfterReturn: pushes,
             wrongScreenCount: wrongScreenCount,
             failedCommands: failed
         )
@@ -91,10 +91,10 @@ struct OutageHourTests {
         pushes.add(makePush(1_001), isNewest: true)
         pushes.recordHostReturn()
         pushes.add(makePush(1_001), isNewest: false)
-        #expect(pushes.hadNewestStateByActivity == [:])
+        #expect(pushes.newestStateFlagsByActivity == [:])
         pushes.add(makePush(1_002), isNewest: false)
         pushes.add(makePush(1_300), isNewest: true)
-        #expect(pushes.hadNewestStateByActivity == ["a": [false, true]])
+        #expect(pushes.newestStateFlagsByActivity == ["a": [false, true]])
     }
 
     @Test func `A push is recognized by its state`() {

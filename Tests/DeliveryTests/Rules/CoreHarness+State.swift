@@ -23,13 +23,13 @@ extension CoreHarness {
     var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
-    func oldestUnsettledReceivedAtMilliseconds(_ index: UInt32) -> Int64? {
-        delivery.oldestUnsettledReceivedAtMilliseconds(index)
+    func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
+        delivery.oldestUnsettledSinceMilliseconds(index)
     }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasReadyPush(_ pool: PoolIdentifier) -> Bool { delivery.hasReadyPush(pool) }
     func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }
-    func unsettledCount(_ index: UInt32) -> Int { delivery.unsettledCount(index) }
+    func unsettledRecordCount(_ index: UInt32) -> Int { delivery.unsettledRecordCount(index) }
     func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }
 
     /// The oldest call without a reply, of any kind. Throws if there is none.

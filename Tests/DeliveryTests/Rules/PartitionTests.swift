@@ -15,7 +15,7 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
         core.beginRevoking(core.commandsPartition)
-        #expect(core.unsettledCount(core.commandsPartition) == 1)
+        #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
         core.elapse(1_010)
         #expect(core.outstandingCalls == [])
         #expect(core.outcomes == [])
@@ -87,7 +87,7 @@ import Testing
         core.reply(.tokenFound)
         core.admitAndRespond(disposition)
         core.beginRevoking(core.commandsPartition)
-        #expect(core.unsettledCount(core.commandsPartition) == 1, "the update is dropped")
+        #expect(core.unsettledRecordCount(core.commandsPartition) == 1, "the update is dropped")
         core.elapse(410)
         core.admitAndRespond(disposition)
         core.elapse(810)
@@ -173,7 +173,7 @@ import Testing
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.committableOffset == 0)
-        #expect(core.unsettledCount(core.commandsPartition) == 1)
+        #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
         core.reply(.unchanged)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
@@ -199,7 +199,7 @@ import Testing
         core.receiveOne(.update(1, of: "b"), partition: core.commandsPartition, offset: 0)
         core.endBatch()
         #expect(core.outstandingCalls == ["admit u1"])
-        #expect(core.unsettledCount(core.commandsPartition) == 1)
+        #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
     }
 
     @Test func `A record of a partition that is not assigned is dropped`() {

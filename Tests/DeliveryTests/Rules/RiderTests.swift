@@ -209,7 +209,7 @@ import Testing
         core.receive(.alert(2))
         core.receive(.update(3))
         core.beginRevoking(core.commandsPartition)
-        #expect(core.unsettledCount(core.commandsPartition) == 1)
+        #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])

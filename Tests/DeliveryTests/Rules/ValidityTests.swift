@@ -130,6 +130,19 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
+    @Test func `A dead letter keeps its value if only the result is too large`() {
+        let core = CoreHarness()
+        core.receive("{")
+        core.report(.tooLarge, on: .result)
+        core.report(.failed, on: .deadLetter)
+        core.elapse(250)
+        #expect(core.deadLetters.map(\.value) == ["{", "{"])
+        core.report(.tooLarge, on: .deadLetter)
+        #expect(core.deadLetters.map(\.value) == ["{", "{", nil])
+        core.acknowledgeOutgoingRecords()
+        #expect(core.committableOffset == 1)
+    }
+
     @Test func `A dead letter that is too large even without its value is given up`() {
         let core = CoreHarness()
         core.receive("{")

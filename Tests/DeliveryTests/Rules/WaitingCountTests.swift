@@ -41,15 +41,15 @@ import Testing
 
     @Test func `The age of the oldest record is known`() {
         let core = CoreHarness()
-        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == nil)
+        #expect(core.oldestUnsettledSinceMilliseconds(core.commandsPartition) == nil)
         core.receive(.update(1))
-        let receivedAtMilliseconds = core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition)
+        let unsettledSinceMilliseconds = core.oldestUnsettledSinceMilliseconds(core.commandsPartition)
         core.elapse(5_000)
         core.receive(.update(1, of: "b"))
-        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == receivedAtMilliseconds)
+        #expect(core.oldestUnsettledSinceMilliseconds(core.commandsPartition) == unsettledSinceMilliseconds)
         for _ in 0..<2 { core.admitAndRespond() }
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.oldestUnsettledReceivedAtMilliseconds(core.commandsPartition) == nil)
+        #expect(core.oldestUnsettledSinceMilliseconds(core.commandsPartition) == nil)
     }
 }

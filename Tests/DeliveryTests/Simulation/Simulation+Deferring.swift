@@ -108,7 +108,7 @@ extension Simulation {
         // then for the same two times itself. So the factor is 2.
         let waitMillisecondsMax = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (partition, entry) in worker.positions where partition.topic == 0 {
-            guard let since = worker.delivery.oldestUnsettledReceivedAtMilliseconds(entry.indexInCore),
+            guard let since = worker.delivery.oldestUnsettledSinceMilliseconds(entry.indexInCore),
                 now - since > waitMillisecondsMax
             else {
                 continue

@@ -14,7 +14,7 @@ struct RoundCheckpoints: BitwiseCopyable {
     ///   in the store.
     var recordedRevision: UInt64 = 0
     /// The revision in the last checkpoint that was composed.
-    var sentRevision: UInt64 = 0
+    var composedRevision: UInt64 = 0
     /// The text of the checkpoint that is being recorded.
     var sentText = HeapBytes.none
     /// The text of the last recorded checkpoint. If the store has lost its own copy, the round continues from this one.

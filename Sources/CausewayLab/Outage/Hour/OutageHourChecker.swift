@@ -5,7 +5,7 @@ struct OutageHourChecker {
     let minutes: [OutageMinute]
     /// For each activity of the affected app: its pushes after the app's host had returned, as ``PushesAfterReturn``
     /// records them. True means that the push had the newest state.
-    let hadNewestStateAfterReturn: [String: [Bool]]
+    let newestStateFlagsAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let wrongScreenCount: Int
     let failedCommands: Int
@@ -46,7 +46,7 @@ struct OutageHourChecker {
     }
 
     private var pushFailure: String? {
-        let activitiesWithOtherPushes = schedule.activities - hadNewestStateAfterReturn.values.count { $0 == [true] }
+        let activitiesWithOtherPushes = schedule.activities - newestStateFlagsAfterReturn.values.count { $0 == [true] }
         return activitiesWithOtherPushes == 0
             ? nil : "\(activitiesWithOtherPushes) affected activities did not get exactly one push, the newest"
     }

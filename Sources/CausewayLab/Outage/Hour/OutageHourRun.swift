@@ -63,7 +63,7 @@ final class OutageHourRun {
         let checker = OutageHourChecker(
             schedule: schedule,
             minutes: minutes,
-            hadNewestStateAfterReturn: pushesAfterReturn.hadNewestStateByActivity,
+            newestStateFlagsAfterReturn: pushesAfterReturn.newestStateFlagsByActivity,
             wrongScreenCount: try countWrongScreens(),
             failedCommands: outcomeCounter.counts[.failed] ?? 0
         )

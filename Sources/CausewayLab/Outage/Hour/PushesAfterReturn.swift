@@ -10,7 +10,7 @@ struct PushesAfterReturn {
     private var outageBeganAtSeconds: Int64 = 0
     /// The activities that got pushes after the host had returned. For each push: whether it had the activity's
     /// newest state.
-    private(set) var hadNewestStateByActivity: [String: [Bool]] = [:]
+    private(set) var newestStateFlagsByActivity: [String: [Bool]] = [:]
 
     mutating func recordHostOutage(atSeconds seconds: Int64) {
         (hostPhase, outageBeganAtSeconds) = (.unreachable, seconds)
@@ -25,6 +25,6 @@ struct PushesAfterReturn {
     /// its sockets when it returns.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
-        hadNewestStateByActivity[push.activity, default: []].append(isNewest)
+        newestStateFlagsByActivity[push.activity, default: []].append(isNewest)
     }
 }
