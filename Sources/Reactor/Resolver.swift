@@ -9,7 +9,7 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
         /// The host has no IPv4 or IPv6 address.
         case noAddress
         /// `EventLoop.lookupsMax` look-ups are running already.
-        case tooManyLookUps
+        case tooManyLookups
         /// The system refused a thread or a descriptor for the look-up, with its errno.
         case system(Int32)
     }
@@ -22,7 +22,7 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
         switch code {
         case .lookUpFailed(let code): code == EAI_AGAIN || code == EAI_SYSTEM || code == EAI_MEMORY
         case .noAddress: false
-        case .tooManyLookUps, .system: true
+        case .tooManyLookups, .system: true
         }
     }
 
@@ -69,7 +69,7 @@ final class Resolver: DescriptorHandler {
             mailbox.post(.success([address]), for: identifier)
         } else if isFull {
             let reason = "\(host): more than \(EventLoop.lookupsMax) look-ups at once"
-            mailbox.post(.failure(ResolveError(code: .tooManyLookUps, reason: reason)), for: identifier)
+            mailbox.post(.failure(ResolveError(code: .tooManyLookups, reason: reason)), for: identifier)
         } else {
             startLookUpThread(host: host, port: port, identifier: identifier)
         }

@@ -274,7 +274,7 @@ extension ReactorTests {
             turn(loop) { results.count == count }
             var refusedCount = 0
             for case .failure(let error) in results.values {
-                #expect(error.code == .tooManyLookUps)
+                #expect(error.code == .tooManyLookups)
                 #expect(error.isRetriable)
                 refusedCount += 1
             }

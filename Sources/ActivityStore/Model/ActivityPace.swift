@@ -39,7 +39,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
-        // decision: spacing
+        // Also in the scripts (decision: spacing).
         let doublings = currentDoublings(pace, at: nowMilliseconds)
         if doublings == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
@@ -70,7 +70,7 @@ public struct ActivityPace: Hashable, Sendable {
 extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
-        // decision: pushes left
+        // Also in the scripts (decision: pushes left).
         var remainingPushes = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
         while timeToFullMilliseconds > 0 && remainingPushes > 0 {
@@ -81,7 +81,7 @@ extension Policy.Bucket {
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
-        // decision: budget
+        // Also in the scripts (decision: budget).
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
     }
 }

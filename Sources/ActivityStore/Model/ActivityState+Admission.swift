@@ -36,7 +36,7 @@ extension ActivityState {
             return (reply, expiryChange)
         }
         beginLife(at: nowMilliseconds)
-        // decision: unchanged
+        // Also in the scripts (decision: unchanged).
         if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
             heldCommand = nil
             setNewestVersion(to: call, .settled)
@@ -63,7 +63,7 @@ extension ActivityState {
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
         if heldCommand != previousHeldCommand { expiryChange = .renewed }
-        // decision: expiry
+        // Also in the scripts (decision: expiry).
         if lastSendMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000 { expiryChange = .renewed }
         lastSendMilliseconds = nowMilliseconds
         shownDigest = nil
@@ -77,7 +77,7 @@ extension ActivityState {
     /// Returns why an update or an end is refused (R11). Nil in two cases: it may become the newest version, or it is
     /// the newest version already and is not settled.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
-        // decision: order of versions
+        // Also in the scripts (decision: order of versions).
         guard let newest = version else { return nil }
         if isEnded {
             if call.isEnd {
@@ -113,7 +113,7 @@ extension ActivityState {
         nowMilliseconds: Int64,
         into reply: inout StoreReply<[UInt8]>
     ) {
-        // decision: budget
+        // Also in the scripts (decision: budget).
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
         var remainingPushes = bucket.pushesLeft(
@@ -237,7 +237,7 @@ extension ActivityState {
 
     /// Assigns the version's own timestamp. If that is not above the last assigned one: one second above the last.
     private mutating func assignTimestamp(_ version: Version) {
-        // decision: timestamp
+        // Also in the scripts (decision: timestamp).
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =
             version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp

@@ -2,7 +2,8 @@
 -- records how a version of an activity ended.
 --
 -- A name between two at signs is a constant. The program replaces it by its value (StoreScript.swift). The kinds:
---     position   AT_TOKEN and all others with AT_: where a part of a value or a pace begins, counted from 1
+--     position   AT_TOKEN and all others with AT_: where a part of a value or a pace begins, counted from 1; and
+--                DIGEST_BYTE_OFFSET, counted from 0 for SETRANGE
 --     bit        names with a verb, such as IS_END, HAS_START, ALLOWS_FREQUENT, TOKEN_FOLLOWS; and two bits of a phase:
 --                OWN_TIMESTAMP, UPPER_CASE
 --     phase      HELD and the other names in the list of phases below

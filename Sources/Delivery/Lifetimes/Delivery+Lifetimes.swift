@@ -320,7 +320,8 @@ extension Delivery {
     ///   reads the update after the end, the update's outcome is `ended`.
     /// - Of two ends of lifetimes, the older one stays.
     ///
-    /// - Returns: false if a waiting command superseded the record, and the record's slot is freed.
+    /// - Returns: whether the record's slot is still in use. The slot is freed at once if a waiting command superseded
+    ///   the record and counts it.
     mutating func mergeInvolvingLifetimeEnd(
         _ record: RecordIndex,
         with tail: RecordIndex,

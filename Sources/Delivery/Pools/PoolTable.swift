@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// Names the pool whose credits a command takes: its app's production or sandbox pool. The kind is
-/// `unknownEnvironment` until an admission names the activity's environment, or a command brings a token with it.
+/// Names the pool whose credits a command takes: its app's production or sandbox pool, or the third kind of credits
+/// (``PoolTable``). Until an admission names the activity's environment, or a command brings a token with it,
+/// ``PoolTable/poolKey(of:_:)`` chooses the pool.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
