@@ -7,6 +7,9 @@ struct CompactOptional: BitwiseCopyable {
 
     var wrappedValue: Int64? {
         @inline(__always) get { number == .min ? nil : number }
-        @inline(__always) set { number = newValue ?? .min }
+        @inline(__always) set {
+            precondition(newValue != .min, "the lowest number means nil")
+            number = newValue ?? .min
+        }
     }
 }

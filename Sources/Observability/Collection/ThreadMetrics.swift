@@ -45,13 +45,15 @@ public struct ThreadMetrics: ~Copyable {
     // The methods exist for metrics without a dimension, with one and with two. A call with too few or too many indices
     // traps. A call names no index for the dimension `lane`, because each lane has cells of its own.
 
-    /// Adds to a counter, or to a gauge.
+    /// Adds to a counter or gauge without a dimension, or of this lane.
     public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }
 
+    /// Adds to a counter or gauge with one dimension.
     public func add(_ metric: Metric, _ dimensionIndex: Int, by increment: Int64 = 1) {
         increase(cellIndex(metric, dimensionIndex), by: increment)
     }
 
+    /// Adds to a counter or gauge with two dimensions.
     public func add(
         _ metric: Metric,
         _ firstDimensionIndex: Int,
@@ -61,13 +63,15 @@ public struct ThreadMetrics: ~Copyable {
         increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: increment)
     }
 
-    /// Sets a gauge, or a counter that other code counts.
+    /// Sets a gauge without a dimension or of this lane, or such a counter that other code counts.
     public func set(_ metric: Metric, to value: Int64) { cells[cellIndex(metric)] = value }
 
+    /// Sets a gauge with one dimension, or such a counter that other code counts.
     public func set(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, dimensionIndex)] = value
     }
 
+    /// Sets a gauge with two dimensions, or such a counter that other code counts.
     public func set(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
@@ -79,12 +83,13 @@ public struct ThreadMetrics: ~Copyable {
         cells[index] = max(cells[index], value)
     }
 
-    /// Adds observations to a histogram, usually one. A duration can be negative if its two times come from
+    /// Adds observations to a histogram without a dimension, usually one. A duration can be negative if its two times come from
     /// different machines. It then counts as zero.
     public func observe(_ metric: Metric, microseconds: Int64, count: Int64 = 1) {
         observe(metric, inSeriesAt: cellIndex(metric), microseconds: microseconds, count: count)
     }
 
+    /// Adds observations to a histogram with one dimension.
     public func observe(_ metric: Metric, _ dimensionIndex: Int, microseconds: Int64, count: Int64 = 1) {
         observe(metric, inSeriesAt: cellIndex(metric, dimensionIndex), microseconds: microseconds, count: count)
     }
