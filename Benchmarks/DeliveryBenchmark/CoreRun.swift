@@ -64,7 +64,7 @@ final class CoreRun {
         if workload == .alternatingShaped { precondition(delivery.comparedStateCount <= workload.states.count) }
         if workload == .inningsShaped { precondition(delivery.comparedStateCount <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.comparedStateCount) > nextOffset * 9 / 10) }
-        precondition(delivery.recordsInProgress == 0 && delivery.committableOffset(partition) == nextOffset)
+        precondition(delivery.inProgressRecordCount == 0 && delivery.committableOffset(partition) == nextOffset)
         return batchCount * commandsPerBatch
     }
 
@@ -179,7 +179,7 @@ final class CoreRun {
                 result.status = view.httpStatus ?? 0
                 result.reason = view.reason.isEmpty ? nil : view.reason
                 result.isLifetimeCommand = view.isLifetimeCommand
-                if view.attempts > 0 {
+                if view.attemptCount > 0 {
                     result.apnsIdentifier = view.apnsIdentifier
                     result.sentTimestamp = view.sentTimestamp
                 }
@@ -188,7 +188,7 @@ final class CoreRun {
                 result.budgetLeft = view.budgetLeft ?? -1
                 result.droppedFieldNames = view.droppedFields
                 result.policy = view.policyName.isEmpty ? nil : view.policyName
-                result.attempts = Int(view.attempts)
+                result.attemptCount = Int(view.attemptCount)
                 result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
                 result.receivedAtMilliseconds = view.receivedAtMilliseconds
                 result.admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1

@@ -3,7 +3,7 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Makes calls for all activities with one store, as a lane does. Each turn of the loop makes as many calls
+/// Makes calls for all activities with one store, as a lane does. Each iteration of the loop makes as many calls
 /// as the store accepts, and sends them with one write.
 final class AdmissionBenchmark: ActivityStoreHandler {
     let server: RedisServerProcess
@@ -41,7 +41,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
         self.store?.close()
         self.store = store
         store.connect()
-        while !store.isReady && failure == nil { loop.runTurn(waitMilliseconds: 100) }
+        while !store.isReady && failure == nil { loop.runIteration(waitMilliseconds: 100) }
         if let failure { throw failure }
     }
 
@@ -154,7 +154,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
                     )
                 }
             }
-            loop.runTurn(waitMilliseconds: 100)
+            loop.runIteration(waitMilliseconds: 100)
             if let failure { throw failure }
         }
         return calls

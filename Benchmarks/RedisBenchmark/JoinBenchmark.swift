@@ -54,7 +54,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         (self.activityStore, self.audienceStore) = (activityStore, audienceStore)
         activityStore.connect()
         audienceStore.connect()
-        while !(activityStore.isReady && audienceStore.isReady) { try turn() }
+        while !(activityStore.isReady && audienceStore.isReady) { try runIteration() }
     }
 
     func close() {
@@ -86,10 +86,10 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
             while issuedCount < members, issuedCount - finishedCount < Self.registrationsInProgressMax,
                 try register(issuedCount)
             { issuedCount += 1 }
-            try turn()
+            try runIteration()
         }
         // The store itself compacts and splits pages. That work is part of the cost of joining.
-        while let audienceStore, audienceStore.outstandingCallCount > 0 { try turn() }
+        while let audienceStore, audienceStore.outstandingCallCount > 0 { try runIteration() }
         return Figures(
             microseconds: (server.processorSeconds - processorSecondsBefore) * 1_000_000 / Double(members),
             scriptCalls: Double(server.scriptCallCount - callsBefore) / Double(members)
@@ -137,8 +137,8 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         }
     }
 
-    private func turn() throws {
-        loop.runTurn(waitMilliseconds: 100)
+    private func runIteration() throws {
+        loop.runIteration(waitMilliseconds: 100)
         if let failure { throw failure }
     }
 

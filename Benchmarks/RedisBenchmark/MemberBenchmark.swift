@@ -50,7 +50,7 @@ final class MemberBenchmark: AudienceStoreHandler {
         let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
         self.store = store
         store.connect()
-        while !store.isReady && failure == nil { loop.runTurn(waitMilliseconds: 100) }
+        while !store.isReady && failure == nil { loop.runIteration(waitMilliseconds: 100) }
         if let failure { throw failure }
     }
 
@@ -105,10 +105,10 @@ final class MemberBenchmark: AudienceStoreHandler {
                     &issuedCount
                 )
             }
-            try turn()
+            try runIteration()
         }
         // The store itself compacts and splits pages. That work is part of the cost of joining.
-        while let store, store.outstandingCallCount > 0 { try turn() }
+        while let store, store.outstandingCallCount > 0 { try runIteration() }
     }
 
     private func issue(_ operation: AudienceCall<[UInt8]>.Operation, _ issuedCount: inout Int) throws -> Bool {
@@ -124,8 +124,8 @@ final class MemberBenchmark: AudienceStoreHandler {
         }
     }
 
-    private func turn() throws {
-        loop.runTurn(waitMilliseconds: 100)
+    private func runIteration() throws {
+        loop.runIteration(waitMilliseconds: 100)
         if let failure { throw failure }
     }
 
@@ -138,7 +138,7 @@ final class MemberBenchmark: AudienceStoreHandler {
             while issuedCount < MemberLocation.segmentCount,
                 try issue(.directory(segment: UInt8(issuedCount)), &issuedCount)
             {}
-            try turn()
+            try runIteration()
         }
     }
 
@@ -152,7 +152,7 @@ final class MemberBenchmark: AudienceStoreHandler {
                 let (segment, bound) = pages[issuedCount]
                 guard try issue(.page(segment: segment, lowerBound: bound), &issuedCount) else { break }
             }
-            try turn()
+            try runIteration()
         }
     }
 

@@ -38,7 +38,7 @@ func send(_ initialArguments: Arguments) throws {
     if let relay { (host, port) = ("127.0.0.1", relay.port) }
 
     let loop = try EventLoop()
-    loop.turnIntervalMicrosecondsMin = Int64(spacingMicroseconds)
+    loop.iterationIntervalMicrosecondsMin = Int64(spacingMicroseconds)
     var configuration = PoolConfiguration(
         host: host,
         port: UInt16(port),

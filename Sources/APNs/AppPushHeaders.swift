@@ -21,7 +21,7 @@ public struct AppPushHeaders: Sendable, Hashable {
         guard isAllowed, !bundleIdentifier.isEmpty, bundleIdentifier.utf8.count <= Self.bundleIdentifierBytesMax
         else {
             throw InvalidSettingError(
-                field: "bundleIdentifier",
+                setting: "bundleIdentifier",
                 detail: "must be 1 to \(Self.bundleIdentifierBytesMax) letters, digits, '-' and '.'"
             )
         }
@@ -35,11 +35,11 @@ public struct AppPushHeaders: Sendable, Hashable {
 /// Why a setting cannot be used.
 public struct InvalidSettingError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the setting, or the path of a file that cannot be used.
-    public var field: String
+    public var setting: String
     /// What is wrong with the setting.
     public var detail: String
 
-    public var description: String { "\(field): \(detail)" }
+    public var description: String { "\(setting): \(detail)" }
 }
 
 extension UInt8 {

@@ -21,17 +21,17 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
     /// The breaker counts BadDeviceToken and DeviceTokenNotForTopic over this many ended pushes, then begins again
-    /// with 0. These responses are suspect: the environment or the topic may be wrong for all tokens. Range 1 to
-    /// 100,000.
+    /// with 0. These responses are called suspect, because the environment or the topic may be wrong for all tokens.
+    /// Range 1 to 100,000.
     public var suspectWindowPushes = 1_000
     /// The breaker checks the share of BadDeviceToken and DeviceTokenNotForTopic only after this many of them.
     /// Otherwise a single invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of BadDeviceToken and DeviceTokenNotForTopic, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates, if no response between them
-    /// shows that APNs accepts the provider token. A 403 that a new provider token may repair does not count:
-    /// ExpiredProviderToken and UnrelatedKeyIdInToken. Nor does a 403 to the trial of a new key. Range 1 to 1,000.
+    /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates. A response that shows that
+    /// APNs accepts the provider token sets their count to 0. Some 403 do not count: ExpiredProviderToken and
+    /// UnrelatedKeyIdInToken, which a new token may repair, and those to the trial of a new key. Range 1 to 1,000.
     public var forbiddenResponsesMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -70,8 +70,8 @@ enum CircuitBreakerSample {
     /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
     /// repair. A 403 to the trial of a new key is `inconclusive` instead.
     case forbidden
-    /// The outcome says nothing about whether APNs works. The push counts as ended, but neither as success nor as
-    /// failure. A probe with this sample has failed.
+    /// The push does not show whether APNs works: for example, its connection was lost. It counts as ended, but neither
+    /// as success nor as failure. A probe with this sample has failed.
     case inconclusive
 
     init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
@@ -100,8 +100,9 @@ struct CircuitBreaker {
         /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
         /// are still in flight. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A probe
-        /// with the sample ``CircuitBreakerSample/throttled`` succeeds too, unless the cause is `providerToken`.
+        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A throttled
+        /// probe (429) shows that APNs works. So it counts as a success, except if the cause is `providerToken`: APNs
+        /// may respond with 429 before it checks the token.
         case probing(cause: BreakerCause)
     }
 
@@ -117,10 +118,10 @@ struct CircuitBreaker {
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
     private var windowBeganAtMilliseconds: Int64 = 0
-    private var pushesInFailureWindow = 0
-    private var failuresInWindow = 0
-    private var pushesInSuspectWindow = 0
-    private var suspectsInSuspectWindow = 0
+    private var failureWindowPushCount = 0
+    private var failureWindowFailureCount = 0
+    private var suspectWindowPushCount = 0
+    private var suspectWindowSuspectCount = 0
     /// The number of `forbidden` responses since a response last showed that APNs accepts the provider token, or since
     /// the breaker closed.
     private var forbiddenResponseCount = 0
@@ -146,9 +147,9 @@ struct CircuitBreaker {
 
     /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that
     /// the next response belongs to the probe.
-    func permitsProbe(pushesInFlight: Int, nowMilliseconds: Int64) -> Bool {
+    func permitsProbe(inFlightPushCount: Int, nowMilliseconds: Int64) -> Bool {
         guard let dueAtMilliseconds = probeAtMilliseconds else { return false }
-        return nowMilliseconds >= dueAtMilliseconds && pushesInFlight == 0
+        return nowMilliseconds >= dueAtMilliseconds && inFlightPushCount == 0
     }
 
     /// Notes that the pool sent a push. If the breaker is open, this push is the probe.
@@ -183,21 +184,21 @@ struct CircuitBreaker {
     private mutating func countPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
         if nowMilliseconds - windowBeganAtMilliseconds >= configuration.failureWindowMilliseconds {
             windowBeganAtMilliseconds = nowMilliseconds
-            pushesInFailureWindow = 0
-            failuresInWindow = 0
+            failureWindowPushCount = 0
+            failureWindowFailureCount = 0
         }
-        if pushesInSuspectWindow >= configuration.suspectWindowPushes {
-            pushesInSuspectWindow = 0
-            suspectsInSuspectWindow = 0
+        if suspectWindowPushCount >= configuration.suspectWindowPushes {
+            suspectWindowPushCount = 0
+            suspectWindowSuspectCount = 0
         }
-        pushesInFailureWindow += 1
-        pushesInSuspectWindow += 1
+        failureWindowPushCount += 1
+        suspectWindowPushCount += 1
         switch sample {
         case .succeeded: forbiddenResponseCount = 0
         // A 5xx or a timeout says nothing about the provider token, so `forbiddenResponseCount` does not change.
-        case .unavailable: failuresInWindow += 1
+        case .unavailable: failureWindowFailureCount += 1
         case .suspect:
-            suspectsInSuspectWindow += 1
+            suspectWindowSuspectCount += 1
             forbiddenResponseCount = 0
         case .forbidden: forbiddenResponseCount += 1
         case .throttled, .inconclusive: break
@@ -206,13 +207,13 @@ struct CircuitBreaker {
 
     private var causeToOpen: BreakerCause? {
         if forbiddenResponseCount >= configuration.forbiddenResponsesMax { return .providerToken }
-        if suspectsInSuspectWindow >= configuration.suspectResponsesMin,
-            suspectsInSuspectWindow * 100 > pushesInSuspectWindow * configuration.suspectPercentMax
+        if suspectWindowSuspectCount >= configuration.suspectResponsesMin,
+            suspectWindowSuspectCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
         {
             return .deviceTokens
         }
-        if pushesInFailureWindow >= configuration.failureWindowPushesMin,
-            failuresInWindow * 100 > pushesInFailureWindow * configuration.failurePercentMax
+        if failureWindowPushCount >= configuration.failureWindowPushesMin,
+            failureWindowFailureCount * 100 > failureWindowPushCount * configuration.failurePercentMax
         {
             return .availability
         }

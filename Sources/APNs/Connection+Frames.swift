@@ -41,18 +41,19 @@ extension Connection {
     }
 
     private func consumeFrameAllowance() throws(ConnectionFault) {
-        frameAllowance -= 1
-        guard frameAllowance < 0 else { return }
+        allowedFrameCount -= 1
+        guard allowedFrameCount < 0 else { return }
         let nowMilliseconds = loop.nowMilliseconds
         guard nowMilliseconds - framesRefilledAtMilliseconds >= 1_000 else {
             throw ConnectionFault(.enhanceYourCalm, "a flood of frames (RFC 9113, 10.5)")
         }
         framesRefilledAtMilliseconds = nowMilliseconds
-        frameAllowance = ConnectionLimits.framesPerSecondMax
+        allowedFrameCount = ConnectionLimits.framesPerSecondMax
     }
 
     /// Returns the slot of a stream's push, or -1 if the stream is closed. The server may send a frame on a closed
-    /// stream before our reset arrives. Such a frame may change only the state of the connection.
+    /// stream before our reset arrives. Such a frame concerns no push, but may still change HPACK's table or the
+    /// connection's receive window.
     private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -146,7 +147,10 @@ extension Connection {
     private func resetReceived(_ frame: Frame) throws(ConnectionFault) {
         let slotIndex = try slotIndex(of: frame.stream)
         guard slotIndex >= 0 else { return }
-        completePush(slotIndex, wasRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue)
+        completePush(
+            slotIndex,
+            wasStreamRefused: frame.payload.networkUInt32(at: 0) == ErrorCode.refusedStream.rawValue
+        )
     }
 
     // MARK: - The connection
@@ -167,10 +171,10 @@ extension Connection {
         applyPeerSettings()
     }
 
-    /// Throws if a new initial window size has made the window of an open stream too large. A new size changes the
-    /// window of every open stream (RFC 9113, section 6.9.2).
+    /// Checks the windows of the open streams after SETTINGS with a new initial size, which changes all of them (RFC
+    /// 9113, section 6.9.2). Throws if one is now too large.
     private func checkStreamWindows() throws(ConnectionFault) {
-        for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.stage != .free {
+        for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.phase != .free {
             let windowDeltaBytes = pushSlots.pointer(slotIndex).pointee.windowDeltaBytes
             guard Int64(peerSettings.initialWindowBytes) + windowDeltaBytes <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE raises a window beyond 2^31-1")
@@ -184,9 +188,8 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the output has no room for the acknowledgement of a SETTINGS or PING frame, because the peer does not
-    /// read. Pushes alone may fill the output slightly beyond ``Stream/highWaterBytes``, so acknowledgements have
-    /// room of their own.
+    /// Throws if the peer does not read: so much output waits that a further acknowledgement of a SETTINGS or PING
+    /// frame has no room. Pushes alone fill the output only to about ``Stream/highWaterBytes``.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {
@@ -224,15 +227,15 @@ extension Connection {
         let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
         let reason = ResponseBody(data).reason
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
-        pool.report(.goAway(connection: identifier, code: code, reason: reason, text: text))
+        pool.report(.goAway(connection: number, code: code, reason: reason, text: text))
         retire(.goAway)
         // The server never processes a stream above the last one that its GOAWAY names (RFC 9113, section
         // 6.8).
         for slotIndex in 0..<Int32(pushSlots.capacity) {
             guard phase != .closed else { return }
             let slot = pushSlots.pointer(slotIndex)
-            if slot.pointee.stage != .free, slot.pointee.streamIdentifier > lastStream {
-                completePush(slotIndex, wasRefused: true)
+            if slot.pointee.phase != .free, slot.pointee.streamIdentifier > lastStream {
+                completePush(slotIndex, wasStreamRefused: true)
             }
         }
     }

@@ -7,8 +7,8 @@ extension Connection {
     /// - Returns: false if the connection cannot take the push now. Then it has sent no byte of the push. If it has no
     ///   provider token that it may use, it is also retired.
     func submit(_ request: borrowing PushRequest) -> Bool {
-        guard freeStreams > 0, let stream = transportStream else { return false }
-        guard loop.wallMilliseconds < newerTokenCheckAtMilliseconds || pinNewestToken() else {
+        guard freeStreamCount > 0, let stream = transportStream else { return false }
+        guard loop.wallMilliseconds < newerTokenCheckAtWallMilliseconds || pinNewestToken() else {
             retire(.providerToken)
             return false
         }
@@ -63,7 +63,10 @@ extension Connection {
             sendBody(slotIndex)
         }
         if !isScheduled(.requestTimeout) { schedule(.requestTimeout, afterMilliseconds: timeoutMilliseconds / 2) }
-        frameAllowance = min(frameAllowance + ConnectionLimits.framesAllowedPerPush, ConnectionLimits.frameAllowanceMax)
+        allowedFrameCount = min(
+            allowedFrameCount + ConnectionLimits.framesAllowedPerPush,
+            ConnectionLimits.allowedFramesMax
+        )
         requestCount += 1
         if requestCount >= configuration.requestsPerConnectionMax { retire(.requestsMax) }
         return true
@@ -102,8 +105,8 @@ extension Connection {
     }
 
     private func markSent(_ slot: UnsafeMutablePointer<PushSlot>) {
-        slot.pointee.stage = .sent
-        slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
+        slot.pointee.phase = .sent
+        slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
     /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. A connection
@@ -121,10 +124,9 @@ extension Connection {
             // A connection must never carry tokens of two keys.
             nextToken = providerToken
         }
-        // Refuse a token that is too old for APNs. `tokenSource` renews only the token of the key in use. So a
-        // connection with the token of a replaced key, or of the new key that it tries, may keep the token for too
-        // long. If APNs refused the new key's token for its age, `tokenSource` would drop the new key for no good
-        // reason.
+        // Refuse a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so the token
+        // of a replaced key, or of a new key that the connection tries, can become too old. If APNs refused the new
+        // key's token for its age, `tokenSource` would drop the new key, although the key is good.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
@@ -140,13 +142,14 @@ extension Connection {
             pinnedAtSeconds: tokenPinnedAtSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // `checkAtSeconds` is in the past if the connection got no newer token. Without a minimum wait, every push
-        // would then ask for a token again.
-        newerTokenCheckAtMilliseconds = max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
+        // If there was no newer token, `checkAtSeconds` is in the past. Without a minimum wait, every push would then
+        // ask for a token again.
+        newerTokenCheckAtWallMilliseconds =
+            max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
     }
 
-    /// Ends this connection's trial of a new key, and tells the token source the trial's result. Does nothing if the
+    /// Ends this connection's trial of a new key, and passes the result to the token source. Does nothing if the
     /// connection tries no key.
     func endTrial(_ result: ProviderTokenSource.TrialResult) {
         guard let token = trialToken else { return }
@@ -200,29 +203,29 @@ extension Connection {
     /// Ends a push whose whole response has arrived.
     func finishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
-        // If the server has responded before the whole body was sent, it needs no more of the body (RFC 9113, section
-        // 8.1).
-        if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
-        completePush(slotIndex, wasRefused: false)
+        // If the push is still queued, the server has responded before the whole body was sent. So the server needs no
+        // more of the body (RFC 9113, section 8.1).
+        if slot.pointee.phase == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
+        completePush(slotIndex, wasStreamRefused: false)
     }
 
     /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. A final
     /// status that has already arrived decides how the push ends.
     func resetStream(_ slotIndex: Int32, _ code: ErrorCode) {
         writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, code)
-        completePush(slotIndex, wasRefused: false)
+        completePush(slotIndex, wasStreamRefused: false)
     }
 
     /// Ends every push in flight, because the connection ends. Each push gets its response.
     func completeAllPushes() {
-        for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.stage != .free {
-            completePush(slotIndex, wasRefused: false)
+        for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.phase != .free {
+            completePush(slotIndex, wasStreamRefused: false)
         }
     }
 
     /// Ends a push: frees its slot and gives the push its response. All pushes of the connection end through this
     /// function.
-    func completePush(_ slotIndex: Int32, wasRefused: Bool, hasTimedOut: Bool = false) {
+    func completePush(_ slotIndex: Int32, wasStreamRefused: Bool, hasTimedOut: Bool = false) {
         let slot = pushSlots.pointer(slotIndex).pointee
         var body = ResponseBody()
         let hasFinalStatus = slot.status >= 200
@@ -235,7 +238,7 @@ extension Connection {
             )
         }
         let reason = body.reason
-        var kind = responseKind(slot, wasRefused: wasRefused)
+        var kind = responseKind(slot, wasStreamRefused: wasStreamRefused)
         let isTrialKeyRefused = trialToken != nil && slot.status == 403
         // APNs has not processed the push, so it can be sent again with the old key.
         if isTrialKeyRefused { kind = .notProcessed }
@@ -247,9 +250,9 @@ extension Connection {
             reason: reason,
             reasonText: body.reasonText,
             tokenInvalidAtMilliseconds: body.timestampMilliseconds,
-            sentAtMilliseconds: slot.sentAtMilliseconds,
+            sentAtMilliseconds: slot.sentAtWallMilliseconds,
             responseAtMilliseconds: loop.wallMilliseconds,
-            connectionNumber: identifier,
+            connectionNumber: number,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
         // Free the slot before the handler is called, so that the handler can submit a push in this slot. The
@@ -276,11 +279,11 @@ extension Connection {
         )
     }
 
-    private func responseKind(_ slot: PushSlot, wasRefused: Bool) -> PushResponse.Kind {
+    private func responseKind(_ slot: PushSlot, wasStreamRefused: Bool) -> PushResponse.Kind {
         if slot.status >= 200 { return .responded }
         // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was
         // not sent.
-        return wasRefused || slot.stage == .queued ? .notProcessed : .ambiguous
+        return wasStreamRefused || slot.phase == .queued ? .notProcessed : .ambiguous
     }
 
     // MARK: - Deadlines
@@ -293,7 +296,7 @@ extension Connection {
         {
             let slotIndex = pushSlots.oldestIndex
             writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, .cancel)
-            completePush(slotIndex, wasRefused: false, hasTimedOut: true)
+            completePush(slotIndex, wasStreamRefused: false, hasTimedOut: true)
             guard phase != .closed else { return }
             hasTimedOutPush = true
         }

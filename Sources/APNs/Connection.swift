@@ -38,17 +38,18 @@ final class Connection {
     }
 
     unowned let pool: Pool
-    let identifier: UInt32
+    /// 1 for the pool's first connection, then one more for each; see ``PushResponse/connectionNumber``.
+    let number: UInt32
     let loop: EventLoop
     let configuration: PoolConfiguration
     let tokenSource: ProviderTokenSource
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether a push ended on this `unauthenticated` connection and did not show that APNs accepts the provider
-    /// token. The pool then no longer prefers the connection: its server may be overloaded, and a pool with few pushes
-    /// would send all of them there. At the end of each sizing interval, the pool clears the flag and tries the
-    /// connection again.
+    /// Whether a push ended on this `unauthenticated` connection without showing that APNs accepts the provider token:
+    /// for example, it timed out. The pool then stops choosing the connection first. Otherwise a pool with few pushes
+    /// would send all of them to a server that may be overloaded. A second later at most, the pool clears the flag and
+    /// tries the connection again.
     var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -62,14 +63,14 @@ final class Connection {
     var nextStreamIdentifier: Int32 = 1
     /// Body bytes that we may still send on the whole connection; at first 65,535 (RFC 9113, section 6.9.2).
     var sendWindowBytes: Int64 = 65_535
-    /// Whether a flow-control window may have grown since the last `sendWaitingBodies`, so that waiting bodies may
+    /// Whether a flow-control window may have grown since the last `sendWaitingBodies`. Waiting bodies may then
     /// continue.
     var hasWindowGrown = false
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
     var receiveWindowBytes = ConnectionLimits.receiveWindowBytes
     /// How many more frames we accept from the server until the next refill.
-    var frameAllowance = ConnectionLimits.framesPerSecondMax
-    /// When `frameAllowance` was last set to `framesPerSecondMax`.
+    var allowedFrameCount = ConnectionLimits.framesPerSecondMax
+    /// When `allowedFrameCount` was last set to `framesPerSecondMax`.
     var framesRefilledAtMilliseconds: Int64 = 0
 
     /// How many streams may be open at once; 0 in all phases but `unauthenticated` and `open`.
@@ -84,7 +85,7 @@ final class Connection {
     /// When the connection began to use `providerToken`, UNIX seconds.
     var tokenPinnedAtSeconds: Int64 = 0
     /// When the connection next asks for a newer token, UNIX milliseconds.
-    var newerTokenCheckAtMilliseconds: Int64 = 0
+    var newerTokenCheckAtWallMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
     var lastReceivedAtMilliseconds: Int64 = 0
@@ -94,14 +95,14 @@ final class Connection {
 
     init(
         pool: Pool,
-        identifier: UInt32,
+        number: UInt32,
         loop: EventLoop,
         configuration: PoolConfiguration,
         tokenSource: ProviderTokenSource,
         trialToken: ProviderToken? = nil
     ) {
         self.pool = pool
-        self.identifier = identifier
+        self.number = number
         self.loop = loop
         self.configuration = configuration
         self.tokenSource = tokenSource
@@ -118,16 +119,16 @@ final class Connection {
         precondition(pushSlots.count == 0, "a connection was released before it was closed")
     }
 
-    var pushesInFlight: Int { pushSlots.count }
+    var inFlightPushCount: Int { pushSlots.count }
 
     /// How many pushes the connection has room for now.
-    var freeStreams: Int {
-        let unusedStreams = streamsMax - pushSlots.count
-        guard unusedStreams > 0, let stream = transportStream else { return 0 }
-        // Take no push that would only wait for the send window: while a push waits in the caller's queue instead, a
-        // newer state can replace it.
+    var freeStreamCount: Int {
+        let unusedStreamCount = streamsMax - pushSlots.count
+        guard unusedStreamCount > 0, let stream = transportStream else { return 0 }
+        // Take no push that would only wait for the send window. In the caller's queue, a newer state can replace the
+        // push while it waits.
         let hasWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
-        return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreams : 0
+        return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreamCount : 0
     }
 
     var peer: SocketAddress? { transportStream?.peer }
@@ -162,13 +163,13 @@ final class Connection {
             guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token may be used") }
             enter(.unauthenticated)
             scheduleSilenceCheck()
-            pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
+            pool.report(.connected(connection: number, peer: peer?.description ?? ""))
             pool.connectionReady(self)
         } else {
             let streamsMaxBefore = streamsMax
             updateStreamsMax()
             guard streamsMax != streamsMaxBefore else { return }
-            pool.report(.streamLimitChanged(connection: identifier, streamsMax: streamsMax))
+            pool.report(.streamLimitChanged(connection: number, streamsMax: streamsMax))
         }
     }
 
@@ -209,7 +210,7 @@ final class Connection {
 
     /// Closes a draining connection when no push is in flight.
     func closeIfDrained() {
-        guard phase == .draining, pushesInFlight == 0 else { return }
+        guard phase == .draining, inFlightPushCount == 0 else { return }
         writeGoAway(.noError)
         close(.retired, detail: "")
     }
@@ -284,18 +285,19 @@ enum ConnectionLimits {
     /// stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// How many frames the server may send in a second without any push. `frameAllowance` begins with this value,
-    /// loses 1 for each frame, and gains `framesAllowedPerPush` for each push. If the allowance is used up, it
-    /// becomes this value again, but at most once a second. More frames are a flood, and end the connection (RFC
-    /// 9113, section 10.5).
+    /// How many frames the server may send in a second if we send no push. More frames are a flood, and end the
+    /// connection (RFC 9113, section 10.5).
+    ///
+    /// `allowedFrameCount` begins with this number. Each frame subtracts 1, and each push adds `framesAllowedPerPush`.
+    /// When nothing is left, it becomes this number again, but at most once a second.
     static let framesPerSecondMax = 10_000
-    /// Frames that each push adds to the allowance, for its response and the server's flow control.
+    /// Frames that each push adds to `allowedFrameCount`, for its response and the server's flow control.
     static let framesAllowedPerPush = 8
-    /// The highest value to which pushes can raise `frameAllowance`. Without this limit, the allowance would grow as
+    /// The highest value to which pushes can raise `allowedFrameCount`. Without this limit, the number would grow as
     /// long as the connection sends pushes, and a later flood would not end the connection.
-    static let frameAllowanceMax = 100_000
-    /// The output beyond ``Stream/highWaterBytes`` at which a connection ends, because its peer does not read our
-    /// acknowledgements. It is the size of a few thousand acknowledgements.
+    static let allowedFramesMax = 100_000
+    /// How much output may wait beyond ``Stream/highWaterBytes``: a few thousand acknowledgements. If more output
+    /// waits, the connection ends, because its peer does not read our acknowledgements.
     static let acknowledgementBytesMax = 64 * 1024
     /// Limits the text of a GOAWAY in the log, because the server chooses the text's length.
     static let logTextBytesMax = 256
@@ -326,8 +328,8 @@ extension Connection {
     fileprivate func streamClosed(error: StreamError?) {
         // Keep the pool alive, because `close` calls its handler, which may release the pool.
         let pool = pool
-        // Look for room only after `close` has ended the pushes of this connection. While the breaker is open, a
-        // free stream counts as room only if the pool has no push in flight.
+        // While the breaker is open, the pool has room only if it has no push in flight. So look for room only after
+        // `close` has ended this connection's pushes.
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {
             return close(.connectionLost, detail: error?.description ?? "ended by the peer")

@@ -4,14 +4,14 @@ import Synchronization
 /// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
 /// budget. The connections of ``ChannelManagement`` do not count.
 ///
-/// The limits do not apply to an *essential* connection: a pool's only live one, or one that tries a new key or
-/// replaces an old key. Otherwise one app's connections could keep another app from sending.
+/// The limits do not apply to an *essential* connection: a pool's only one (retired ones do not count), one that tries
+/// a new key, or one that replaces an old key. Otherwise one app's connections could keep another app from sending.
 ///
 /// A lock guards the counts. Pools take it to open a connection and at its end, never for a push.
 public final class ConnectionBudget: Sendable {
     private struct State {
         var connectionCount = 0
-        var countsByAddress: [SocketAddress: Int] = [:]
+        var connectionCountsByAddress: [SocketAddress: Int] = [:]
     }
 
     /// The limit on the pools' connections at one time. Range 1 to 4,096.
@@ -37,13 +37,15 @@ public final class ConnectionBudget: Sendable {
             guard isEssential || state.connectionCount < connectionsMax else { return nil }
             for candidates in [preferred, all] {
                 let addressesWithRoom = candidates.shuffled()
-                    .filter { isEssential || state.countsByAddress[$0, default: 0] < connectionsPerAddressMax }
+                    .filter {
+                        isEssential || state.connectionCountsByAddress[$0, default: 0] < connectionsPerAddressMax
+                    }
                 let leastUsedAddress = addressesWithRoom.min {
-                    state.countsByAddress[$0, default: 0] < state.countsByAddress[$1, default: 0]
+                    state.connectionCountsByAddress[$0, default: 0] < state.connectionCountsByAddress[$1, default: 0]
                 }
                 guard let leastUsedAddress else { continue }
                 state.connectionCount += 1
-                state.countsByAddress[leastUsedAddress, default: 0] += 1
+                state.connectionCountsByAddress[leastUsedAddress, default: 0] += 1
                 return leastUsedAddress
             }
             return nil
@@ -56,9 +58,11 @@ public final class ConnectionBudget: Sendable {
     /// Releases the reservation of a connection that has ended.
     func release(_ address: SocketAddress) {
         state.withLock { state in
-            guard let count = state.countsByAddress[address] else { preconditionFailure("a place that was not taken") }
+            guard let count = state.connectionCountsByAddress[address] else {
+                preconditionFailure("a place that was not taken")
+            }
             state.connectionCount -= 1
-            state.countsByAddress[address] = count > 1 ? count - 1 : nil
+            state.connectionCountsByAddress[address] = count > 1 ? count - 1 : nil
         }
     }
 

@@ -24,7 +24,7 @@ struct ConnectionOpeningSchedule {
     private let spacingMilliseconds: Int64
     private var backoff: Backoff
     private var lastOpenedAtMilliseconds: Int64?
-    private var lastConnectionIdentifier: UInt32 = 0
+    private var lastConnectionNumber: UInt32 = 0
 
     init(_ configuration: PoolConfiguration) {
         spacingMilliseconds = configuration.openingIntervalMillisecondsMin
@@ -39,8 +39,8 @@ struct ConnectionOpeningSchedule {
         var generator = SystemRandomNumberGenerator()
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
-        guard let previousMilliseconds = lastOpenedAtMilliseconds else {
-            // A random part, because lanes, and perhaps several workers, start at the same moment.
+        guard let lastOpenedAtMilliseconds else {
+            // Add a random time, because lanes, and perhaps several workers, start at the same moment.
             return backoffMilliseconds
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
         }
@@ -48,7 +48,7 @@ struct ConnectionOpeningSchedule {
         let jitterMilliseconds = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
         return max(
             backoffMilliseconds,
-            previousMilliseconds + spacingMilliseconds + jitterMilliseconds - nowMilliseconds,
+            lastOpenedAtMilliseconds + spacingMilliseconds + jitterMilliseconds - nowMilliseconds,
             0
         )
     }
@@ -66,8 +66,8 @@ struct ConnectionOpeningSchedule {
         return !awaitsConnectionBudget
     }
 
-    /// Ends the wait for room: the budget has room or does not limit the connection, or no connection is wanted any
-    /// more.
+    /// Ends the wait for room in the budget. Call it when the budget has room, when it does not limit the connection,
+    /// and when the pool no longer wants a connection.
     mutating func endConnectionBudgetWait() {
         awaitsConnectionBudget = false
     }
@@ -78,14 +78,14 @@ struct ConnectionOpeningSchedule {
     }
 
     /// Lengthens the back-off. Call it when a look-up has failed, and when a connection ends or is retired before APNs
-    /// has accepted its provider token. A connection that is retired as surplus does not count.
+    /// has accepted its provider token. Do not call it for a connection that is retired as surplus.
     mutating func recordFailure() {
         backoff.recordFailure()
     }
 
     /// Returns the next connection's number. Numbers start at 1; 0 means no connection.
-    mutating func makeConnectionIdentifier() -> UInt32 {
-        lastConnectionIdentifier = lastConnectionIdentifier == .max ? 1 : lastConnectionIdentifier + 1
-        return lastConnectionIdentifier
+    mutating func makeConnectionNumber() -> UInt32 {
+        lastConnectionNumber = lastConnectionNumber == .max ? 1 : lastConnectionNumber + 1
+        return lastConnectionNumber
     }
 }

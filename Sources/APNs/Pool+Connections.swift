@@ -6,8 +6,8 @@ extension Pool {
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled, perhaps at the end of a wait for room in the budget. The budget does not
-            // limit an essential connection: schedule its opening again, without this wait.
+            // An opening is already scheduled. Keep it, except if it waits for room in the budget and the connection is
+            // essential: the budget does not limit an essential connection, so it need not wait.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -20,17 +20,17 @@ extension Pool {
         )
     }
 
-    /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
-    /// not count, so its replacement opens without waiting for these responses. But all connections together are at
-    /// most twice `connectionsMax`, so that retired connections cannot accumulate.
+    /// Whether the pool wants one more connection than it has. A retired connection does not count, even if it still
+    /// waits for responses, so its replacement opens at once. But all connections together are at most twice
+    /// `connectionsMax`, so that retired connections cannot accumulate.
     private var wantsAnotherConnection: Bool {
-        let extraConnections = trialToken != nil || keepsExtraConnection ? 1 : 0
-        return connections.count(where: \.isLive) < sizing.connectionsWanted + extraConnections
+        let extraConnectionCount = trialToken != nil || keepsExtraConnection ? 1 : 0
+        return connections.count(where: \.isLive) < sizing.wantedConnectionCount + extraConnectionCount
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// Whether the pool keeps one connection more than `sizing.connectionsWanted`, to try a key or to replace a
-    /// connection with the old key.
+    /// Whether the pool has one connection more than `sizing.wantedConnectionCount` for a while: to try a key, or to
+    /// replace a connection with the old key.
     private var keepsExtraConnection: Bool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
@@ -41,23 +41,23 @@ extension Pool {
         trialToken != nil || hasConnectionWithOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Retires one connection if more connections take pushes than the pool wants. It prefers an `unauthenticated` one
-    /// that tries no key and has no push in flight. Otherwise, if too many are `open`, it retires the `open` one with
-    /// the fewest pushes in flight.
+    /// Retires one connection if more connections take pushes than the pool wants:
+    /// 1. an `unauthenticated` one that tries no key and has no push in flight;
+    /// 2. if there is none, and too many are `open`: the `open` one with the fewest pushes in flight.
     func retireSurplusConnection() {
-        let wanted = sizing.connectionsWanted + (keepsExtraConnection ? 1 : 0)
+        let wantedCount = sizing.wantedConnectionCount + (keepsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
-        guard acceptingConnections.count > wanted else { return }
+        guard acceptingConnections.count > wantedCount else { return }
         if let unusedConnection = acceptingConnections.first(where: {
-            $0.phase == .unauthenticated && $0.pushesInFlight == 0 && $0.trialToken == nil
+            $0.phase == .unauthenticated && $0.inFlightPushCount == 0 && $0.trialToken == nil
         }) {
             return unusedConnection.retire(.surplus)
         }
         // Count only `open` connections here. An `unauthenticated` one cannot replace an open one, because APNs has not
         // accepted its token yet.
         let openConnections = acceptingConnections.filter { $0.phase == .open }
-        if openConnections.count > wanted {
-            openConnections.min { $0.pushesInFlight < $1.pushesInFlight }?.retire(.surplus)
+        if openConnections.count > wantedCount {
+            openConnections.min { $0.inFlightPushCount < $1.inFlightPushCount }?.retire(.surplus)
         }
     }
 
@@ -71,13 +71,13 @@ extension Pool {
         }
         openingSchedule.beginAttempt(nowMilliseconds: loop.nowMilliseconds)
         let host = configuration.host
-        // The closure's weak reference targets `HostLookup`, not the pool. A weak reference to the pool would
+        // The closure's weak reference targets `HostLookupLink`, not the pool. A weak reference to the pool would
         // make each retain of the pool slower, and every push retains the pool.
-        let hostLookup = HostLookup(pool: self)
-        self.hostLookup = hostLookup
-        loop.resolve(host: host, port: configuration.port) { [weak hostLookup] result in
-            guard let pool = hostLookup?.pool, pool.phase == .running else { return }
-            pool.hostLookup = nil
+        let hostLookupLink = HostLookupLink(pool: self)
+        self.hostLookupLink = hostLookupLink
+        loop.resolve(host: host, port: configuration.port) { [weak hostLookupLink] result in
+            guard let pool = hostLookupLink?.pool, pool.phase == .running else { return }
+            pool.hostLookupLink = nil
             switch result {
             case .success(let addresses):
                 pool.connect(to: addresses)
@@ -114,7 +114,7 @@ extension Pool {
         statistics.openedConnectionCount += 1
         let connection = Connection(
             pool: self,
-            identifier: openingSchedule.makeConnectionIdentifier(),
+            number: openingSchedule.makeConnectionNumber(),
             loop: loop,
             configuration: configuration,
             tokenSource: tokenSource,
@@ -144,13 +144,13 @@ extension Pool {
     /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
     func connectionAuthenticated(_ connection: Connection) {
         openingSchedule.recordSuccess()
-        report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
+        report(.authenticated(connection: connection.number, streamsMax: connection.streamsMax))
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         // A connection that the pool no longer needs has not failed.
         if !connection.wasAuthenticated, cause != .surplus { openingSchedule.recordFailure() }
-        report(.retiring(connection: connection.identifier, cause: cause))
+        report(.retiring(connection: connection.number, cause: cause))
         scheduleOpeningIfNeeded()
     }
 
@@ -161,7 +161,7 @@ extension Pool {
         if preferredConnection === connection { preferredConnection = nil }
         if phase == .connecting || phase == .awaitingSettings { openingSchedule.isAttemptUnderWay = false }
         if phase != .draining, !connection.wasAuthenticated { openingSchedule.recordFailure() }
-        report(.closed(connection: connection.identifier, cause: cause, detail: detail))
+        report(.closed(connection: connection.number, cause: cause, detail: detail))
         scheduleOpeningIfNeeded()
         closeIfDrained()
     }
@@ -174,8 +174,8 @@ extension Pool {
 }
 
 /// Links a name look-up to its pool. Only the pool holds this object, so the look-up does not keep the pool alive. If
-/// the pool has stopped or was released when the result arrives, the result is ignored.
-final class HostLookup {
+/// the pool stops or is released before the result arrives, the result is ignored.
+final class HostLookupLink {
     unowned let pool: Pool
 
     init(pool: Pool) {

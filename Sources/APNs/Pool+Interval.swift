@@ -13,8 +13,8 @@ extension Pool {
             case .unauthenticated, .open: gauges.readyConnectionCount += 1
             case .draining, .closed: gauges.drainingConnectionCount += 1
             }
-            gauges.streamsAllowed += connection.streamsMax
-            gauges.pushesInFlight += connection.pushesInFlight
+            gauges.streamsMax += connection.streamsMax
+            gauges.inFlightPushCount += connection.inFlightPushCount
             gauges.providerTokenIssuedAtSeconds =
                 connection.providerToken?.issuedAtSeconds ?? gauges.providerTokenIssuedAtSeconds
         }
@@ -30,8 +30,8 @@ extension Pool {
     /// Tries a new key, if the pool may. After APNs has accepted the key, retires one `open` connection with the old
     /// key per interval, and only while a connection with the new key is open.
     ///
-    /// Only one pool at a time may try a key. A pool in which no push ended in the last interval leaves this to the
-    /// others, because it may have no push to try the key with.
+    /// Only one pool at a time may try a key. A pool without an ended push in the last interval leaves the trial to the
+    /// other pools, because it may have no push for the trial.
     private func continueKeyReplacement() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
@@ -41,8 +41,8 @@ extension Pool {
         if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
         let generation = tokenSource.keyGeneration
-        // Retire `unauthenticated` connections with the old key. Otherwise the pool would choose them first for the
-        // next pushes, only to learn whether APNs accepts a token of the old key.
+        // Retire `unauthenticated` connections with the old key. The pool would choose them first for the next pushes,
+        // to test a token that it no longer needs.
         for connection in connections
         where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
             connection.retire(.providerToken)
@@ -62,7 +62,9 @@ extension Pool {
     private func takeTrialToken() {
         let isUsedKeyRefused = breaker.cause == .providerToken
         let isUsedKeyAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
-        guard intervalCounts.pushesEnded > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else { return }
+        guard intervalCounts.endedPushCount > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else {
+            return
+        }
         trialToken = tokenSource.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isUsedKeyRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
@@ -89,8 +91,8 @@ extension Pool {
         }
     }
 
-    /// Stops counting the time without a free stream, and adds the part of it in the current interval to
-    /// `starvedMilliseconds`.
+    /// Stops counting the time without a free stream. Adds to `starvedMilliseconds` the part of this time that lies in
+    /// the current interval.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(sinceMilliseconds, intervalBeganAtMilliseconds)
@@ -104,10 +106,10 @@ extension Pool {
         if isStarved { starvedSinceMilliseconds = loop.nowMilliseconds }
         let openConnections = connections.filter { $0.phase == .open }
         if breaker.isClosed {
-            sizing.end(
+            sizing.endInterval(
                 intervalCounts,
-                openConnections: openConnections.count,
-                streamsPerConnection: openConnections.map(\.streamsMax).min() ?? 0,
+                openConnectionCount: openConnections.count,
+                streamsMax: openConnections.map(\.streamsMax).min() ?? 0,
                 nowMilliseconds: loop.nowMilliseconds
             )
         }

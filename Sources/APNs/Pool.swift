@@ -36,25 +36,25 @@ public final class Pool {
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var openingSchedule: ConnectionOpeningSchedule
-    var hostLookup: HostLookup?
+    var hostLookupLink: HostLookupLink?
     /// The token of a new key that APNs has not accepted yet. The next connection tries it.
     var trialToken: ProviderToken?
 
     /// The connection that gets the next pushes, up to 32 in a row. They fill about one TLS record. One full record
     /// needs fewer system calls than several small ones.
     var preferredConnection: Connection?
-    private var preferredConnectionPushesLeft = 0
+    private var preferredConnectionRemainingPushCount = 0
     private static let preferredConnectionPushesMax = 32
 
-    /// Whether `submit` has refused a push since the pool last called ``PushHandler/poolHasRoom(_:)``. If true, the
-    /// handler waits for the next call of `poolHasRoom`.
+    /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
+    /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// When the pool began to refuse pushes because no connection can take one; at the earliest the beginning of the
-    /// current sizing interval. Nil while the pool refuses no push for this reason.
+    /// Since when the pool refuses pushes because no connection can take one; nil if it does not. Each sizing interval
+    /// counts its own part of the time, so the end of an interval sets the time to now.
     var starvedSinceMilliseconds: Int64?
 
-    /// The tags of malformed pushes, which the pool does not send. Each gets the response `malformed` at the end of the
-    /// turn, or in ``close()``, because the pool never calls the handler from inside `submit`.
+    /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
+    /// `submit`. So each push gets its response `malformed` at the end of the iteration, or in ``close()``.
     var malformedPushTags: [UInt64] = []
     /// The maximum number of elements in `malformedPushTags` (R4). If the array is full, `submit` returns false for a
     /// malformed push.
@@ -92,14 +92,14 @@ public final class Pool {
     }
 
     /// Pushes that were taken and have no response yet.
-    public var pushesInFlight: Int { connections.reduce(malformedPushTags.count) { $0 + $1.pushesInFlight } }
+    public var inFlightPushCount: Int { connections.reduce(malformedPushTags.count) { $0 + $1.inFlightPushCount } }
 
     /// How many pushes the pool has room for now; at most 1 while the breaker is open.
-    public var freeStreams: Int {
+    public var freeStreamCount: Int {
         guard phase == .running else { return 0 }
-        let freeStreamsOfConnections = connections.reduce(0) { $0 + $1.freeStreams }
-        if breaker.isClosed { return freeStreamsOfConnections }
-        return mayProbe ? min(1, freeStreamsOfConnections) : 0
+        let freeStreamCountOfConnections = connections.reduce(0) { $0 + $1.freeStreamCount }
+        if breaker.isClosed { return freeStreamCountOfConnections }
+        return mayProbe ? min(1, freeStreamCountOfConnections) : 0
     }
 
     /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
@@ -108,9 +108,9 @@ public final class Pool {
     /// Whether the response BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
     /// false, the environment or topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since its last refusal with one of
-    /// these reasons. Read the value in ``PushHandler/pushResponseReceived(_:)``: the refusal that is being handled may
-    /// already have opened the breaker, but does not count yet as the last refusal.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since its last response with one of
+    /// these reasons. Read the property in ``PushHandler/pushResponseReceived(_:)``. The response that is passed there
+    /// does not count as the last one yet, but it may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
     private var hasAcceptedSinceTokenRefusal = false
 
@@ -123,7 +123,7 @@ public final class Pool {
         scheduleOpeningIfNeeded()
     }
 
-    /// Sends a push, or reports a malformed push at the end of the turn.
+    /// Sends a push, or reports a malformed push at the end of the iteration.
     ///
     /// - Returns: false if the pool cannot take the push now. A running pool calls ``PushHandler/poolHasRoom(_:)`` when
     ///   it can take one.
@@ -138,10 +138,10 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        preferredConnectionPushesLeft -= 1
+        preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
-        intervalCounts.inFlightPeak = max(
-            intervalCounts.inFlightPeak,
+        intervalCounts.peakInFlightPushCount = max(
+            intervalCounts.peakInFlightPushCount,
             Int(statistics.submittedPushCount - statistics.receivedResponseCount)
         )
         if request.isRetry {
@@ -198,41 +198,41 @@ public final class Pool {
         return false
     }
 
-    private func chooseConnection(avoiding avoided: UInt32) -> Connection? {
-        if let preferredConnection, preferredConnectionPushesLeft > 0, preferredConnection.freeStreams > 0,
-            preferredConnection.identifier != avoided
+    private func chooseConnection(avoiding avoidedNumber: UInt32) -> Connection? {
+        if let preferredConnection, preferredConnectionRemainingPushCount > 0, preferredConnection.freeStreamCount > 0,
+            preferredConnection.number != avoidedNumber
         {
             return preferredConnection
         }
         var bestConnection: Connection?
-        var bestFreeStreams = 0
-        for connection in connections where connection.identifier != avoided {
+        var bestFreeStreamCount = 0
+        for connection in connections where connection.number != avoidedNumber {
             // Let the next push test whether APNs accepts this connection's provider token: until a response shows
             // this, the connection may have only one push in flight.
-            if connection.phase == .unauthenticated, !connection.hasInconclusivePush, connection.freeStreams > 0 {
+            if connection.phase == .unauthenticated, !connection.hasInconclusivePush, connection.freeStreamCount > 0 {
                 return connection
             }
-            if connection.freeStreams > bestFreeStreams {
+            if connection.freeStreamCount > bestFreeStreamCount {
                 bestConnection = connection
-                bestFreeStreams = connection.freeStreams
+                bestFreeStreamCount = connection.freeStreamCount
             }
         }
         // If only the avoided connection has room, use it. Otherwise this push would wait, and those behind it too.
         if bestConnection == nil {
-            bestConnection = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
+            bestConnection = connections.first { $0.number == avoidedNumber && $0.freeStreamCount > 0 }
         }
         preferredConnection = bestConnection
-        preferredConnectionPushesLeft = Pool.preferredConnectionPushesMax
+        preferredConnectionRemainingPushCount = Pool.preferredConnectionPushesMax
         return bestConnection
     }
 
     private var mayProbe: Bool {
-        breaker.permitsProbe(pushesInFlight: pushesInFlight, nowMilliseconds: loop.nowMilliseconds)
+        breaker.permitsProbe(inFlightPushCount: inFlightPushCount, nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Calls ``PushHandler/poolHasRoom(_:)`` if the handler waits for it and a stream is free.
     func notifyHandlerIfRoom() {
-        guard isHandlerWaitingForRoom, freeStreams > 0 else { return }
+        guard isHandlerWaitingForRoom, freeStreamCount > 0 else { return }
         isHandlerWaitingForRoom = false
         endStarvation()
         handler.poolHasRoom(self)
@@ -260,7 +260,7 @@ public final class Pool {
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.receivedResponseCount += 1
-        if response.disposition != .accepted { handleReason(response.reason, of: connection) }
+        if response.disposition != .accepted { retireIfNeeded(connection, after: response.reason) }
         // A broadcast has no device token, so its response says nothing about tokens.
         if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
@@ -268,9 +268,9 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Retires the connection if its pushes may succeed on another connection. After ExpiredProviderToken or
-    /// UnrelatedKeyIdInToken, also tells the token source, which may drop the token.
-    private func handleReason(_ reason: Reason, of connection: Connection) {
+    /// Retires the connection if the reason for a refusal shows that its pushes may succeed on another connection.
+    /// After ExpiredProviderToken or UnrelatedKeyIdInToken, also tells the token source, which may drop the token.
+    private func retireIfNeeded(_ connection: Connection, after reason: Reason) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             if let token = connection.providerToken {
@@ -318,7 +318,7 @@ public final class Pool {
             isHandlerWaitingForRoom = true
             return false
         }
-        if malformedPushTags.isEmpty { loop.callAtTurnEnd(self) }
+        if malformedPushTags.isEmpty { loop.callAtIterationEnd(self) }
         malformedPushTags.append(tag)
         statistics.submittedPushCount += 1
         return true
@@ -359,7 +359,7 @@ enum PoolTimer: UInt64 {
     case probe
 }
 
-extension Pool: TimerHandler, TurnEndHandler {
+extension Pool: TimerHandler, IterationEndHandler {
     /// The loop calls this method when a timer of the pool fires.
     public func timerFired(tag: UInt64) {
         switch PoolTimer(rawValue: tag) {
@@ -377,12 +377,12 @@ extension Pool: TimerHandler, TurnEndHandler {
         }
     }
 
-    /// The loop calls this method at the end of a turn in which `submit` took a malformed push.
-    public func turnEnded() {
+    /// The loop calls this method at the end of an iteration in which `submit` took a malformed push.
+    public func iterationEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // Until now the malformed pushes counted as in flight. So `submit` may have refused a probe, which must be the
-        // only push in flight. Or `malformedPushTags` was full, and `submit` refused a further malformed push.
+        // The pool may have room now. `malformedPushTags` is empty again. And a probe may be sent, because malformed
+        // pushes no longer count as in flight.
         notifyHandlerIfRoom()
     }
 }

@@ -13,9 +13,8 @@ public struct PoolConfiguration {
     public var serverName: String
     public var appHeaders: AppPushHeaders
     /// How many connections the pool wants at most for its load; see ``PoolSizing``. For a short time it may have more:
-    /// to replace connections, or to test whether APNs accepts a new signing key. Range 1 to 16: even a whole process
-    /// gains nothing from more than about 16 connections, according to users of the library pushy (pushy discussion
-    /// 1052).
+    /// to replace connections, or to try a new signing key. Range 1 to 16: according to users of the library pushy,
+    /// even a whole process gains nothing from more than about 16 connections (pushy discussion 1052).
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
@@ -40,15 +39,15 @@ public struct PoolConfiguration {
     /// The longest time that the connection waits for the acknowledgement of a PING before it closes. Range 10 to
     /// 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The least time from the opening of one connection to that of the next. A random part of up to a quarter is added
-    /// or subtracted. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
+    /// The least time from the opening of one connection to that of the next, plus or minus a random part of up to a
+    /// quarter. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
     public var openingIntervalMillisecondsMin: Int64 = 2_000
     /// The delay after a failed look-up or connection has a fixed and a random part. The fixed part is half of this
     /// time. The random part is at most this time after the first failure. Each further failure doubles this maximum,
     /// up to `backoffMillisecondsMax`. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The maximum of the random part of the delay, after any number of failures. Range `backoffBaseMilliseconds` to
-    /// 600,000.
+    /// The maximum of the random part of the delay after a failed look-up or connection, even after many failures.
+    /// Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.
@@ -74,7 +73,7 @@ public struct PoolConfiguration {
         try require("host", host.utf8.count, in: 1...253)
         try require("serverName", serverName.utf8.count, in: 1...253)
         guard serverName.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw InvalidSettingError(field: "serverName", detail: "must be printable ASCII without spaces")
+            throw InvalidSettingError(setting: "serverName", detail: "must be printable ASCII without spaces")
         }
         try require("port", Int(port), in: 1...65_535)
         try require("connectionsMax", connectionsMax, in: 1...16)
@@ -96,13 +95,13 @@ public struct PoolConfiguration {
 
 /// - Throws: ``InvalidSettingError`` that names the setting, if the value is out of range.
 func require<Value: Comparable>(
-    _ field: String,
+    _ setting: String,
     _ value: Value,
     in range: ClosedRange<Value>
 ) throws(InvalidSettingError) {
     guard range.contains(value) else {
         throw InvalidSettingError(
-            field: field,
+            setting: setting,
             detail: "is \(value), must be \(range.lowerBound) to \(range.upperBound)"
         )
     }

@@ -98,8 +98,8 @@ public struct PoolGauges: Sendable, Equatable {
     /// Connections that take no new push and wait for responses.
     public var drainingConnectionCount = 0
     /// How many pushes all connections together may have in flight.
-    public var streamsAllowed = 0
-    public var pushesInFlight = 0
+    public var streamsMax = 0
+    public var inFlightPushCount = 0
     /// The issue time of the provider token of the newest connection that has one, UNIX seconds; -1 if no
     /// connection has one.
     public var providerTokenIssuedAtSeconds: Int64 = -1

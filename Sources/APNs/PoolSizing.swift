@@ -1,13 +1,13 @@
 /// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
-/// - The pool wants **one more** connection if all wanted connections are open, and if for at least half of the
-///   interval it refused pushes because no stream was free. But the number does not grow while APNs or this host is
-///   slow or failing (`isFailingOrSlow`), because more connections would make both slower.
-/// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
-///   ``PoolConfiguration/shrinkAfterMilliseconds``. One fewer is enough in an interval if the peak of pushes in flight
-///   was at most half of what the remaining connections can carry. Wanted connections that are not open carry nothing.
-///   The time is several minutes, because Apple asks for connections that last.
+/// - The pool wants **one more** connection if all wanted connections are open, and it refused pushes for at least half
+///   of the interval because no stream was free. But the number does not grow while pushes fail or are slow
+///   (`isFailingOrSlow`): APNs or this host may be overloaded, and more connections would make both slower.
+/// - The pool wants **one fewer** if one connection fewer was enough in all intervals of
+///   ``PoolConfiguration/shrinkAfterMilliseconds``. That is: the peak of pushes in flight was at most half of what the
+///   remaining open connections can carry. For example, of 3 open connections with 1,000 streams each, 2 were enough if
+///   the peak was at most 1,000. The time is several minutes, because Apple asks for connections that last.
 /// - ``Pool/retireSurplusConnection()`` retires connections beyond the wanted number, one per interval.
 ///
 /// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``. It
@@ -21,22 +21,22 @@ struct PoolSizing {
     struct IntervalCounts: Equatable {
         /// How long the pool refused pushes because no stream was free.
         var starvedMilliseconds: Int64 = 0
-        var pushesEnded = 0
+        var endedPushCount = 0
         /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `forbidden`: APNs is at fault, or the
         /// provider token.
-        var pushesFailed = 0
+        var failedPushCount = 0
         /// Pushes to which APNs responded. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.
-        var responses = 0
+        var responseCount = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
-        var inFlightPeak = 0
+        var peakInFlightPushCount = 0
 
         mutating func countPush(isFailure: Bool, hasFinalStatus: Bool, roundTripMilliseconds: Int64) {
-            pushesEnded += 1
-            if isFailure { pushesFailed += 1 }
+            endedPushCount += 1
+            if isFailure { failedPushCount += 1 }
             guard hasFinalStatus else { return }
-            responses += 1
+            responseCount += 1
             roundTripMillisecondsSum += roundTripMilliseconds
             roundTripMillisecondsMin = min(roundTripMillisecondsMin, roundTripMilliseconds)
         }
@@ -47,17 +47,17 @@ struct PoolSizing {
     static let starvedPercentMin: Int64 = 50
     static let failurePercentMax = 10
     static let roundTripFactorMax: Int64 = 4
-    /// A mean round trip up to this time never counts as slow. The loop's own turns take a large part of a
+    /// A mean round trip up to this time never counts as slow. The loop's own iterations take a large part of a
     /// time this short.
     static let fastRoundTripMillisecondsMax: Int64 = 250
-    /// How long the pool remembers the shortest round trip. After this time, the next interval with responses replaces
-    /// it by its own shortest round trip, which may be longer.
+    /// How long the pool remembers the shortest round trip. After this time, the next interval with responses sets a
+    /// new one, which may be longer.
     static let shortestRoundTripAgeMillisecondsMax: Int64 = 120_000
 
     private let connectionsMin: Int
     private let connectionsMax: Int
     private let shrinkAfterMilliseconds: Int64
-    private(set) var connectionsWanted: Int
+    private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
     private var surplusSinceMilliseconds: Int64?
@@ -66,31 +66,32 @@ struct PoolSizing {
         connectionsMin = min(configuration.connectionsMin, configuration.connectionsMax)
         connectionsMax = configuration.connectionsMax
         shrinkAfterMilliseconds = configuration.shrinkAfterMilliseconds
-        connectionsWanted = connectionsMin
+        wantedConnectionCount = connectionsMin
     }
 
     /// Ends an interval, and changes the number of wanted connections by at most one.
     ///
     /// - Parameters:
-    ///   - openConnections: the number of `open` connections.
-    ///   - streamsPerConnection: the lowest stream limit of the `open` connections; 0 if none is open.
+    ///   - openConnectionCount: the number of `open` connections.
+    ///   - streamsMax: the lowest stream limit of the `open` connections; 0 if none is open.
     @discardableResult
-    mutating func end(
+    mutating func endInterval(
         _ counts: IntervalCounts,
-        openConnections: Int,
-        streamsPerConnection: Int,
+        openConnectionCount: Int,
+        streamsMax: Int,
         nowMilliseconds: Int64
     ) -> Change {
         updateShortestRoundTrip(counts, nowMilliseconds: nowMilliseconds)
         if counts.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSinceMilliseconds = nil
-            guard openConnections >= connectionsWanted, connectionsWanted < connectionsMax, !isFailingOrSlow(counts)
+            guard openConnectionCount >= wantedConnectionCount, wantedConnectionCount < connectionsMax,
+                !isFailingOrSlow(counts)
             else { return .none }
-            connectionsWanted += 1
+            wantedConnectionCount += 1
             return .grow
         }
-        let capacityAfterShrink = min(openConnections, connectionsWanted - 1) * streamsPerConnection
-        guard connectionsWanted > connectionsMin, counts.inFlightPeak * 2 <= capacityAfterShrink else {
+        let streamCountAfterShrink = min(openConnectionCount, wantedConnectionCount - 1) * streamsMax
+        guard wantedConnectionCount > connectionsMin, counts.peakInFlightPushCount * 2 <= streamCountAfterShrink else {
             surplusSinceMilliseconds = nil
             return .none
         }
@@ -100,12 +101,12 @@ struct PoolSizing {
         }
         guard nowMilliseconds - sinceMilliseconds >= shrinkAfterMilliseconds else { return .none }
         surplusSinceMilliseconds = nowMilliseconds
-        connectionsWanted -= 1
+        wantedConnectionCount -= 1
         return .shrink
     }
 
     private mutating func updateShortestRoundTrip(_ counts: IntervalCounts, nowMilliseconds: Int64) {
-        guard counts.responses > 0 else { return }
+        guard counts.responseCount > 0 else { return }
         let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.shortestRoundTripAgeMillisecondsMax
         guard isOld || counts.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
         shortestRoundTripMilliseconds = counts.roundTripMillisecondsMin
@@ -116,9 +117,9 @@ struct PoolSizing {
     /// slow. A slow round trip is longer than ``fastRoundTripMillisecondsMax``, and longer than ``roundTripFactorMax``
     /// times the shortest one that the pool remembers.
     private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
-        if counts.pushesFailed * 100 > counts.pushesEnded * Self.failurePercentMax { return true }
-        guard counts.responses > 0 else { return false }
-        let meanRoundTripMilliseconds = counts.roundTripMillisecondsSum / Int64(counts.responses)
+        if counts.failedPushCount * 100 > counts.endedPushCount * Self.failurePercentMax { return true }
+        guard counts.responseCount > 0 else { return false }
+        let meanRoundTripMilliseconds = counts.roundTripMillisecondsSum / Int64(counts.responseCount)
         return meanRoundTripMilliseconds > Self.fastRoundTripMillisecondsMax
             && meanRoundTripMilliseconds / Self.roundTripFactorMax > shortestRoundTripMilliseconds
     }

@@ -46,9 +46,9 @@ public final class ProviderToken: @unchecked Sendable {
 /// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
 ///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.
 /// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use the last
-///   token until it is 55 minutes old: a new token from each process would break Apple's limit for the team. If a
-///   connection has kept this token for less than 20 minutes at that age, it may not change the token, so the pool
-///   replaces the connection.
+///   token until it is 55 minutes old, because a new token from each process would break Apple's limit for the team. At
+///   that age, a connection that has kept the token for less than 20 minutes may not change it. So the pool replaces
+///   this connection.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``pinSecondsMin``.
@@ -63,8 +63,10 @@ public enum ProviderTokenTimes {
     /// each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token. By then it has kept its token for ``pinSecondsMin``,
-    /// and the token has reached ``renewalAgeSeconds``. The latest time is when the token reaches ``ageSecondsMax``.
+    /// Returns when a connection must look for a newer token: when it has kept its token for ``pinSecondsMin`` and the
+    /// token has reached ``renewalAgeSeconds``, but at the latest when the token reaches ``ageSecondsMax``. For
+    /// example, a connection that began to use a token at the age of 5, 30 or 40 minutes looks at the age of 35, 50 or
+    /// 55 minutes.
     static func newerTokenCheckAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }

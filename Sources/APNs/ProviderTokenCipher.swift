@@ -21,12 +21,12 @@ public struct ProviderTokenCipher: Sendable {
         let requirement = "must hold 32 bytes, or their Base64 (openssl rand -base64 32)"
         let descriptor = Glibc.open(keyFile, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
-            throw InvalidSettingError(field: keyFile, detail: String(cString: strerror(errno)))
+            throw InvalidSettingError(setting: keyFile, detail: String(cString: strerror(errno)))
         }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 128)
         let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count > 0 else { throw InvalidSettingError(field: keyFile, detail: requirement) }
+        guard count > 0 else { throw InvalidSettingError(setting: keyFile, detail: requirement) }
         bytes.removeLast(bytes.count - count)
         if bytes.count == Self.keyBytes {
             key = bytes
@@ -38,7 +38,7 @@ public struct ProviderTokenCipher: Sendable {
         // padding.
         guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
             EVP_DecodeBlock(&decoded, bytes, 44) == 33
-        else { throw InvalidSettingError(field: keyFile, detail: requirement) }
+        else { throw InvalidSettingError(setting: keyFile, detail: requirement) }
         key = Array(decoded.prefix(Self.keyBytes))
     }
 

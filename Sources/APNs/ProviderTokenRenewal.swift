@@ -26,8 +26,8 @@ public enum ProviderTokenRenewal {
 
     public enum Action: Equatable, Sendable {
         /// Keep the token in use, if there is one. Either it is the shared token, or this process cannot use the shared
-        /// token, or another worker renews the shared token. When the token in use is too old, this process signs a
-        /// token for itself.
+        /// token, or another worker renews the shared token. If the token in use becomes too old, `ProviderTokenSource`
+        /// signs one for this process alone.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that
@@ -55,8 +55,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Returns the action if renewal is due but another worker has the lease. Until the renewal, a worker without a
-    /// token uses the old shared token, if that token may be used.
+    /// Returns the action of a worker that finds the renewal due, while another worker has the lease. A worker without
+    /// a token adopts the old shared token, if that token may still be used.
     public static func nextActionWithoutLease(
         _ storedToken: StoredToken?,
         inUseIssuedAtSeconds: Int64?,

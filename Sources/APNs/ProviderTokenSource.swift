@@ -65,9 +65,9 @@ public final class ProviderTokenSource: Sendable {
         state = Mutex(State(signer: Signer(key: key, keyIdentifier: keyIdentifier, generation: 0)))
     }
 
-    private static func validate(_ field: String, _ identifier: String) throws(InvalidSettingError) {
+    private static func validate(_ setting: String, _ identifier: String) throws(InvalidSettingError) {
         guard identifier.utf8.count == 10, identifier.utf8.allSatisfy(\.isASCIIAlphanumeric) else {
-            throw InvalidSettingError(field: field, detail: "must be 10 letters and digits")
+            throw InvalidSettingError(setting: setting, detail: "must be 10 letters and digits")
         }
     }
 
@@ -75,8 +75,9 @@ public final class ProviderTokenSource: Sendable {
     /// ``ProviderTokenTimes/renewalAgeSeconds``, or if it was issued in the future. If signing fails, returns the token
     /// in use until it reaches ``ProviderTokenTimes/ageSecondsMax``, then nil.
     ///
-    /// If the workers share tokens, the worker that has the lease in Redis signs for all. This process then signs here
-    /// only if it has no token, if its token has reached `ageSecondsMax`, or if it was issued too far in the future.
+    /// If the workers share tokens, the worker that has the lease in Redis signs for all. This method then signs only
+    /// as a last resort: there is no token, the token has reached `ageSecondsMax`, or it was issued too far in the
+    /// future.
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newestToken {
@@ -101,8 +102,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Drops a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken` signs
-    /// a new one. Keeps a token whose age is 0 to 20 minutes. APNs calls such a token expired only because the clocks
-    /// differ, and more new tokens would lead to TooManyProviderTokenUpdates.
+    /// a new one. Keeps a token that is younger than 20 minutes: APNs calls it expired only because the clocks differ,
+    /// and more new tokens would lead to TooManyProviderTokenUpdates. But drops a token that was issued in the future.
     func dropRefused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
@@ -125,7 +126,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// The input of ``ProviderTokenRenewal``: the id of the key in use, and the issue times of the token in use and of
     /// the last token that was dropped because APNs refused it. A time is nil if there is no such token.
-    public var sharingState: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
+    public var renewalInput: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
 
@@ -197,8 +198,8 @@ public final class ProviderTokenSource: Sendable {
     static let trialSecondsMax: Int64 = 30
 
     /// Returns the candidate key's token to the first pool that asks. This pool must try the token and call `endTrial`.
-    /// Until then, but for at most `trialSecondsMax`, other pools get nil. If there is no candidate, every pool gets
-    /// nil. A candidate that cannot sign a token is dropped.
+    /// Other pools get nil until then, but for at most `trialSecondsMax`. Without a candidate, every pool gets nil. A
+    /// candidate that cannot sign a token is dropped.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
@@ -215,8 +216,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the key of a token from `takeTrialToken` is neither in use nor the candidate: the key failed in another
-    /// pool, or another candidate replaced it.
+    /// Whether a trial with a token from `takeTrialToken` must end: its key failed in another pool, or another
+    /// candidate replaced the key. The key is then neither in use nor the candidate.
     func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation

@@ -23,10 +23,10 @@ public struct PushRequest: ~Copyable {
     /// The JSON payload. APNs refuses more than 4,096 bytes with 413 (a broadcast: more than 5,120), so the
     /// caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The number of the connection to avoid: the ``PushResponse/connectionNumber`` of the earlier attempt. The pool
-    /// prefers another connection with room. 0: there is none to avoid.
+    /// The connection of the earlier attempt (``PushResponse/connectionNumber``), which the pool avoids if another
+    /// connection has room; 0 for none.
     public var avoidedConnectionNumber: UInt32
-    /// Whether an earlier attempt of the push was submitted. Such a push uses the ``RetryBudget``.
+    /// Whether an earlier attempt of the push was submitted. The push then uses the ``RetryBudget``.
     public var isRetry: Bool
 
     /// The longest device token that is accepted, in hexadecimal digits. Live Activities have had tokens of

@@ -4,9 +4,10 @@ public struct PushResponse: ~Copyable {
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// APNs responded with a final status.
         case responded
-        /// APNs did not process the push, so sending it again cannot deliver it twice. APNs refused its
-        /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely. Or APNs refused the
-        /// new key that the connection tried.
+        /// APNs did not process the push, so sending it again cannot deliver it twice. The reason is one of these:
+        /// - APNs refused the push's stream, or the stream is above the last one that a GOAWAY names.
+        /// - The body was not sent completely.
+        /// - APNs refused the new key that the connection tried.
         case notProcessed
         /// The push was sent completely, but no valid final status came before the deadline, a reset, or the end of the
         /// connection. APNs may have processed the push.
@@ -27,10 +28,10 @@ public struct PushResponse: ~Copyable {
     /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
     /// response has none.
     public var tokenInvalidAtMilliseconds: Int64
-    /// The wall clock of the turn in which the connection took the push's last byte, UNIX milliseconds; -1 if
+    /// The wall clock of the iteration in which the connection took the push's last byte, UNIX milliseconds; -1 if
     /// the push was not sent completely.
     public var sentAtMilliseconds: Int64
-    /// The wall clock of the turn in which the push got this response, UNIX milliseconds.
+    /// The wall clock of the iteration in which the push got this response, UNIX milliseconds.
     public var responseAtMilliseconds: Int64
     /// The number of the connection that carried the push, for ``PushRequest/avoidedConnectionNumber``; 0 if no
     /// connection carried it.

@@ -1,6 +1,6 @@
 /// One push in flight. It stays at one index of its connection's table from submission to response.
 struct PushSlot {
-    enum Stage: UInt8 {
+    enum Phase: UInt8 {
         /// The slot is in the list of free slots.
         case free
         /// The header is written to the connection, but the body's last byte is not. APNs cannot have
@@ -17,8 +17,8 @@ struct PushSlot {
     var identifier: (UInt64, UInt64) = (0, 0)
     /// When the push times out, on the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
-    /// The wall clock when the stage became `sent`; -1 before.
-    var sentAtMilliseconds: Int64 = -1
+    /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; -1 before.
+    var sentAtWallMilliseconds: Int64 = -1
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
     var olderIndex: Int32 = -1
@@ -26,8 +26,9 @@ struct PushSlot {
     /// The neighbours in the list of waiting bodies; -1 for none.
     var previousWaitingIndex: Int32 = -1
     var nextWaitingIndex: Int32 = -1
-    /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial window of
-    /// the server's SETTINGS, which may change while the stream is open (RFC 9113, section 6.9.2).
+    /// How many bytes the stream's send window is above the initial window of the server's SETTINGS: the sum of all
+    /// WINDOW_UPDATE increments, minus the bytes sent. The window itself is not stored, because new SETTINGS may change
+    /// the initial window while the stream is open (RFC 9113, section 6.9.2).
     var windowDeltaBytes: Int64 = 0
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0
@@ -38,7 +39,7 @@ struct PushSlot {
     var storedResponseBytes: UInt16 = 0
     /// The final `:status`; 0 before it arrives, and after a malformed response.
     var status: UInt16 = 0
-    var stage = Stage.free
+    var phase = Phase.free
     /// Whether the slot is in the list of deadlines.
     var hasDeadline = false
     var isBodyWaiting = false
@@ -124,10 +125,10 @@ struct PushSlotTable: ~Copyable {
     func allocate(deadlineMilliseconds: Int64) -> Int32 {
         let index = lists.pointee.firstFreeIndex
         let slot = pointer(index)
-        precondition(slot.pointee.stage == .free)
+        precondition(slot.pointee.phase == .free)
         lists.pointee.firstFreeIndex = slot.pointee.newerIndex
         slot.pointee = PushSlot()
-        slot.pointee.stage = .queued
+        slot.pointee.phase = .queued
         slot.pointee.deadlineMilliseconds = deadlineMilliseconds
         slot.pointee.hasDeadline = true
         let newestIndex = lists.pointee.newestIndex
@@ -159,7 +160,7 @@ struct PushSlotTable: ~Copyable {
     /// Appends a slot to the list of waiting bodies.
     func queueBody(_ index: Int32) {
         let slot = pointer(index)
-        precondition(!slot.pointee.isBodyWaiting && slot.pointee.stage == .queued)
+        precondition(!slot.pointee.isBodyWaiting && slot.pointee.phase == .queued)
         slot.pointee.isBodyWaiting = true
         let lastIndex = lists.pointee.lastWaitingIndex
         slot.pointee.previousWaitingIndex = lastIndex
@@ -195,8 +196,8 @@ struct PushSlotTable: ~Copyable {
         cancelDeadline(index)
         removeFromBodyQueue(index)
         let slot = pointer(index)
-        precondition(slot.pointee.stage != .free)
-        slot.pointee.stage = .free
+        precondition(slot.pointee.phase != .free)
+        slot.pointee.phase = .free
         slot.pointee.newerIndex = lists.pointee.firstFreeIndex
         lists.pointee.firstFreeIndex = index
         lists.pointee.count -= 1

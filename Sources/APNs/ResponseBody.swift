@@ -35,9 +35,9 @@ struct ResponseBody {
         }
     }
 
-    /// A position in the body, and methods that read what follows it. If something else follows than a method reads,
-    /// the method returns nil or false, and the position has moved past white space only. But if `skipValue` returns
-    /// false, the position may be within a value, and the caller must end the scan.
+    /// Reads a body from a position. If a method finds something else than it reads, it returns nil or false, and has
+    /// moved the position past white space only. The exception is `skipValue`: if it returns false, the position may be
+    /// within a value, and the caller must end the scan.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0

@@ -11,13 +11,13 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
     case throttled
-    /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. The pool replaces the connection. It also
-    /// replaces the token, unless the token is younger than 20 minutes. Send the push again.
+    /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. Send the push again. The pool replaces the
+    /// connection, and also the token if it is at least 20 minutes old.
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
     /// operator may replace the key.
     case providerRefused
-    /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
+    /// The device token is dead (410). Retire it. But keep a token that was registered after the response's timestamp.
     case tokenDead
     /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only if
     /// ``Pool/trustsTokenRefusals``.

@@ -1,8 +1,8 @@
 /// Limits retries to a share of the first attempts, so that a fault at APNs does not multiply the load (R21).
 /// It does no I/O.
 ///
-/// The budget is a token bucket, counted in hundredths of a retry. Each first attempt adds ``retryPercent``
-/// hundredths, and each retry takes a hundred.
+/// The budget is counted in hundredths of a retry. Each first attempt adds ``retryPercent`` hundredths, and each retry
+/// takes a hundred. So ten first attempts pay for one retry.
 public struct RetryBudget: Sendable {
     /// Retries for each hundred first attempts.
     public static let retryPercent = 10

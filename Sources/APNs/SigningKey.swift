@@ -7,12 +7,11 @@ import Glibc
 public struct SigningKey: Sendable {
     private let key: OpenSSLKey
     /// Whether the file's mode lets every user read it (`o+r`). The worker then only logs a warning, because Apple's
-    /// download and Kubernetes' secrets have this mode. The file of a secret that is mounted with `defaultMode: 0440`
-    /// does not have it.
+    /// download and Kubernetes' secrets have this mode. A secret that is mounted with `defaultMode: 0440` does not.
     public let isReadableByOthers: Bool
 
-    /// Identifies the file that the key was read from, as it was before the reading. So ``SigningKeyFile/poll()`` also
-    /// notices a change during the reading.
+    /// The identity of the key's file before the key was read. So ``SigningKeyFile/poll()`` also notices a change that
+    /// happens while the key is read.
     let fileIdentity: FileIdentity
 
     /// The largest key file that is read, in bytes. Apple's key files have about 260.

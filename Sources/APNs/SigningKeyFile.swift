@@ -14,8 +14,7 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file's identity at the last check that found the file. Before the first such check: its identity when the
-    /// caller read `loadedKey`.
+    /// The file's identity when a check last found the file; at first, its identity when the caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
     /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode

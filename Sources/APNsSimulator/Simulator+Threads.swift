@@ -38,7 +38,7 @@ extension Simulator {
         }
     }
 
-    /// Builds the server of a thread, on that thread.
+    /// Makes the `ServerLoop` of a thread. Runs on this thread.
     private static func makeServer(
         _ loop: EventLoop,
         _ setup: ServiceSetup,

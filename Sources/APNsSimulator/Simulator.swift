@@ -17,9 +17,9 @@ import Synchronization
 /// Safe to use from any thread. The closures of `withDevices` run on the service's first thread.
 public final class Simulator: Sendable {
     public let configuration: SimulatorConfiguration
-    private let state = Mutex(State.stopped)
+    private let phase = Mutex(Phase.stopped)
 
-    private enum State {
+    private enum Phase {
         /// The service does not run. `start` makes it `starting`.
         case stopped
         /// The service starts. It becomes `running` when it accepts connections, or `stopped` if the start
@@ -56,8 +56,8 @@ public final class Simulator: Sendable {
     public var caFile: String? { runningService?.caFile }
 
     private var runningService: RunningService? {
-        state.withLock { state in
-            if case .running(let runningService) = state { return runningService }
+        phase.withLock { phase in
+            if case .running(let runningService) = phase { return runningService }
             return nil
         }
     }
@@ -66,17 +66,17 @@ public final class Simulator: Sendable {
 
     /// Starts the service, and returns when it accepts connections.
     public func start() async throws(SimulatorError) {
-        let wasStopped = state.withLock { state in
-            guard case .stopped = state else { return false }
-            state = .starting
+        let wasStopped = phase.withLock { phase in
+            guard case .stopped = phase else { return false }
+            phase = .starting
             return true
         }
         guard wasStopped else { throw SimulatorError(.conflict, "the simulator is running") }
         do throws(SimulatorError) {
             let startedService = try await startService()
-            state.withLock { $0 = .running(startedService) }
+            phase.withLock { $0 = .running(startedService) }
         } catch {
-            state.withLock { $0 = .stopped }
+            phase.withLock { $0 = .stopped }
             throw error
         }
     }
@@ -139,9 +139,9 @@ public final class Simulator: Sendable {
     /// Ends all connections and threads. Requests in flight get no response. Does nothing if the service is
     /// not running.
     public func stop() async {
-        let runningService = state.withLock { state -> RunningService? in
-            guard case .running(let runningService) = state else { return nil }
-            state = .stopped
+        let runningService = phase.withLock { phase -> RunningService? in
+            guard case .running(let runningService) = phase else { return nil }
+            phase = .stopped
             return runningService
         }
         guard let runningService else { return }

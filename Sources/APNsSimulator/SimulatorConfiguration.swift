@@ -33,9 +33,9 @@ public struct SimulatorConfiguration: Sendable {
     public struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream.
         public var streamsBeforeAuthenticationMax: UInt32 = 1
-        /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
-        /// Apple promises no number: it varies with the load.
-        public var concurrentStreams: UInt32 = 1_000
+        /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token; ``Faults/concurrentStreams`` replaces it. Apple
+        /// promises no number: it varies with the load.
+        public var concurrentStreamsMax: UInt32 = 1_000
         /// The maximum number of connections of a thread. Further connections are closed at once.
         public var connectionsPerThreadMax = 4_096
         /// The maximum number of requests in flight on all connections of a thread. Further requests are refused
@@ -105,7 +105,7 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         case .deviceExists(let name): self.init(.conflict, "device \(name) exists")
         case .contentDoesNotDecode(let problem): self.init(.invalidRequest, problem)
         case .activityIsOver(let name): self.init(.conflict, "activity \(name) is over")
-        case .tooMany(let what): self.init(.limitReached, "too many \(what)")
+        case .tooMany(let nouns): self.init(.limitReached, "too many \(nouns)")
         case .unknownCrowd(let name): self.init(.notFound, "no crowd \(name)")
         case .crowdExists(let name): self.init(.conflict, "crowd \(name) exists")
         case .unknownChannel(let name): self.init(.notFound, "no channel \(name)")

@@ -17,7 +17,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return value?.isNull == true ? nil : value
     }
 
-    private func record(_ shape: FieldShape, of key: Key) {
+    private func recordShape(_ shape: FieldShape, of key: Key) {
         let earlierShape = recorder.recording.fields?[key.stringValue]
         recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
@@ -34,7 +34,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        record(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
+        recordShape(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         do {
             return try ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
@@ -47,7 +47,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         recorder.recording.optionalKeys.insert(key.stringValue)
-        record(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
+        recordShape(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         return try? ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
     }
 

@@ -20,10 +20,9 @@ extension Set: ShapedByElements where Element: Decodable {
 
 extension Dictionary: ShapedByElements where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // A shape can describe only a dictionary with keys of type `String`. With keys of type `Int`, or of a type that
-        // conforms to CodingKeyRepresentable, `Codable` writes an object, but a shape cannot limit an object's keys.
-        // With all other keys, `Codable` writes an array in which keys and values alternate, which a shape cannot
-        // describe.
+        // A shape can describe only a dictionary with keys of type `String`. `Codable` writes most other dictionaries
+        // as an array in which keys and values alternate. It writes an object for keys of type `Int`, or of a type that
+        // conforms to CodingKeyRepresentable, but a shape cannot say which keys such an object may have.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

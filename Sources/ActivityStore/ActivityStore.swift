@@ -16,7 +16,7 @@ public protocol ActivityStoreHandler: RedisHandler {
 /// atomic.
 ///
 /// A lane has one store and uses it only on its own thread. A call and its reply allocate no memory. The calls
-/// of a turn leave together at the end of the turn.
+/// of an iteration leave together at the end of the iteration.
 public final class ActivityStore {
     let redis: RedisClient
     private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
@@ -54,7 +54,8 @@ public final class ActivityStore {
     /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCallCount: Int { redis.outstandingCallCount }
 
-    /// Writes a call to Redis, or collects it for a script call that is written at the end of the turn at the latest.
+    /// Writes a call to Redis, or collects it for a script call that is written at the end of the iteration at the
+    /// latest.
     ///
     /// Some calls about activities share a script call:
     /// - consecutive updates, ends and settlements;

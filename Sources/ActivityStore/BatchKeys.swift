@@ -27,8 +27,8 @@ struct BatchKeys: ~Copyable {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
-    /// - Returns: false if the batch does not have the key yet. True if a key in the batch has the same fingerprint:
-    ///   almost certainly the same key. The script then reads the key's value again, which costs only time.
+    /// - Returns: whether the batch already has a key with the same fingerprint, almost certainly the same key. If so,
+    ///   the script reads the key's value again. If the keys differ after all, this only costs time.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

@@ -1,14 +1,15 @@
 import LiveActivity
 import Redis
 
-/// Updates, ends and settlements of activities that are collected for one script call: one key for each call,
-/// one argument with all calls, and the paces that the calls name. (R15)
+/// Collects updates, ends and settlements of activities, so that one script call can perform many of them. The script
+/// gets a key for each collected call, one argument with all calls, and an argument for each pace that the calls name.
+/// (R15)
 ///
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld``, ``CallBits/isReread`` and ``CallBits/endsNewerLife`` | for a 429 the number of the pace's argument, otherwise 0 |
-/// | 15 | ``CallBits`` | the ``SettlementCode`` and ``CallBits`` |
+/// | 14 | the number of the argument that has the pace, and ``CallByte14Bits`` | for a 429 the number of the pace's argument, otherwise 0 |
+/// | 15 | ``CallByte15Bits`` | the ``SettlementCode`` and ``CallByte15Bits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
 /// | 27–28 | if there is a token: the number of its bytes | the same |
@@ -16,13 +17,13 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If ``CallBits/alertVersionFollows`` is set, the call ends with the version of a command with an alert (13 bytes). An
-/// update or an end carries the alert of this older command. A settlement reports that APNs accepted this command's
-/// alert.
+/// If ``CallByte15Bits/alertVersionFollows`` is set, the call ends with the version of a command with an alert (13
+/// bytes). An update or an end carries the alert of this older command. A settlement reports that APNs accepted this
+/// command's alert.
 ///
 /// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
-/// call with the same key. If the key may have occurred before, the later call has ``CallBits/keyRepeats``, and the
-/// script reads the value again.
+/// call with the same key. If the key may have occurred before, the later call has ``CallByte15Bits/keyRepeats``, and
+/// the script reads the value again.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
@@ -30,14 +31,14 @@ struct CallBatch: ~Copyable {
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
     /// call. The number of a pace's argument must be below 32, because byte 14 has five bits for it.
     static let pacesMax = 8
-    /// The number of the script's argument that has the first pace. Argument 1 has all calls.
+    /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
     /// The length of a call without token and alert, in bytes. The first argument of the script is a batch if it has at
     /// least this length. A shorter one is the name of an operation.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
-        callBytesMin + 2 + StoredActivity.millisecondsBytes + 1 + TokenText.bytesMax + StoredVersion.byteCount
+        callBytesMin + 2 + StoredActivity.millisecondsBytes + 1 + StoredDeviceToken.bytesMax + StoredVersion.byteCount
 
     let capacity: Int
     private var keys: BatchKeys
@@ -68,8 +69,7 @@ struct CallBatch: ~Copyable {
     var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
-    /// Whether there is room for a call with this pace. If not, the caller must first write the batch and call
-    /// `removeAll`.
+    /// Whether the batch has room for a call with this pace. If not, the caller first writes and empties the batch.
     func hasRoom(for pace: Policy.Pace) -> Bool {
         count < capacity && (paceCount < Self.pacesMax || index(of: pace) != nil)
     }
@@ -79,14 +79,14 @@ struct CallBatch: ~Copyable {
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddArgumentNumber(for: admission.pace)
         let isRepeatedKey = keys.append(key)
-        let bits = CallBits.bits(of: admission) | (isRepeatedKey ? CallBits.keyRepeats : 0)
+        let byte15 = CallByte15Bits.bits(of: admission) | (isRepeatedKey ? CallByte15Bits.keyRepeats : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
-        let rereadBit = admission.isReread && admission.registration != nil ? CallBits.isReread : 0
-        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallBits.endsNewerLife : 0
+        let ageBit = admission.isTooOld ? CallByte14Bits.isTooOld : 0
+        let rereadBit = admission.isReread && admission.registration != nil ? CallByte14Bits.isReread : 0
+        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallByte14Bits.endsNewerLife : 0
         writer.writeCallHead(
-            bits,
-            paceNumber: paceNumber | ageBit | rereadBit | newerLifeBit,
+            byte14: paceNumber | ageBit | rereadBit | newerLifeBit,
+            byte15: byte15,
             admission.version,
             admission.digest
         )
@@ -114,11 +114,12 @@ struct CallBatch: ~Copyable {
         let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
         let isRepeatedKey = keys.append(key)
         let followBits =
-            (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertVersionFollows)
-        let repeatBit = isRepeatedKey ? CallBits.keyRepeats : 0
-        let bits = code.rawValue | CallBits.isSettlement | followBits | repeatBit
+            (retirement == nil ? 0 : CallByte15Bits.tokenFollows)
+            | (alert == nil ? 0 : CallByte15Bits.alertVersionFollows)
+        let repeatBit = isRepeatedKey ? CallByte15Bits.keyRepeats : 0
+        let byte15 = code.rawValue | CallByte15Bits.isSettlement | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.writeCallHead(bits, paceNumber: paceNumber, version, digest)
+        writer.writeCallHead(byte14: paceNumber, byte15: byte15, version, digest)
         if let retirement {
             // If APNs gave no time, the latest possible time retires the token, whenever it was registered.
             let invalidAtMilliseconds =
@@ -144,7 +145,7 @@ struct CallBatch: ~Copyable {
         writer.writeVerbatim(keys.bytes)
         writer.writeArgument(UnsafeRawBufferPointer(rebasing: arguments[..<argumentByteCount]))
         for pace in paces[..<paceCount] {
-            writer.writeArgument(count: StoredPace.byteCount) {
+            writer.writeArgument(byteCount: StoredPace.byteCount) {
                 $0.writeBytes(StoredPace.byteCount) { StoredPace.write(pace, to: $0) }
             }
         }
@@ -179,9 +180,20 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The bits of a call in a batch. They are in byte 15, except three for which it has no room: ``isTooOld``,
-/// ``isReread`` and ``endsNewerLife``. These are the highest bits of byte 14, above the number of the pace's argument.
-enum CallBits {
+/// The highest three bits of byte 14 of an update or an end in a ``CallBatch``. The lower bits are the number of the
+/// pace's argument.
+enum CallByte14Bits {
+    /// The end also ends a life that a newer start began (``StateAdmission/endsNewerLife``).
+    static let endsNewerLife: UInt8 = 32
+    /// The command brings a token, and is read again because Redis lost data.
+    static let isReread: UInt8 = 64
+    /// The command is too old for any phone to show its activity. If Redis knows no version of the activity, the
+    /// command is `expired`.
+    static let isTooOld: UInt8 = 128
+}
+
+/// The bits of byte 15 of a call in a ``CallBatch``.
+enum CallByte15Bits {
     static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
     static let mayReplaceHeldAlert: UInt8 = 4
@@ -194,13 +206,6 @@ enum CallBits {
     static let alertVersionFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
-    /// In byte 14: the command is too old for any phone to show its activity. If Redis knows no version of the
-    /// activity, the command is `expired`.
-    static let isTooOld: UInt8 = 128
-    /// In byte 14: the command brings a token, and is read again because Redis lost data.
-    static let isReread: UInt8 = 64
-    /// In byte 14: the end takes effect even if the activity's newest start is newer.
-    static let endsNewerLife: UInt8 = 32
 
     static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)

@@ -17,10 +17,10 @@ public enum LifetimeKey {
     static let startsForRestartSuffix = UInt8(ascii: "*")
     static let updatesForRestartSuffix = UInt8(ascii: "=")
 
-    /// Returns the keys of two hashes of commands that a worker needs to start activities again. `starts` has each
-    /// activity's newest start. `updates` has its newest update, whose state a new start shows. Each value begins with
-    /// the command's version in thirty digits. This must never change: every version of the script `lifetime` compares
-    /// these digits.
+    /// Returns the keys of two hashes with the commands that a worker needs to start activities again: the newest start
+    /// of each activity, and its newest update, whose state the new start shows. Each value in these hashes begins with
+    /// the command's version in thirty digits. The digits must stay in all releases, because the script `lifetime` of
+    /// each release compares them.
     public static func restartKeys(_ number: Int) -> (starts: [UInt8], updates: [UInt8]) {
         (timetableKey(number) + [startsForRestartSuffix], timetableKey(number) + [updatesForRestartSuffix])
     }
@@ -53,8 +53,8 @@ public enum LifetimeKey {
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
-        // The first of these signs in the key separates the app and the activity's id. A bundle id contains none of
-        // them; the activity's id may.
+        // The app ends before the first of these signs, because a bundle id contains none of them. Later signs belong
+        // to the activity's id.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
         else { return nil }

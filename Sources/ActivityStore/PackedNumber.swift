@@ -1,15 +1,15 @@
-/// How the script `admit` puts two values into one number: value × factor + rest. The rest is less than the factor. So
-/// a division by the factor gives back the value, and the remainder is the rest.
+/// How the script `admit` puts two numbers into one: first × factor + second. The second number is less than the
+/// factor. So a division by the factor gives the first number, and the remainder is the second. For example, 3 × 256 +
+/// 17 = 785, and 785 ÷ 256 is 3, with the remainder 17.
 enum PackedNumber {
-    /// In a call and in a reply: timestamp × this factor + rest. The rest is packed from two values in the same way.
+    /// In a call and in a reply: timestamp × this factor + a number that is packed in the same way, from two others.
     static let timestampFactor: Int64 = 1 << 16
-    /// The rest beside a call's timestamp: byte 15 (``CallBits``) × this factor + byte 14 (the number of the pace's
-    /// argument).
-    static let requestFactor: Int64 = 1 << 8
-    /// The rest beside a reply's timestamp: ``SentPriority`` × this factor + the number of pushes left in the budget.
+    /// The number beside a call's timestamp: byte 15 (``CallByte15Bits``) × this factor + byte 14 (the number of the
+    /// pace's argument).
+    static let byte15Factor: Int64 = 1 << 8
+    /// The number beside a reply's timestamp: ``SentPriority`` × this factor + the number of pushes left in the budget.
     static let priorityFactor: Int64 = 1 << 14
-    /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the
-    /// phase.
+    /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the phase.
     static let lastSendTimeFactor: Int64 = 1 << 8
     /// Bytes 1–7 of an activity's value: the token's form × ``tokenFormFactor`` + the token's length × this factor +
     /// the last second of the activity's first eight hours, in which Redis admits updates.

@@ -13,43 +13,43 @@ extension RedisCommandWriter {
     }
 
     mutating func writeArgument(_ bucket: Policy.Bucket) {
-        writeArgument(count: StoredBucket.byteCount) {
+        writeArgument(byteCount: StoredBucket.byteCount) {
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }
         }
     }
 
     /// Writes a version as thirty digits, the form in which Redis stores the version of a held or kept command.
     mutating func writeTextArgument(_ version: Version) {
-        writeArgument(count: StoredVersion.textByteCount) { $0.writeVersionText(version) }
+        writeArgument(byteCount: StoredVersion.textByteCount) { $0.writeVersionText(version) }
     }
 
     /// Writes a version in the binary form that an activity's value has.
     mutating func writeArgument(_ version: Version) {
-        writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
+        writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
     }
 
     /// Writes a claim as eight raw bytes: the scripts only test whether two claims are equal.
     mutating func writeArgument(claim: UInt64) {
-        writeArgument(count: 8) { $0.writeNumber(claim, bytes: 8) }
+        writeArgument(byteCount: 8) { $0.writeNumber(claim, bytes: 8) }
     }
 
     /// Writes a time or a duration in a fixed number of digits, so that the scripts can compare times as text.
     mutating func writeArgument(milliseconds: Int64) {
-        writeArgument(count: StoredTime.digitCount) {
+        writeArgument(byteCount: StoredTime.digitCount) {
             $0.writeBytes(StoredTime.digitCount) { StoredTime.write(milliseconds, to: $0) }
         }
     }
 
     /// Writes a time in the binary form that an activity's value has.
     mutating func writeArgument(binaryMilliseconds milliseconds: Int64) {
-        writeArgument(count: StoredActivity.millisecondsBytes) {
+        writeArgument(byteCount: StoredActivity.millisecondsBytes) {
             $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredActivity.millisecondsBytes)
         }
     }
 
     /// Writes the suffix of a device's field names: a colon and the attributes type.
     mutating func writeArgument(attributesType: UnsafeRawBufferPointer) {
-        writeArgument(count: attributesType.count + 1) {
+        writeArgument(byteCount: attributesType.count + 1) {
             $0.writeByte(UInt8(ascii: ":"))
             $0.writeVerbatim(attributesType)
         }
@@ -64,9 +64,9 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments. The first two are the token, as a device's fields `t` and `u` store it,
-    /// but without the registration time. The third is the time before which the token must have been registered;
-    /// empty: the token is retired in any case.
+    /// Writes a retirement as three arguments. The first two are the token, split as in a device's fields `t` and `u`,
+    /// without a registration time. The third is a time: the script retires the token only if it was registered before
+    /// this time. If the third argument is empty, the time of the registration does not matter.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -78,7 +78,7 @@ extension RedisCommandWriter {
 
     /// Writes how a device's start ended: the outcome's letter and the start's version.
     mutating func writeArgument(_ settlement: Settlement, _ version: Version) {
-        writeArgument(count: 1 + StoredVersion.textByteCount) {
+        writeArgument(byteCount: 1 + StoredVersion.textByteCount) {
             $0.writeByte(settlement.letter)
             $0.writeVersionText(version)
         }
@@ -88,7 +88,7 @@ extension RedisCommandWriter {
 
     /// Writes a refund: the letter `g`, the numbers of the bucket, and the draw to refund.
     mutating func writeRefundArgument(_ bucket: Policy.Bucket, drawIdentifier: Int64) {
-        writeArgument(count: Self.refundArgumentBytes) {
+        writeArgument(byteCount: Self.refundArgumentBytes) {
             $0.writeByte(UInt8(ascii: "g"))
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }
             $0.writeBytes(StoredTime.digitCount) { StoredTime.write(drawIdentifier, to: $0) }
@@ -98,10 +98,10 @@ extension RedisCommandWriter {
     // MARK: - Parts of an argument
 
     /// Writes bytes 1 to 26 of a call of a ``CallBatch``.
-    mutating func writeCallHead(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
+    mutating func writeCallHead(byte14: UInt8, byte15: UInt8, _ version: Version, _ digest: UInt64) {
         writeStoredVersion(version)
-        writeByte(paceNumber)
-        writeByte(bits)
+        writeByte(byte14)
+        writeByte(byte15)
         writeNumber(UInt64(clamping: version.timestamp), bytes: StoredActivity.secondsBytes)
         writeNumber(StoredDigest.value(of: digest), bytes: StoredDigest.byteCount)
     }
@@ -126,20 +126,20 @@ extension RedisCommandWriter {
         audiences: UnsafeRawBufferPointer?,
         shownVersion: Version?
     ) {
-        let count = audiences.map { AudienceList($0).count } ?? 0
+        let audienceCount = audiences.map { AudienceList($0).count } ?? 0
         Self.withEncodedToken(registration.token, registration.environment) { form, token in
             writeByte(bits)
             writeByte(form.rawValue)
             writeNumber(UInt64(token.count), bytes: 2)
-            writeByte(UInt8(count))
+            writeByte(UInt8(audienceCount))
             writeNumber(
                 StoredTime.clampedMilliseconds(registration.registeredAtMilliseconds),
                 bytes: StoredActivity.millisecondsBytes
             )
             writeVerbatim(token)
         }
-        if let audiences, count > 0 {
-            writeByte(UInt8(count))
+        if let audiences, audienceCount > 0 {
+            writeByte(UInt8(audienceCount))
             writeByte(0)
             writeVerbatim(audiences)
         }
@@ -171,15 +171,16 @@ extension RedisCommandWriter {
         _ environment: APNsEnvironment,
         registeredAtMilliseconds: Int64?
     ) {
-        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax + StoredTime.digitCount, alignment: 1) { memory in
+        withUnsafeTemporaryAllocation(byteCount: StoredDeviceToken.bytesMax + StoredTime.digitCount, alignment: 1) {
+            memory in
             // `memory` is not empty, so its address is never nil.
             let start = memory.baseAddress.unsafelyUnwrapped
             let timeBytes = registeredAtMilliseconds == nil ? 0 : StoredTime.digitCount
             if let registeredAtMilliseconds { StoredTime.write(registeredAtMilliseconds, to: start) }
-            let length = timeBytes + TokenText.encode(token, environment, to: start + timeBytes)
-            let headCount = min(length, timeBytes + TokenText.firstFieldBytesMax)
-            writeArgument(UnsafeRawBufferPointer(rebasing: memory[..<headCount]))
-            writeArgument(UnsafeRawBufferPointer(rebasing: memory[headCount..<length]))
+            let length = timeBytes + StoredDeviceToken.encode(token, environment, to: start + timeBytes)
+            let firstFieldBytes = min(length, timeBytes + StoredDeviceToken.firstFieldBytesMax)
+            writeArgument(UnsafeRawBufferPointer(rebasing: memory[..<firstFieldBytes]))
+            writeArgument(UnsafeRawBufferPointer(rebasing: memory[firstFieldBytes..<length]))
         }
     }
 
@@ -188,9 +189,9 @@ extension RedisCommandWriter {
         _ environment: APNsEnvironment,
         _ body: (TokenForm, UnsafeRawBufferPointer) -> Void
     ) {
-        withUnsafeTemporaryAllocation(byteCount: TokenText.bytesMax, alignment: 1) { memory in
+        withUnsafeTemporaryAllocation(byteCount: StoredDeviceToken.bytesMax, alignment: 1) { memory in
             // `memory` is not empty, so its address is never nil.
-            let (form, length) = TokenText.encodeBytes(
+            let (form, length) = StoredDeviceToken.encodeBytes(
                 of: token,
                 environment,
                 to: memory.baseAddress.unsafelyUnwrapped

@@ -1,8 +1,9 @@
 import LiveActivity
 import Redis
 
-/// Registrations and confirmations of activities, collected for one script call: one key for each call, and one
-/// argument with all calls. A confirmation says that each audience that an activity left has an entry about this.
+/// Collects registrations and confirmations of activities, so that one script call can perform many of them. A
+/// confirmation says that an activity's departure is written into each audience that it left (R27). The script gets a
+/// key for each collected call, and one argument with all calls.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -17,14 +18,14 @@ import Redis
 ///
 /// From byte 6 to the digests, the bytes are the same as in a new activity's value, so that the script can copy them.
 ///
-/// The reply may have no room for the held command of a registration. Then the registration changes nothing, and its
-/// reply is `full`. The core makes the registration again after a pause of at most a second.
+/// If the reply has no room for a registration's held command, the registration changes nothing, and its own reply is
+/// `full`. The core makes the registration again after a pause of at most a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
-        headBytes + StoredActivity.millisecondsBytes + TokenText.bytesMax + StoredVersion.textByteCount + 2
+        headBytes + StoredActivity.millisecondsBytes + StoredDeviceToken.bytesMax + StoredVersion.textByteCount + 2
         + Limits.audiencesPerRegistrationMax * AudienceList.digestBytes
 
     private let capacity: Int
@@ -75,7 +76,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: each audience that the activity left has an entry that says so.
+    /// Adds a confirmation: the activity's departure is written into each audience that it left.
     ///
     /// - Parameter milliseconds: the time of the departures, from the reply that named these audiences.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
@@ -114,7 +115,7 @@ enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdates: UInt8 = 1
     static let allowsFrequentUpdates: UInt8 = 2
-    /// The position of the two bits that have the ``RegistrationSource``, counted from the lowest bit.
+    /// The bits 4 and 8 are the ``RegistrationSource``: its raw value, shifted left by this number.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let namesAudiences: UInt8 = 16

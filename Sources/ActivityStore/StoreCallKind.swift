@@ -5,16 +5,16 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     case update, end, start, recordStart, hold, register, unregister, takeStartToken, reopen, confirmDepartures, settle,
         lifetime
 
-    /// Whether the call admits an update or an end. If Redis permits the command exactly as it asked, the reply may be
-    /// the activity's stored value instead of a verdict.
+    /// Whether the call admits an update or an end. The reply to such a call may be the activity's stored value instead
+    /// of a verdict. The value means: send the command with the timestamp and the priority that it asked for.
     var isStateAdmission: Bool { self == .update || self == .end }
 
     /// Whether the reply waits until replicas have acknowledged the write
     /// (``RedisConfiguration/requiredReplicaCount``). After the reply to such a call, the core may settle the record.
     /// Kafka then never brings the token or the held command again, so Redis must not lose them.
     ///
-    /// Admissions do not wait, because this would delay every turn. A token that came with a command may be lost: the
-    /// next command brings it again.
+    /// Admissions do not wait for replicas, because this would delay every command. A token that came with a command
+    /// may be lost: the next command brings it again.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true

@@ -7,15 +7,15 @@ public enum StoreLimits {
     /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of a member's departures that no worker has confirmed: the audience's page may still have the
-    /// member. The number is enough to change all eight audiences of a member twice. If a registration would exceed it,
-    /// its reply is `full`, and the worker makes the registration again later.
+    /// The maximum number of audiences that a member has left while no worker has confirmed this. Pages of these
+    /// audiences may still have the member. Sixteen, because then all eight audiences of a member can change twice. If
+    /// a registration would exceed the number, its reply is `full`, and the worker makes the registration again later.
     ///
-    /// An unregistration, a retired token or an accepted end may exceed this number. They need no limit: they only
-    /// remove the member from the audiences that it is in.
+    /// An unregistration, a retired token or an accepted end may exceed the number. They need no limit, because they
+    /// only remove the member from audiences that it is in.
     public static let unconfirmedDeparturesMax = 16
-    /// The maximum length of a token, in bytes. A record's token is shorter: it has at most 200 digits
-    /// (`tokenDigitsMax`).
+    /// The maximum length of a token, in bytes. A token from a record is always shorter, because it has at most 200
+    /// digits (`tokenDigitsMax`).
     public static let tokenBytesMax = 256
     /// The maximum length of an attributes type, in bytes. An attributes type in a record is never longer
     /// (`identifierBytesMax`).
@@ -39,7 +39,7 @@ public enum StoreLimits {
     /// How many seconds after an activity's beginning Redis admits updates: eight hours, because the system
     /// then ends the activity (Apple, "ActivityKit"). An update that was admitted in time may reach the phone
     /// later than that, because the lane may have to retry its push.
-    public static let updatableSeconds: Int64 = 8 * 3_600
+    public static let updatePeriodSeconds: Int64 = 8 * 3_600
     /// The maximum number of doublings of a spacing. Even a spacing of 1 ms, doubled 22 times, is more than an
     /// hour, the longest spacing.
     public static let spacingDoublingsMax = 22

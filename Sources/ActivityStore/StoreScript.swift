@@ -4,15 +4,15 @@ import Redis
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
     /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities. Records that the audiences which a member left know of its departure.
+    /// reopens versions of activities. Takes the confirmations of members' departures from audiences.
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
     /// Keeps the timetables of lifetimes.
     case lifetime
 
-    /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long
-    /// for a lane that reconnects.
+    /// The scripts by their raw values. They are made once, because putting in all constants takes milliseconds, which
+    /// is too long for a lane that reconnects.
     static let luaSources = allCases.map(\.luaSource)
 
     var luaSource: String {
@@ -48,7 +48,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Limits and lifetimes.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
-        ("UPDATES_SECONDS", StoreLimits.updatableSeconds),
+        ("UPDATES_SECONDS", StoreLimits.updatePeriodSeconds),
         ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
         ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
         ("TIMESTAMP_MAX", Limits.timestampMax),
@@ -56,8 +56,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("LEASE_FACTOR_MAX", StoreLimits.leaseGrowthFactorMax),
         ("CLAIMS_MAX", StoreLimits.claimsDuringAnotherEndMax),
-        // An activity's record: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
-        // SETRANGE counts from 0, so it has a constant of its own for the digest, where all its writes begin.
+        // An activity's value: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
+        // SETRANGE counts from 0. All writes with SETRANGE begin at the digest, which therefore has a second constant.
         ("AT_DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
         ("DIGEST_BYTE_OFFSET", Int64(StoredActivity.digestByteOffset)),
         ("AT_PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
@@ -71,7 +71,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFlag)),
         ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
-        // Where a token comes from.
+        // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
         // Flags in the byte of the token's form.
@@ -87,15 +87,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
         ("SENDING_HELD_ALERT", letter("l")), ("WAITING_OLDER_ALERT", letter("x")),
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
-        // No phase: the short path does not decide about this value.
-        ("NO_PHASE", 0),
         // The letter of a start that is only known from a record that was read again.
         ("START_RECORDED_AGAIN", letter("r")),
         ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.hasDrawnOnBudget)),
         ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
-        ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
+        ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.byte15Factor),
         ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.lastSendTimeFactor),
         ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FORM_FACTOR", PackedNumber.tokenFormFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
@@ -104,16 +102,16 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_USUAL_PACE", 1),
         ("AT_FREQUENT_PACE", Int64(StoredPace.frequentPartByteOffset + 1)),
         ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
-        // A call in a batch: its least length, and its bits.
+        // A call in a batch: its least length, and the bits of its byte 15.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
-        ("MAY_REPLACE_HELD_ALERT", Int64(CallBits.mayReplaceHeldAlert)), ("IS_END", Int64(CallBits.isEnd)),
-        ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallBits.isSettlement)),
-        ("ALERT_FOLLOWS", Int64(CallBits.alertVersionFollows)),
-        ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
-        // Bits of a call that are in its byte 14 (`CallBatch`).
-        ("IS_TOO_OLD", Int64(CallBits.isTooOld)),
-        ("IS_REREAD", Int64(CallBits.isReread)),
-        ("ENDS_NEWER_LIFE", Int64(CallBits.endsNewerLife)),
+        ("MAY_REPLACE_HELD_ALERT", Int64(CallByte15Bits.mayReplaceHeldAlert)), ("IS_END", Int64(CallByte15Bits.isEnd)),
+        ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlement)),
+        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertVersionFollows)),
+        ("KEY_REPEATS", Int64(CallByte15Bits.keyRepeats)),
+        // The bits of byte 14 of a call in a batch.
+        ("IS_TOO_OLD", Int64(CallByte14Bits.isTooOld)),
+        ("IS_REREAD", Int64(CallByte14Bits.isReread)),
+        ("ENDS_NEWER_LIFE", Int64(CallByte14Bits.endsNewerLife)),
         // The codes for what a settlement reports, and the first byte of a refund's argument to the script `settle`.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),

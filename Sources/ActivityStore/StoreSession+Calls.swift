@@ -6,6 +6,7 @@ import Redis
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
+    /// Writes a call, or collects it for a script call that ``flush(on:)`` writes.
     /// - Parameters:
     ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
     ///   - key: the subject's key.
@@ -32,8 +33,8 @@ extension StoreSession {
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             flushCallBatch(on: connection)
             // A registration whose token came with a command is alone in its script call, so that the reply always has
-            // room for the held command. Without room, the script would refuse the registration (`full`), and the core
-            // does not always repeat a registration of this kind.
+            // room for the held command. Without room, the reply would be `full`, and the core does not always repeat
+            // a registration of this kind.
             let isFromCommand = source == .command
             if isFromCommand { flushRegistrations(on: connection) }
             registrationBatch.append(
@@ -132,7 +133,7 @@ extension StoreSession {
         switch call.operation {
         case .takeStartToken(let type, let startBudget, let registration):
             let count = registration == nil ? 3 : 5
-            let bytes = 64 + type.count + StoredBucket.byteCount + TokenText.bytesMax
+            let bytes = 64 + type.count + StoredBucket.byteCount + StoredDeviceToken.bytesMax
             write(.takeStartToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
                 $0.writeArgument(operation: "takeStartToken")
                 $0.writeArgument(attributesType: type)
@@ -152,7 +153,8 @@ extension StoreSession {
         case .registerDevice(let type, let registration, let step, let isFromCommand):
             let (previousStart, audiences) = (step.previousStart, step.audiences)
             let bytes =
-                128 + type.count + TokenText.bytesMax + (previousStart?.byteCount ?? 0) + (audiences?.count ?? 0)
+                128 + type.count + StoredDeviceToken.bytesMax + (previousStart?.byteCount ?? 0)
+                + (audiences?.count ?? 0)
             write(
                 .register,
                 call.tag,
@@ -171,7 +173,7 @@ extension StoreSession {
             }
         case .settleStart(let start, let settlement, let retirement):
             let count = retirement == nil ? 3 : 6
-            let bytes = 96 + start.byteCount + TokenText.bytesMax
+            let bytes = 96 + start.byteCount + StoredDeviceToken.bytesMax
             write(.settle, call.tag, key, argumentCount: count, argumentBytes: bytes, script: .settle, on: connection) {
                 $0.writeArgument(settlement, start.version)
                 $0.writeArgument(attributesType: start.attributesType)
@@ -225,8 +227,8 @@ extension StoreSession {
 // MARK: - Bounds
 
 extension StoreCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts of the operation are within their limits, and the operation is one for this kind: for an
-    /// activity, or for a device.
+    /// Whether all parts of the operation are within their limits, and the operation may concern a subject of this
+    /// kind. For example, `holdStart` may only concern a device.
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):

@@ -3,8 +3,9 @@ import Redis
 
 /// Writes the calls about lifetimes.
 extension StoreSession {
+    /// Writes a call about a lifetime as a Redis command of its own.
     /// - Parameters:
-    ///   - activityKey: the key of the activity's value. In the timetable, it is the activity's name.
+    ///   - activityKey: the key of the activity's value. The timetable lists the activity under this key.
     ///   - timetableKey: the key of the timetable that the activity is in.
     func issue(
         _ operation: StoreCall<Bytes>.Operation,
@@ -65,8 +66,8 @@ extension StoreSession {
         }
         switch event {
         case .removed:
-            let bytes = 64 + activityKey.count
-            writeLifetimeCall(tag, timetableKey, argumentCount: 2, argumentBytes: bytes, on: connection) {
+            let argumentBytes = 64 + activityKey.count
+            writeLifetimeCall(tag, timetableKey, argumentCount: 2, argumentBytes: argumentBytes, on: connection) {
                 $0.writeArgument(operation: "removed")
                 $0.writeArgument(activityKey)
             }
@@ -92,9 +93,9 @@ extension StoreSession {
         restartAtMilliseconds: Int64,
         on connection: RedisConnection
     ) {
-        let bytes = 96 + activityKey.count
+        let argumentBytes = 96 + activityKey.count
         let count = restartAtMilliseconds > 0 ? 4 : 3
-        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
+        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: argumentBytes, on: connection) {
             $0.writeArgument(operation: operation)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganAtMilliseconds)
@@ -111,9 +112,9 @@ extension StoreSession {
         leaseMilliseconds: Int64,
         on connection: RedisConnection
     ) {
-        let bytes = 160 + activityKey.count
+        let argumentBytes = 160 + activityKey.count
         let count = stateVersion == nil ? 4 : 5
-        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
+        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: argumentBytes, on: connection) {
             $0.writeArgument(operation: "check")
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganAtMilliseconds)
@@ -132,9 +133,9 @@ extension StoreSession {
         _ commandKeptForRestart: CommandKeptForRestart<Bytes>?,
         on connection: RedisConnection
     ) {
-        let bytes = 192 + activityKey.count + (commandKeptForRestart?.record.count ?? 0)
+        let argumentBytes = 192 + activityKey.count + (commandKeptForRestart?.record.count ?? 0)
         let count = commandKeptForRestart == nil ? 4 : 7
-        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: bytes, on: connection) {
+        writeLifetimeCall(tag, timetableKey, argumentCount: count, argumentBytes: argumentBytes, on: connection) {
             $0.writeArgument(operation: operation)
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: atMilliseconds)

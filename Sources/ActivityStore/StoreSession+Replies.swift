@@ -5,10 +5,12 @@ import Redis
 
 /// Reads the replies of the scripts.
 extension StoreSession {
-    /// Takes the reply to the `count` oldest calls, which left as one Redis command.
-    func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
+    /// Takes the reply to the oldest `callCount` calls, which left as one Redis command.
+    func handleReply(_ reply: Reply, toCalls callCount: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isStateAdmission
-        if count > 1 || isArray { return handleBatchReply(reply, callCount: count, from: reader, on: connection) }
+        if callCount > 1 || isArray {
+            return handleBatchReply(reply, callCount: callCount, from: reader, on: connection)
+        }
         // `completeOldestCall` returns true here: since this reply arrived, nothing could have closed the connection.
         _ = connection.completeOldestCall(from: reader)
         handleSingleReply(reply, on: connection)
@@ -20,14 +22,19 @@ extension StoreSession {
     /// - the server's clock. It may be missing if no call's element is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
-        callCount count: Int,
+        callCount: Int,
         from reader: ReplyReader,
         on connection: RedisConnection
     ) {
         var nowMilliseconds: UInt64?
-        let hasAllElements = hasAllElements(reply, callCount: count, from: reader, nowMilliseconds: &nowMilliseconds)
-        var valueIndex = count
-        for index in 0..<count {
+        let hasAllElements = hasAllElements(
+            reply,
+            callCount: callCount,
+            from: reader,
+            nowMilliseconds: &nowMilliseconds
+        )
+        var valueIndex = callCount
+        for index in 0..<callCount {
             // A handler, an error reply or a reply that does not fit may have closed the connection. Then all
             // remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
@@ -49,22 +56,23 @@ extension StoreSession {
         }
     }
 
-    /// Whether the reply has all elements that the calls of the batch need. If it has the clock, sets
-    /// `nowMilliseconds` to it.
+    /// Whether the reply has all elements that the calls of the batch need. Sets `nowMilliseconds` to the server's
+    /// clock, if the reply has it.
     private func hasAllElements(
         _ reply: Reply,
-        callCount count: Int,
+        callCount: Int,
         from reader: ReplyReader,
         nowMilliseconds: inout UInt64?
     ) -> Bool {
-        guard case .array(let elements) = reply.kind, elements >= count else { return false }
+        guard case .array(let elementCount) = reply.kind, elementCount >= callCount else { return false }
         var (numberCount, valueCount) = (0, 0)
-        for index in 0..<count where calls[index].kind.isStateAdmission {
+        for index in 0..<callCount where calls[index].kind.isStateAdmission {
             let element = reader.element(index)
             if element.kind == .integer { numberCount += 1 } else if element.isStoredActivity { valueCount += 1 }
         }
-        guard elements == count + numberCount + 1 else { return elements == count + numberCount && valueCount == 0 }
-        let clockElement = reader.element(elements - 1)
+        let countWithoutClock = callCount + numberCount
+        guard elementCount == countWithoutClock + 1 else { return elementCount == countWithoutClock && valueCount == 0 }
+        let clockElement = reader.element(elementCount - 1)
         if clockElement.kind == .integer { nowMilliseconds = UInt64(exactly: clockElement.integer) }
         return nowMilliseconds != nil
     }
@@ -117,16 +125,17 @@ extension StoreSession {
     private func makeSettledReply(_ reply: Reply) -> ParsedReply { makeSettledReply(reply.integer == 1, nil) }
 
     private func makeSettledReply(_ hasRetiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
-        var result = StoreReply<Bytes>(.settled)
-        result.hasRetiredToken = hasRetiredToken
-        result.departures = departures
-        return .reply(result)
+        var storeReply = StoreReply<Bytes>(.settled)
+        storeReply.hasRetiredToken = hasRetiredToken
+        storeReply.departures = departures
+        return .reply(storeReply)
     }
 
-    /// Returns the audiences that the member has left. In a reply, a `=` and these audiences come after the verdict's
-    /// word, or after the 0 or 1 of a settlement. Nil if the reply names none, or if they cannot be read.
+    /// Returns the departures at the end of a reply: the audiences that the member has left (``AudienceDepartures``).
+    /// They follow a `=`. Nil if there is no `=`, or if the bytes after it are no departures.
     ///
-    /// - Parameter signPosition: where the `=` is in `reply`.
+    /// - Parameter signPosition: where the `=` is if the reply has departures: after the verdict's word, or after the 0
+    ///   or 1 of a settlement.
     private static func readDepartures(at signPosition: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > signPosition, reply[signPosition] == UInt8(ascii: "=") else { return nil }
         let departures = Bytes(rebasing: reply[(signPosition + 1)...])
@@ -137,14 +146,14 @@ extension StoreSession {
         guard reply.kind == .string, let verdict = StoreVerdict(beginning: reply.bytes, among: kind.verdicts) else {
             return .protocolViolation
         }
-        var result = StoreReply<Bytes>(verdict)
+        var storeReply = StoreReply<Bytes>(verdict)
         var rest = UnsafeRawBufferPointer(rebasing: reply.bytes[verdict.scriptWord.utf8CodeUnitCount...])
         if verdict == .registered, rest.first == UInt8(ascii: "+") {
-            result.wasMemberOfAllAudiences = true
+            storeReply.wasMemberOfAllAudiences = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         if verdict == .duplicate, kind == .end, rest.first == UInt8(ascii: "-") {
-            result.isUnshownDuplicate = true
+            storeReply.isUnshownDuplicate = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
         switch verdict {
@@ -152,36 +161,36 @@ extension StoreSession {
             .registered where rest.first == UInt8(ascii: "="),
             .stale where rest.count > 0,
             .unregistered where rest.count > 0:
-            result.departures = Self.readDepartures(at: 0, in: rest)
-            if result.departures == nil { return .protocolViolation }
+            storeReply.departures = Self.readDepartures(at: 0, in: rest)
+            if storeReply.departures == nil { return .protocolViolation }
         case .wait:
             guard let waitMilliseconds = Decimal.parse(rest).flatMap({ Int64(exactly: $0) }), waitMilliseconds > 0
             else { return .protocolViolation }
-            result.waitMilliseconds = waitMilliseconds
+            storeReply.waitMilliseconds = waitMilliseconds
         case .send:
             guard kind == .start, rest.count == StoredActivity.secondsBytes else { return .protocolViolation }
-            result.timestamp = Int64(clamping: LittleEndian.read(rest))
-            guard result.timestamp <= Limits.timestampMax else { return .protocolViolation }
+            storeReply.timestamp = Int64(clamping: LittleEndian.read(rest))
+            guard storeReply.timestamp <= Limits.timestampMax else { return .protocolViolation }
         case .tokenFound:
             guard rest.count > StoredTime.digitCount,
                 let draw = StoredTime.parseMilliseconds(
                     UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digitCount])
                 )
             else { return .protocolViolation }
-            result.drawIdentifier = draw
+            storeReply.drawIdentifier = draw
             let stored = UnsafeRawBufferPointer(rebasing: rest[StoredTime.digitCount...])
-            result.registration = readRegistration(ofDevice: stored)
-            if result.registration == nil { return .malformedContent }
+            storeReply.registration = readRegistration(ofDevice: stored)
+            if storeReply.registration == nil { return .malformedContent }
         case .alertHeld,
             .registered where rest.count > 0:
             guard rest.count > StoredVersion.textByteCount,
                 StoredVersion.isText(UnsafeRawBufferPointer(rebasing: rest[..<StoredVersion.textByteCount]))
             else { return .malformedContent }
-            result.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textByteCount...])
+            storeReply.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textByteCount...])
         default:
             guard rest.count == 0 else { return .protocolViolation }
         }
-        return .reply(result)
+        return .reply(storeReply)
     }
 
     /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
@@ -192,42 +201,43 @@ extension StoreSession {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
         else { return .protocolViolation }
-        var result = StoreReply<Bytes>(.send)
-        result.timestamp = number / PackedNumber.timestampFactor
-        result.budgetLeft = Int(number % PackedNumber.priorityFactor)
-        guard result.timestamp <= Limits.timestampMax, result.budgetLeft <= Policy.Bucket.pushesMax else {
+        var storeReply = StoreReply<Bytes>(.send)
+        storeReply.timestamp = number / PackedNumber.timestampFactor
+        storeReply.budgetLeft = Int(number % PackedNumber.priorityFactor)
+        guard storeReply.timestamp <= Limits.timestampMax, storeReply.budgetLeft <= Policy.Bucket.pushesMax else {
             return .protocolViolation
         }
-        result.priority = priority == .ten ? 10 : 5
-        result.isDemoted = priority == .demoted
-        result.registration = readRegistration(ofActivity: value.bytes)
-        return result.registration == nil ? .malformedContent : .reply(result)
+        storeReply.priority = priority == .ten ? 10 : 5
+        storeReply.isDemoted = priority == .demoted
+        storeReply.registration = readRegistration(ofActivity: value.bytes)
+        return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
-    /// Reads the short form of a send verdict: the activity's value before the admission. In this form, the verdict has
-    /// the timestamp and the priority that the command asked for. The token is in the value. The number of pushes left
-    /// in the budget is computed from the value and the server's clock.
+    /// Reads a send verdict whose reply is only the activity's value before the admission. Its timestamp and priority
+    /// are those that the command asked for. The token is in the value. The number of pushes left in the budget is
+    /// computed from the value and the server's clock.
     private func parseSendVerdict(
         asAskedBy call: StoreSessionCall,
         value: Bytes,
         _ nowMilliseconds: UInt64
     ) -> ParsedReply {
-        var result = StoreReply<Bytes>(.send)
-        result.timestamp = call.timestamp
-        result.priority = call.requestsHighPriority ? 10 : 5
+        var storeReply = StoreReply<Bytes>(.send)
+        storeReply.timestamp = call.timestamp
+        storeReply.priority = call.requestsHighPriority ? 10 : 5
         let fullAtMilliseconds = LittleEndian.read(
             value[StoredActivity.budgetFullAtByteOffset..<StoredActivity.assignedTimestampByteOffset]
         )
-        let isFrequent = value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.allowsFrequentUpdates != 0
-        let bucket = isFrequent ? call.frequentBudget : call.budget
-        let remainingPushes = StoredBucket.pushesLeft(
+        let allowsFrequentUpdates =
+            value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.allowsFrequentUpdates != 0
+        let bucket = allowsFrequentUpdates ? call.frequentBudget : call.budget
+        let remainingPushCount = StoredBucket.pushesLeft(
             bucket,
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
-        result.budgetLeft = call.requestsHighPriority ? max(0, remainingPushes - 1) : remainingPushes
-        result.registration = readRegistration(ofActivity: value)
-        return result.registration == nil ? .malformedContent : .reply(result)
+        storeReply.budgetLeft = call.requestsHighPriority ? max(0, remainingPushCount - 1) : remainingPushCount
+        storeReply.registration = readRegistration(ofActivity: value)
+        return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
     /// Reads the registration in an activity's value; nil if the scripts did not write the value.
@@ -235,20 +245,20 @@ extension StoreSession {
         let registeredAtMilliseconds = LittleEndian.read(
             value[StoredActivity.registrationTimeByteOffset..<StoredActivity.tokenByteOffset]
         )
-        let count = Int(
+        let countAndFlags = Int(
             LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset])
         )
-        let tokenByteCount = count & ~StoredActivity.countFlags
-        let acceptedAlertBytes = count < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
+        let tokenByteCount = countAndFlags & ~StoredActivity.countFlags
+        let acceptedAlertBytes = countAndFlags < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenByteOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
             value.count == StoredActivity.tokenByteOffset + tokenByteCount + acceptedAlertBytes,
             let form = TokenForm(rawValue: value[StoredActivity.flagsByteOffset] & 7),
-            let memory = tokenMemory.baseAddress,
-            let token = TokenText.decode(form, stored, to: memory)
+            let tokenStart = tokenBuffer.baseAddress,
+            let token = StoredDeviceToken.decode(form, stored, to: tokenStart)
         else { return nil }
         return TokenRegistration(
-            token: UnsafeRawBufferPointer(start: memory, count: token.count),
+            token: UnsafeRawBufferPointer(start: tokenStart, count: token.count),
             environment: token.environment,
             registeredAtMilliseconds: Int64(registeredAtMilliseconds)
         )
@@ -258,24 +268,27 @@ extension StoreSession {
     /// - Parameter stored: the field `t`, which has the registration's time and the beginning of the token, followed by
     ///   the field `u`, which has the rest of the token.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
-        guard stored.count > StoredTime.digitCount, let memory = tokenMemory.baseAddress,
-            let milliseconds = StoredTime.parseMilliseconds(
+        guard stored.count > StoredTime.digitCount, let tokenStart = tokenBuffer.baseAddress,
+            let registeredAtMilliseconds = StoredTime.parseMilliseconds(
                 UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digitCount])
             ),
-            let token = TokenText.decode(UnsafeRawBufferPointer(rebasing: stored[StoredTime.digitCount...]), to: memory)
+            let token = StoredDeviceToken.decode(
+                UnsafeRawBufferPointer(rebasing: stored[StoredTime.digitCount...]),
+                to: tokenStart
+            )
         else { return nil }
         return TokenRegistration(
-            token: UnsafeRawBufferPointer(start: memory, count: token.count),
+            token: UnsafeRawBufferPointer(start: tokenStart, count: token.count),
             environment: token.environment,
-            registeredAtMilliseconds: milliseconds
+            registeredAtMilliseconds: registeredAtMilliseconds
         )
     }
 }
 
 extension Reply {
     /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict, it
-    /// is a printable character, at least 32. In a value, it is the token's form, below 8, plus 8 if frequent updates
-    /// are allowed. A value with other flags is never a reply.
+    /// is a printable character, at least 32. In a value, it is below 16, because the script replies with a value only
+    /// if the value has no flag above ``StoredActivity/Flag/allowsFrequentUpdates``.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }
@@ -325,8 +338,8 @@ extension StoreVerdict {
     }
 }
 
-/// A set of verdicts, one bit for each raw value, so that a reply allocates nothing. Iterates from the lowest raw
-/// value, that of the most frequent verdict.
+/// A set of verdicts, with one bit for each raw value, so that reading a reply allocates nothing. An iteration begins
+/// with the lowest raw value, because the most frequent verdict has it.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

@@ -5,9 +5,11 @@ import Redis
 struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: StoreCallKind
-    /// What an update or an end asks for: this property and the next three. If Redis grants all of it, the reply may
-    /// lack the timestamp, the priority and the number of pushes left. The session then takes the timestamp and the
-    /// priority from these properties, and computes the number of pushes left from one of the two budgets.
+    // This property and the next three are set for an update or an end. If Redis grants all that the command asks for,
+    // the reply may be the activity's value, without timestamp, priority and number of pushes left. The session then
+    // takes the first two from here, and computes the third from one of the two budgets.
+
+    /// The `aps.timestamp` that the command asks for, UNIX seconds.
     var timestamp: Int64 = 0
     var requestsHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
@@ -21,14 +23,14 @@ final class StoreSession: RedisSession {
     var scripts: [String] { StoreScript.luaSources }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<StoreSessionCall>
-    /// Updates, ends and settlements that are not written yet. The session writes this batch before a call of any other
-    /// kind, so that Redis replies in the order of ``calls``.
+    /// Updates, ends and settlements that are not written yet. The session writes them before it writes any other call,
+    /// so that Redis replies in the order of ``calls``.
     var callBatch: CallBatch
-    /// Registrations and confirmations that are not written yet. At any time, ``callBatch`` or this batch is empty, so
-    /// that calls are written in the order in which they were issued.
+    /// Registrations and confirmations that are not written yet. While this batch has a call, ``callBatch`` is empty,
+    /// so that calls are written in the order in which they were issued.
     var registrationBatch: RegistrationBatch
-    /// Memory for the unpacked token of a reply: each packed byte becomes two digits.
-    let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
+    /// Room for the token of a reply after unpacking, when each packed byte has become two digits.
+    let tokenBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoredDeviceToken.bytesMax * 2, alignment: 1)
 
     /// - Parameters:
     ///   - configuration: the configuration of the connection. It limits the outstanding calls and the calls
@@ -42,7 +44,7 @@ final class StoreSession: RedisSession {
     }
 
     deinit {
-        tokenMemory.deallocate()
+        tokenBuffer.deallocate()
     }
 
     func flush(on connection: RedisConnection) {

@@ -4,9 +4,9 @@ import Numbers
 
 /// The second core of a lane. It decides the outcome of commands to audiences and channels, and does no I/O. (R1)
 ///
-/// As in `Delivery`, the shell calls the core for each event. If the decision depends on the time, it passes the
-/// event's `Moment`. The core puts the calls, pushes and records that it wants into queues. The shell empties the
-/// queues when it can.
+/// As in `Delivery`, the shell calls the core for each event. If the core's decision depends on the time, the shell
+/// passes the event's `Moment`. The core queues the calls, pushes and records that the shell must send. The shell
+/// empties these queues when it can.
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
@@ -45,18 +45,20 @@ import Numbers
 /// such pass is a *lap*. The *position* of a round (`UInt64`) only grows: the position modulo the length of the range
 /// says which place of the range it is. Each version has a *window*: the positions at which it reaches members. The
 /// window begins at the position that the round had reached when the version came. It is one lap long, or shorter if
-/// the version is closed. The member at a position gets the newest version. For an older version whose window includes
-/// this position, the member's outcome is `superseded`.
+/// the version is closed. An example for a range of 100 places: version 1 begins at position 0, and version 2 at
+/// position 40. So version 1 has the window 0 to 99, and version 2 the window 40 to 139. The members at 40 to 99 are in
+/// both windows. They get version 2, and count as `superseded` for version 1.
 ///
 /// Invariants:
 /// - A round pushes to a member only when its push of the previous lap to this member is over. So these pushes leave in
 ///   the order of their versions.
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order,
 ///   except those that newer versions have replaced. The newest version of a round settles last.
-/// - If the core has no room for a record, it keeps only the record's offset and does not settle it. Later records of
-///   its app in the partition are then passed over too, except those for other ranges that are under way. (R30)
-/// - In a checkpoint, a version has counted exactly the members of its window that are below the checkpoint's completed
-///   position and not parked.
+/// - A record for which the core has no room is passed over: the core keeps only its offset, and does not settle it.
+///   Later records of the same app in this partition are then passed over too, so that none overtakes it. Only records
+///   for other ranges that already have a round are still taken. (R30)
+/// - A checkpoint has counts for each version under way. They include exactly the members of the version's window that
+///   are below the checkpoint's completed position and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
@@ -68,9 +70,9 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// Audiences that got a command since the last ``endBatch(now:)``, or in which a rider waits again after
-    /// ``withdrawWaitingCommands(where:)``. The next `endBatch` begins the next command of each, unless one is under
-    /// way or the audience is paused.
+    /// Audiences that have a new waiting command since the last ``endBatch(now:)``: a command came, or a rider waits
+    /// again after ``withdrawWaitingCommands(where:)``. The next `endBatch` begins the next command of each audience
+    /// that is not paused and has no command under way.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -90,15 +92,15 @@ public struct Audiences: ~Copyable {
     var channels: Slab<ChannelSlot>
     var channelsByKey: [ChannelKey: ChannelIndex] = [:]
     /// The slot of `channels` at which the last search for an idle channel ended. The next search begins behind it, so
-    /// that it does not compare the same few channels.
+    /// that it does not look at the same few channels again.
     var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0
-    /// Until when no command of an audience begins to wait for a channel (monotonic milliseconds). A command that has
-    /// waited without success adds its audience.
+    /// The audiences of which a command has waited for a channel without success. The value says until when (monotonic
+    /// milliseconds) further commands of the audience do not wait for a channel.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauseEndMilliseconds` were last removed (monotonic milliseconds).
     var channelWaitPausesRemovedAtMilliseconds: Int64 = .min / 2
@@ -118,12 +120,12 @@ public struct Audiences: ~Copyable {
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. Allocated once (R3). A
-    /// push to a member that has just joined uses the token in `membershipChanges` instead.
+    /// The address of the push that was offered last: the digits of its token, or the channel's id. Allocated once
+    /// (R3). A push to a member that has just joined does not use it: its token is in `membershipChanges`.
     let pushAddressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
-    /// References to the members of the page that is being read. Their number is known only when the page is read; then
-    /// ``PageSlot`` gets a copy.
-    let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+    /// References to the members of the page that is being read. The core collects them here, because it knows their
+    /// number only afterwards. Then it copies them to the ``PageSlot``.
+    let memberReferenceBuffer = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
     /// Number of starts of audiences' devices that wait to be produced, or that Kafka has not acknowledged yet.
     var unacknowledgedStartCount = 0
@@ -143,8 +145,8 @@ public struct Audiences: ~Copyable {
         // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there
         // can be more rounds than records.
         rounds = Slab(limit: configuration.fanoutRecordsMax * 2)
-        let apps = configuration.apps.count
-        let pagesMax = configuration.pagesPerAppMax * apps
+        let appCount = configuration.apps.count
+        let pagesMax = configuration.pagesPerAppMax * appCount
         pages = Slab(limit: pagesMax)
         pageReads = PageReadBatch(limit: pagesMax)
         appQueues = configuration.apps.map { _ in AppQueues() }
@@ -184,28 +186,29 @@ public struct Audiences: ~Copyable {
         channels.forEachInUse { $0.identifier.free() }
         pages.forEachInUse { $0.freeBytes() }
         pushAddressBuffer.deallocate()
-        memberScratch.deallocate()
+        memberReferenceBuffer.deallocate()
     }
 
-    /// When the shell last found that rounds need not wait for members: the store has all, or some have been missing
-    /// for ``membersWaitMillisecondsMax``. Monotonic milliseconds. `.min`: the shell has not found this, so rounds
-    /// wait. `.max`, the initial value: no round waits.
+    /// When the shell last found that rounds need not wait for members (monotonic milliseconds). There are two reasons:
+    /// the store has all members, or it has lacked some for ``membersWaitMillisecondsMax``. `.min`: rounds must wait.
+    /// `.max`, the initial value: no round waits.
     ///
-    /// If the store has lost a round, the round waits until this time is later than the loss, at most
+    /// A round that the store has lost waits until this time is later than the loss, but not longer than
     /// ``membersWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
-    /// The last time at which the store may have lost data (monotonic milliseconds); `.min`: never. At this time the
-    /// shell could not reach the store or lost a connection to it, or the core found that the store had lost a round.
+    /// The last time at which the store may have lost data (monotonic milliseconds); `.min`: never. It may have lost
+    /// data whenever the shell cannot connect to it or loses a connection. The core also sets this time when it finds
+    /// that the store has lost a round.
     public var storeLostAtMilliseconds = Int64.min
     /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the last loss.
     public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeLostAtMilliseconds }
 
-    /// Number of commands to audiences that the core has not returned to `Delivery` yet.
-    public var commandsInProgress: Int { commands.count }
-    /// Number of fan-out records in memory that are not settled. Records that were passed over are not counted.
-    public var recordsInProgress: Int { rangeVersions.count + broadcasts.count }
-    public var roundsInProgress: Int { rounds.count }
-    /// Number of parked members, including those whose next push is in flight.
+    /// The number of commands to audiences that the core has not returned to `Delivery` yet.
+    public var commandCount: Int { commands.count }
+    /// The number of fan-out records in memory that are not settled. Records that were passed over are not counted.
+    public var recordCount: Int { rangeVersions.count + broadcasts.count }
+    public var roundCount: Int { rounds.count }
+    /// The number of parked members, including those whose next push is in flight.
     public var parkedMemberCount: Int { parkedMembers.count }
 
     /// Does everything that is due at this time. The shell calls it at ``nextDueMilliseconds``, and then empties the
@@ -215,9 +218,9 @@ public struct Audiences: ~Copyable {
         storeQueue.endPausesIfDue(now: now)
         activityStoreQueue.endPausesIfDue(now: now)
         outgoingRecords.endPauseIfDue(now: now)
-        while let entry = timers.popDue(now: now.monotonicMilliseconds) {
-            guard isCurrent(entry) else { continue }
-            switch entry.owner {
+        while let timer = timers.popDue(now: now.monotonicMilliseconds) {
+            guard isCurrent(timer) else { continue }
+            switch timer.owner {
             case .audience(let audience): beginNextCommand(audience, now: now)
             case .round(let round):
                 rounds[round].timerDueMilliseconds = .max

@@ -3,18 +3,19 @@ import Kafka
 /// Prints a message with the reason if no Kafka broker has responded after 2.5 s. Without the message, a user would see
 /// nothing, because librdkafka keeps trying and prints nothing.
 ///
-/// A monitor belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.
+/// Each client has its own monitor, and only a weak reference to it, so the caller must keep the monitor. Only the
+/// thread that polls the client uses the monitor.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// How long a broker may take to respond before the monitor prints that no broker has responded.
     package static let warningDelayMilliseconds: Int64 = 2_500
 
     private let command: String
     /// The addresses of the brokers, separated by commas.
-    package let servers: String
+    package let brokerAddresses: String
     private let startedAtMilliseconds = Clock.monotonicMilliseconds
-    private var lastReason = "no response"
+    private var lastFailureReason = "no response"
     private var wasReached = false
-    private var hasPrinted = false
+    private var hasPrintedMessage = false
 
     /// - Parameters:
     ///   - command: the first words of the printed message, such as `causeway send`. The text of
@@ -22,7 +23,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     ///   - properties: the client's properties, which contain the brokers' addresses.
     package init(of command: String, properties: [KafkaProperties.Property]) {
         self.command = command
-        servers = properties.last { Self.serverProperties.contains($0.name) }?.value ?? ""
+        brokerAddresses = properties.last { Self.serverProperties.contains($0.name) }?.value ?? ""
     }
 
     private static let serverProperties = ["bootstrap.servers", "metadata.broker.list"]
@@ -32,22 +33,24 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// - Parameter hasReachedBroker: whether a broker has responded to the client. Evaluated only when the message is
     ///   due.
     package func printIfUnreached(_ hasReachedBroker: @autoclosure () -> Bool) {
-        guard !wasReached, !hasPrinted,
+        guard !wasReached, !hasPrintedMessage,
             Clock.monotonicMilliseconds - startedAtMilliseconds >= Self.warningDelayMilliseconds
         else {
             return
         }
         wasReached = hasReachedBroker()
         guard !wasReached else { return }
-        hasPrinted = true
-        StandardStreams.printError("\(command): no Kafka broker responds at \(servers) (\(lastReason)); still trying")
+        hasPrintedMessage = true
+        StandardStreams.printError(
+            "\(command): no Kafka broker responds at \(brokerAddresses) (\(lastFailureReason)); still trying"
+        )
     }
 
     /// Returns the final error message if no broker has ever responded; nil if one has.
     package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
         guard !wasReached, !hasReachedBroker() else { return nil }
         let seconds = (Clock.monotonicMilliseconds - startedAtMilliseconds + 500) / 1_000
-        return "no Kafka broker responded at \(servers) within \(seconds) s (\(lastReason))"
+        return "no Kafka broker responded at \(brokerAddresses) within \(seconds) s (\(lastFailureReason))"
     }
 
     /// The error for a client to which no broker has responded.
@@ -56,7 +59,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     package func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {}
 
     package func clientFailed(_ error: KafkaError) {
-        if !error.areAllBrokersDown { lastReason = Self.extractCause(from: error.reason) }
+        if !error.areAllBrokersDown { lastFailureReason = Self.extractCause(from: error.reason) }
     }
 
     package func clientReportedStatistics(json: UnsafeRawBufferPointer) {}

@@ -7,10 +7,10 @@ import Synchronization
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)
-    /// An eventfd, readable from the first signal on; -1 if there is none. So ``awaitSignal()`` does not miss a signal
-    /// that arrives just before it begins to wait.
+    /// An eventfd; -1 if there is none. The first signal makes it readable, and it stays readable. So
+    /// ``awaitSignal()`` also notices a signal that arrived just before the wait.
     private static let eventDescriptor = Atomic<Int32>(-1)
-    /// Whether a signal ends the program at once, instead of only being noticed. See ``withSignalsUnhandled(_:)``.
+    /// True: a signal ends the program at once. False: a signal is only noticed. See ``withSignalsUnhandled(_:)``.
     private static let endsAtOnce = Atomic<Bool>(false)
 
     /// - Parameter endsAtSecondSignal: whether the second SIGINT or the second SIGTERM ends the program at once.
@@ -23,11 +23,11 @@ package struct Interruption {
         if endsAtSecondSignal { action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) }
         action.__sigaction_handler.sa_handler = { number in
             Interruption.receivedSignal.store(number, ordering: .relaxed)
-            var one: UInt64 = 1
+            var increment: UInt64 = 1
             let savedError = errno
             // If there is no eventfd, this write fails and changes nothing. ``awaitSignal()`` then finds the signal
             // when it polls.
-            _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
+            _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &increment, MemoryLayout<UInt64>.size)
             errno = savedError
             if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.endProgram(by: number) }
         }

@@ -21,7 +21,7 @@ extension PartitionReader {
             if command != nil { brokerMonitor.printIfUnreached(false) }
         }
         guard hasReachedBroker else {
-            // The error says how long no broker responded, so it is made before the close, which may wait.
+            // The error says how long no broker has responded. Make it before the close, because the close may wait.
             let error = brokerMonitor.noBrokerError
             _ = reader.close(timeoutMilliseconds: failedOpeningCloseTimeoutMilliseconds)
             throw error

@@ -10,11 +10,11 @@ package enum UnknownCommand {
     /// - Parameters:
     ///   - root: this program's root command. Commands with subcommands must not have arguments of their own, because
     ///     each word after such a command is taken as a subcommand.
-    ///   - other: the other program, whose commands are also suggested.
+    ///   - sibling: the other program, whose commands are also suggested.
     package static func errorMessage(
         for arguments: [String],
         root: any ParsableCommand.Type,
-        other: SiblingProgram
+        sibling: SiblingProgram
     ) -> String? {
         var words = arguments.dropFirst()
         if words.first == "help" { words = words.dropFirst() }
@@ -25,9 +25,9 @@ package enum UnknownCommand {
             guard !subcommands.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
             guard let next = subcommands.first(where: { $0._commandName == word }) else {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
-                let otherCommands = command == root ? other.commands : []
+                let siblingCommands = command == root ? sibling.commands : []
                 return """
-                    Error: \(path) has no command \(word)\(suggestion(for: word, path, names, other.name, otherCommands))
+                    Error: \(path) has no command \(word)\(suggestion(for: word, path, names, sibling.name, siblingCommands))
                     Usage: \(path) <subcommand>
                       See '\(path) --help' for more information.
                     """
@@ -42,14 +42,14 @@ package enum UnknownCommand {
         for word: String,
         _ path: String,
         _ names: [String],
-        _ otherName: String,
-        _ otherCommands: [String]
+        _ siblingName: String,
+        _ siblingCommands: [String]
     ) -> String {
-        guard let nearest = NearestName.find(nearestTo: word, among: names + otherCommands) else {
+        guard let nearest = NearestName.find(nearestTo: word, among: names + siblingCommands) else {
             return "; its commands are \(names.joined(separator: ", "))"
         }
-        // If a command of each program is equally similar, suggest the command of this program.
+        // If both programs have an equally similar command, suggest the command of this program.
         let ownCommand = names.first { NearestName.editDistance(word, $0) == NearestName.editDistance(word, nearest) }
-        return "; did you mean \(ownCommand.map { "\(path) \($0)" } ?? "\(otherName) \(nearest)")?"
+        return "; did you mean \(ownCommand.map { "\(path) \($0)" } ?? "\(siblingName) \(nearest)")?"
     }
 }

@@ -4,8 +4,8 @@ import Reactor
 package struct CollectorAddress: Sendable, Equatable {
     /// The port of an `http` URL that names none: the standard port of OTLP over HTTP.
     static let defaultPort: UInt16 = 4_318
-    /// The port of an `https` URL that names none. It is the usual port of a proxy, because a proxy usually
-    /// provides TLS for the collector.
+    /// The port of an `https` URL that names none: the standard port of HTTPS. With TLS, there is usually a proxy in
+    /// front of the collector.
     static let securePortDefault: UInt16 = 443
 
     /// Whether TLS is used.

@@ -17,7 +17,7 @@ package struct ConfigurationChange {
     ///   - newConfiguration: the new configuration, without faults.
     package init(from running: WorkerConfiguration, to newConfiguration: WorkerConfiguration) {
         configuration = running
-        for key in ConfigurationSchema.keys where !key.isSame(running, newConfiguration) {
+        for key in ConfigurationSchema.keys where !key.hasSameValue(running, newConfiguration) {
             record(key.name, isApplied: key.isReloadable)
             if key.isReloadable { key.copyValue(&configuration, newConfiguration) }
         }
@@ -38,7 +38,8 @@ package struct ConfigurationChange {
                 record("policies.\(name)", isApplied: false)
                 continue
             }
-            for key in ConfigurationSchema.policySectionKeys where !key.isSame(configuration.policies[index], policy) {
+            for key in ConfigurationSchema.policySectionKeys
+            where !key.hasSameValue(configuration.policies[index], policy) {
                 key.copyValue(&configuration.policies[index], policy)
                 record("policies.\(name).\(key.name)", isApplied: true)
             }
@@ -58,7 +59,7 @@ package struct ConfigurationChange {
                 record("apps.\(name)", isApplied: false)
                 continue
             }
-            for key in ConfigurationSchema.appSectionKeys where !key.isSame(configuration.apps[index], app) {
+            for key in ConfigurationSchema.appSectionKeys where !key.hasSameValue(configuration.apps[index], app) {
                 // If the list of policies was full, it does not contain a new policy. The app then keeps its
                 // old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }

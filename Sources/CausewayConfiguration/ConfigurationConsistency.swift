@@ -123,7 +123,7 @@ enum ConfigurationConsistency {
     }
 
     /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict
-    /// each other, the fault is reported at the one that the operator set, because the other may be a default.
+    /// each other, the fault names the number that the operator set. The other number may be a default.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

@@ -49,7 +49,7 @@ struct ConfigurationDocument {
                 "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts"
             )
         }
-        checkSection(mapping, section: "", pattern: "")
+        checkSection(mapping, section: "", sectionPattern: "")
         snapshot = try YAMLSnapshot(
             data: Array(text.utf8).span.bytes,
             providerName: "file",
@@ -110,22 +110,23 @@ extension ConfigurationDocument {
 
     /// Checks the keys of a section and of the sections in it.
     ///
-    /// - Parameter pattern: the section's name, with `*` for each name that the operator chose.
-    private mutating func checkSection(_ mapping: Node.Mapping, section: String, pattern: String) {
+    /// - Parameter sectionPattern: the section's name, with `*` for each name that the operator chose.
+    private mutating func checkSection(_ mapping: Node.Mapping, section: String, sectionPattern: String) {
         for (keyNode, value) in mapping {
             let name = keyNode.scalar?.string ?? ""
             let key = section.isEmpty ? name : "\(section).\(name)"
-            let keyPattern = pattern.isEmpty ? name : "\(pattern).\(name)"
+            let keyPattern = sectionPattern.isEmpty ? name : "\(sectionPattern).\(name)"
             if name.contains(".") {
                 addFault(place(of: keyNode), key, "has a dot; write nested sections, each indented")
             } else if let valueKind = ConfigurationNames.valueKinds[keyPattern] {
                 checkValue(value, valueKind: valueKind, key: key, keyPlace: place(of: keyNode))
             } else if let namedSection = NamedSection(rawValue: keyPattern) {
                 withMapping(of: value, key: key) { $0.checkNamedSection($1, of: namedSection) }
-            } else if ConfigurationNames.sections.contains(keyPattern) {
-                withMapping(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
+            } else if ConfigurationNames.sectionPatterns.contains(keyPattern) {
+                withMapping(of: value, key: key) { $0.checkSection($1, section: key, sectionPattern: keyPattern) }
             } else {
-                let suggestion = NearestName.find(nearestTo: name, among: ConfigurationNames.members(of: pattern))
+                let memberNames = ConfigurationNames.memberNames(of: sectionPattern)
+                let suggestion = NearestName.find(nearestTo: name, among: memberNames)
                 addFault(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
             }
         }
@@ -141,7 +142,7 @@ extension ConfigurationDocument {
             }
             namePlaces[namedSection, default: [:]][name] = place(of: nameNode)
             withMapping(of: value, key: section) {
-                $0.checkSection($1, section: section, pattern: "\(namedSection.rawValue).*")
+                $0.checkSection($1, section: section, sectionPattern: "\(namedSection.rawValue).*")
             }
         }
     }
@@ -156,8 +157,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Adds a key to `places` if its value is of the right kind; if not, adds a fault. For a text or a choice without a
-    /// value, adds nothing, because the key counts as missing.
+    /// Adds a key to `places` if its value is of the right kind; if not, adds a fault. A text or a choice may have no
+    /// value: the key then counts as missing, and nothing is added.
     private mutating func checkValue(
         _ value: Node,
         valueKind: ConfigurationValueKind,

@@ -1,8 +1,8 @@
 import Configuration
 import LiveActivity
 
-/// Finds faults that the schema cannot find, and returns each with its key. If the schema has found a fault in a key,
-/// `configuration` has the key's default.
+/// Finds faults that the schema cannot find, and returns each with its key. In `configuration`, each key in which the
+/// schema has found a fault has its default.
 ///
 /// - Parameter requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationCheck =
@@ -100,13 +100,13 @@ private struct ConfigurationReader {
         for key in ConfigurationSchema.keys {
             read(key, below: "", into: &configuration)
         }
-        let apps = appOrPolicyNames(of: .apps)
+        let apps = readAppOrPolicyNames(of: .apps)
         configuration.apps = apps.map { name in
             var app = WorkerConfiguration.App(name: name)
             for key in ConfigurationSchema.appSectionKeys { read(key, below: "apps.\(name).", into: &app) }
             return app
         }
-        let policies = policyNames()
+        let policies = readPolicyNames()
         configuration.policies = policies.map { name in
             var policy = Policy(name: name)
             for key in ConfigurationSchema.policySectionKeys { read(key, below: "policies.\(name).", into: &policy) }
@@ -140,7 +140,7 @@ private struct ConfigurationReader {
     private mutating func read<Root>(_ key: SchemaKey<Root>, below section: String, into root: inout Root) {
         let name = section + key.name
         if key.valueKind == .properties {
-            return key.assign(&root, .properties(properties(of: name, key: key)))
+            return key.assign(&root, .properties(readProperties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
             let hasValueOfWrongKind = faults.contains { $0.key == name }
@@ -207,7 +207,7 @@ private struct ConfigurationReader {
         }
     }
 
-    private mutating func properties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
+    private mutating func readProperties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
         let variables = environment.keys.compactMap { ConfigurationNames.property(inVariable: $0, section: section) }
         let names = Set(document.propertyNames[section, default: []] + variables).sorted()
         var properties: [KafkaProperty] = []
@@ -238,8 +238,10 @@ private struct ConfigurationReader {
         }
     }
 
-    /// Returns the names of the apps or policies in a section, from the file and the environment, sorted.
-    private mutating func appOrPolicyNames(of section: NamedSection) -> [String] {
+    /// Returns the names of all apps or of all policies, sorted. They come from the file and the environment. Adds a
+    /// fault for each malformed name in the environment. A wrong number of names is a fault if the section has no other
+    /// fault.
+    private mutating func readAppOrPolicyNames(of section: NamedSection) -> [String] {
         var names = section.predefinedMembers.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
@@ -262,9 +264,9 @@ private struct ConfigurationReader {
     }
 
     /// Returns the names of all policies. `default` always exists and is the first.
-    private mutating func policyNames() -> [String] {
+    private mutating func readPolicyNames() -> [String] {
         let defaultName = WorkerConfiguration.defaultPolicyName
-        return [defaultName] + appOrPolicyNames(of: .policies).filter { $0 != defaultName }
+        return [defaultName] + readAppOrPolicyNames(of: .policies).filter { $0 != defaultName }
     }
 
     private static func keys(ofPolicy name: String) -> [String] {

@@ -3,15 +3,15 @@ package enum NearestName {
     /// Returns the most similar of `names`, if `name` is probably a misspelling of it; else nil.
     package static func find(nearestTo name: String, among names: [String]) -> String? {
         let candidates = names.map { (name: $0, distance: editDistance(name, $0)) }
-        let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
-        return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
+        let nearestCandidate = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
+        return nearestCandidate.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
     }
 
     /// Returns the edit distance of two names: the number of insertions, deletions, replacements and swaps of
     /// neighbouring letters. Ignores case. Returns `Int.max` if a name has more than 128 characters, because the cost
     /// grows with the product of both lengths.
-    package static func editDistance(_ one: String, _ other: String) -> Int {
-        let (left, right) = (Array(one.lowercased()), Array(other.lowercased()))
+    package static func editDistance(_ firstName: String, _ secondName: String) -> Int {
+        let (left, right) = (Array(firstName.lowercased()), Array(secondName.lowercased()))
         guard left.count <= 128, right.count <= 128 else { return .max }
         var beforePreviousRow: [Int] = []
         var previousRow = Array(0...right.count)

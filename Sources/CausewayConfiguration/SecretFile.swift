@@ -7,14 +7,14 @@ package enum SecretFile {
 
     /// Reads a password: the first line of the file, without its line end.
     package static func readPassword(_ path: String) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: passwordBytesMax, emptyReason: "has no text in its first line") { bytes in
+        try readSecret(path, bytesMax: passwordBytesMax, emptyReason: "has no text in its first line") { bytes in
             bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         }
     }
 
     /// Reads the whole file, without a line end at its end. The text may have several lines.
     package static func readText(_ path: String, bytesMax: Int) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: bytesMax, emptyReason: "has no text") { bytes in
+        try readSecret(path, bytesMax: bytesMax, emptyReason: "has no text") { bytes in
             var text = bytes
             if text.last == UInt8(ascii: "\n") { text.removeLast() }
             if text.last == UInt8(ascii: "\r") { text.removeLast() }
@@ -29,7 +29,7 @@ package enum SecretFile {
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
     }
 
-    private static func contents(
+    private static func readSecret(
         _ path: String,
         bytesMax: Int,
         emptyReason: String,

@@ -69,8 +69,8 @@ extension WorkerConfiguration {
         package var bootstrapServers = ""
         package var groupId = "causeway"
         package var topics = Topics()
-        /// What the results say about superseded commands. With the default, phones do not wait for millions of results
-        /// `superseded` after an outage.
+        /// What the results say about superseded commands. The default writes one result for each, except while a lane
+        /// is far behind. So after an outage, phones do not wait for millions of results `superseded`.
         package var supersededResults = SupersededResultMode.countedWhenBehind
         /// librdkafka properties of both the consumer and the producer.
         package var properties: [KafkaProperty] = []
@@ -116,7 +116,8 @@ extension WorkerConfiguration {
         /// The time after which the worker treats a call to Redis without a reply as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
         /// The number of replicas that must acknowledge a registration or a held state before the worker treats it as
-        /// stored. A failover then does not lose it. After 10 s without them, the worker continues. 0...16.
+        /// stored. So a failover does not lose it. If too few replicas acknowledge for 10 s, the worker continues
+        /// without them. 0...16.
         package var replicas = 0
         /// If Redis has lost all its data, workers read commands again that are at most this old. The default is the
         /// longest time that an activity lives, 12 hours. 1...720.

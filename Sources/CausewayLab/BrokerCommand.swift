@@ -48,9 +48,9 @@ struct BrokerCommand: ParsableCommand {
 
     func run() throws {
         let signal = TerminationSignal()
-        let broker = try EmbeddedBroker(defaultPartitions: partitions)
+        let broker = try EmbeddedBroker(defaultPartitionCount: partitions)
         for (name, count) in try partitionsByTopic().sorted(by: { $0.key < $1.key }) {
-            try broker.createTopic(name, partitions: count)
+            try broker.createTopic(name, partitionCount: count)
         }
         if roundTrip > 0 { try broker.setRoundTripTime(milliseconds: roundTrip) }
         StandardStreams.printOutput("{\"bootstrapServers\":\"\(broker.bootstrapServers)\"}")

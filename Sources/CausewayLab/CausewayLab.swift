@@ -31,7 +31,7 @@ struct CausewayLab: AsyncParsableCommand {
         if let message = SiblingProgram.causeway.wrongProgramMessage(for: arguments) {
             exit(withError: ValidationError(message))
         }
-        if let message = UnknownCommand.errorMessage(for: arguments, root: Self.self, other: .causeway) {
+        if let message = UnknownCommand.errorMessage(for: arguments, root: Self.self, sibling: .causeway) {
             StandardStreams.printError(message)
             exit(withError: ExitCode.validationFailure)
         }

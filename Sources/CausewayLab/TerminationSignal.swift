@@ -17,7 +17,8 @@ struct TerminationSignal {
 
     /// Installs the handlers. From now on, the signals do not end the process.
     init() {
-        // A static is made at its first use. Use it now, because a signal handler must not run its initializer.
+        // A static property is initialized at its first use. Use this one now, because a signal handler must not
+        // initialize it.
         precondition(Self.pipeDescriptors.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in

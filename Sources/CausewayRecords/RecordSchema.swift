@@ -23,8 +23,8 @@ struct RecordSchema: Sendable {
             + elementFaults(value, keywords, path)
     }
 
-    /// Returns the branch of `anyOf` that is for objects, if the value is an object. The faults that this branch finds
-    /// name fields. The keyword `anyOf` itself only says that no branch accepts the value.
+    /// If the value is an object, returns the branch of `anyOf` that is for objects. The faults that this branch finds
+    /// name the faulty fields. A fault of `anyOf` itself would only say that no branch accepts the value.
     private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }

@@ -33,8 +33,7 @@ actor ConfigurationReloader {
     /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let apply: @Sendable (WorkerConfiguration) -> Void
     private var fileStateAtLastRead: FileState?
-    /// The state of the file at the last poll. If this state is new, the file is read when the next poll finds the same
-    /// state.
+    /// The state of the file at the last poll. A changed file is read when two polls in a row find the same state.
     private var fileStateAtLastPoll: FileState?
 
     init(

@@ -29,7 +29,7 @@ struct ProcessorLimit {
     /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
     /// Nil if none has a quota, or if the control groups are of version 1.
     private var quotaProcessorCount: Int? {
-        groups.readUnifiedTexts("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
+        groups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
     }
 
     /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the

@@ -17,13 +17,13 @@ package enum StartupCheck {
         var findings = Findings(requiresFiles: requiresFiles)
         checkSigningKeys(configuration, &findings)
         for app in configuration.apps {
-            findings.examine("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in
+            findings.checkKey("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in
                 _ = try app.readContractRule()
             }
         }
         let apns = configuration.apns
-        findings.examine("apns.caFile", file: apns.caFile) { _ in _ = try WorkerSetup.makeTLSContext(of: apns) }
-        findings.examine("apns.sharedTokenKeyFile", file: apns.sharedTokenKeyFile) {
+        findings.checkKey("apns.caFile", file: apns.caFile) { _ in _ = try WorkerSetup.makeTLSContext(of: apns) }
+        findings.checkKey("apns.sharedTokenKeyFile", file: apns.sharedTokenKeyFile) {
             _ = try ProviderTokenCipher(keyFile: $0)
         }
         checkRedis(configuration.redis, &findings)
@@ -37,7 +37,7 @@ package enum StartupCheck {
             for environment in app.environments {
                 let signingKey = app.key(for: environment)
                 let hasSandboxKeyFile = environment == .sandbox && app.sandboxKeyFile != nil
-                findings.examine(
+                findings.checkKey(
                     "apps.\(app.name).\(hasSandboxKeyFile ? "sandboxKeyFile" : "keyFile")",
                     file: signingKey.file
                 ) {
@@ -55,19 +55,19 @@ package enum StartupCheck {
         configurationWithoutFiles.caFile = nil
         configurationWithoutFiles.certificateFile = nil
         configurationWithoutFiles.keyFile = nil
-        guard findings.examine("redis.url", { _ = try RedisConfiguration(configurationWithoutFiles) }) else { return }
-        func examineFile(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
-            findings.examine("redis.\(name)", file: redis[keyPath: path]) { file in
+        guard findings.checkKey("redis.url", { _ = try RedisConfiguration(configurationWithoutFiles) }) else { return }
+        func checkFile(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
+            findings.checkKey("redis.\(name)", file: redis[keyPath: path]) { file in
                 var configurationWithOneFile = configurationWithoutFiles
                 configurationWithOneFile[keyPath: path] = file
                 _ = try RedisConfiguration(configurationWithOneFile)
             }
         }
-        examineFile("passwordFile", \.passwordFile)
-        examineFile("sentinelPasswordFile", \.sentinelPasswordFile)
-        examineFile("caFile", \.caFile)
+        checkFile("passwordFile", \.passwordFile)
+        checkFile("sentinelPasswordFile", \.sentinelPasswordFile)
+        checkFile("caFile", \.caFile)
         guard let keyFile = redis.keyFile, access(keyFile, F_OK) == 0 else { return }
-        findings.examine("redis.certificateFile", file: redis.certificateFile) { file in
+        findings.checkKey("redis.certificateFile", file: redis.certificateFile) { file in
             var configurationWithOneFile = configurationWithoutFiles
             (configurationWithOneFile.certificateFile, configurationWithOneFile.keyFile) = (file, keyFile)
             _ = try RedisConfiguration(configurationWithOneFile)
@@ -77,12 +77,12 @@ package enum StartupCheck {
     private static func checkTracing(_ tracing: WorkerConfiguration.Tracing, _ findings: inout Findings) {
         var configurationWithoutFiles = tracing
         (configurationWithoutFiles.caFile, configurationWithoutFiles.headersFile) = (nil, nil)
-        findings.examine("tracing.caFile", file: tracing.caFile) { file in
+        findings.checkKey("tracing.caFile", file: tracing.caFile) { file in
             var configurationWithOneFile = configurationWithoutFiles
             configurationWithOneFile.caFile = file
             _ = try WorkerSetup.makeTraceCollector(configurationWithOneFile)
         }
-        findings.examine("tracing.headersFile", file: tracing.headersFile) { file in
+        findings.checkKey("tracing.headersFile", file: tracing.headersFile) { file in
             var configurationWithOneFile = configurationWithoutFiles
             configurationWithOneFile.headersFile = file
             _ = try WorkerSetup.makeTraceCollector(configurationWithOneFile)
@@ -91,16 +91,15 @@ package enum StartupCheck {
 
     private static func checkKafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
         var configurationWithPresentFiles = kafka
-        configurationWithPresentFiles.propertyFiles.removeAll { !findings.canExamine($0.path) }
-        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canExamine(file.path) {
+        configurationWithPresentFiles.propertyFiles.removeAll { !findings.canCheckFile($0.path) }
+        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canCheckFile(file.path) {
             // librdkafka refuses a user without a password. The file with the password does not exist on this
             // machine, so the check uses the file's path as the password.
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // Do not check a property that names a file or directory that is missing on this machine, unless
-            // `requiresFiles` is true.
-            KafkaPropertyFile(property).map { findings.canExamine($0.path) } ?? true
+            // Without `requiresFiles`, skip a property that names a file or directory that this machine does not have.
+            KafkaPropertyFile(property).map { findings.canCheckFile($0.path) } ?? true
         }
         do {
             for fault in Consumer.findFaults(of: try configurationWithPresentFiles.consumerProperties.filter(isUsable))
@@ -144,15 +143,15 @@ package enum StartupCheck {
             if !faults.contains(where: { $0 == (key, message) }) { faults.append((key, message)) }
         }
 
-        /// Whether a file is examined. A missing file is a fault only with `requiresFiles`. Otherwise it is not
-        /// examined, because the check may run on a machine that does not have the worker's files.
-        func canExamine(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
+        /// Whether a file is checked. With `requiresFiles`, every file is checked, and a missing one is a fault.
+        /// Otherwise missing files are skipped: the check may run on a machine that does not have the worker's files.
+        func canCheckFile(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
         /// Runs `make`, and records its error as a fault of the key.
         ///
         /// - Returns: whether there was no fault.
         @discardableResult
-        mutating func examine(_ key: String, _ make: () throws -> Void) -> Bool {
+        mutating func checkKey(_ key: String, _ make: () throws -> Void) -> Bool {
             do {
                 try make()
                 return true
@@ -162,9 +161,9 @@ package enum StartupCheck {
             }
         }
 
-        mutating func examine(_ key: String, file: String?, _ make: (String) throws -> Void) {
-            guard let file, !file.isEmpty, canExamine(file) else { return }
-            examine(key) { try make(file) }
+        mutating func checkKey(_ key: String, file: String?, _ make: (String) throws -> Void) {
+            guard let file, !file.isEmpty, canCheckFile(file) else { return }
+            checkKey(key) { try make(file) }
         }
     }
 }

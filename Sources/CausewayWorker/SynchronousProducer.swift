@@ -10,13 +10,13 @@ final class SynchronousProducer {
     private static let acknowledgementTimeoutMilliseconds: Int64 = 15_000
     // Closing the client cannot be interrupted, so it may delay a worker's stop by this time.
     private static let closeTimeoutMilliseconds: Int64 = 1_000
-    /// The longest wait for acknowledgements before the next check whether the task is cancelled.
+    /// The wait for acknowledgements has steps of this length. After each step, the wait ends if the task is cancelled.
     private static let flushTimeoutMilliseconds: Int64 = 250
 
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var openClient: (producer: Producer, topic: ProducerTopic)?
-    /// Knows why the open client has no connection. The client refers to this object weakly, so it is kept here.
+    /// Knows why the open client has no connection. Kept here, because the client's reference to this object is weak.
     private var brokerMonitor: BrokerMonitor?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {
@@ -46,26 +46,26 @@ final class SynchronousProducer {
     private func produceAndWait(_ records: [Record]) throws(KafkaError) {
         let (producer, topic) = try openIfNeeded()
         for record in records {
-            let outcome = record.key.withUnsafeBytes { key in
+            let produceOutcome = record.key.withUnsafeBytes { key in
                 guard let value = record.value else {
-                    return producer.produce(topic: topic, key: key, value: nil, opaque: 1)
+                    return producer.produce(topic: topic, key: key, value: nil, tag: 1)
                 }
-                return value.withUnsafeBytes { producer.produce(topic: topic, key: key, value: $0, opaque: 1) }
+                return value.withUnsafeBytes { producer.produce(topic: topic, key: key, value: $0, tag: 1) }
             }
-            switch outcome {
+            switch produceOutcome {
             case .queued: continue
             case .failed(let error): throw error
             case .queueFull: throw unacknowledgedError(code: -1)
             }
         }
         var (acknowledgedCount, failureCode) = (0, Int32(-1))
-        var flushesLeft = Self.acknowledgementTimeoutMilliseconds / Self.flushTimeoutMilliseconds
+        var remainingFlushCount = Self.acknowledgementTimeoutMilliseconds / Self.flushTimeoutMilliseconds
         var isDone = false
-        while !isDone, flushesLeft > 0, !Task.isCancelled {
+        while !isDone, remainingFlushCount > 0, !Task.isCancelled {
             isDone = producer.flush(timeoutMilliseconds: Self.flushTimeoutMilliseconds) { _, code, _ in
                 if code == 0 { acknowledgedCount += 1 } else { failureCode = code }
             }
-            flushesLeft -= 1
+            remainingFlushCount -= 1
         }
         guard acknowledgedCount == records.count else {
             if let reason = brokerMonitor?.failureReason(producer.hasReachedBroker) {

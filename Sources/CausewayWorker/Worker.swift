@@ -24,7 +24,7 @@ package final class Worker: Service {
     private let configurationReloader: ConfigurationReloader?
 
     /// The worker's metrics and state, for an ``ObservabilityService``.
-    package var registry: MetricRegistry { setup.registry }
+    package var metricRegistry: MetricRegistry { setup.metricRegistry }
 
     /// - Parameters:
     ///   - source: where the configuration came from; nil: it is never read again.
@@ -48,7 +48,7 @@ package final class Worker: Service {
                 setup.wakeup.signal()
             }
         }
-        setup.registry.condition.change { $0.areKeysLoaded = true }
+        setup.metricRegistry.condition.change { $0.areKeysLoaded = true }
     }
 
     /// Reads the configuration again and applies the keys that a running worker can change. If the
@@ -58,8 +58,8 @@ package final class Worker: Service {
     /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all
     /// other records again.
     ///
-    /// The clients are still closed in order, with half a second for each step that has not begun. Call this only after
-    /// the graceful shutdown has begun.
+    /// The clients are still closed in order. Each step that has not begun gets half a second. Call this only after the
+    /// graceful shutdown has begun.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
@@ -103,7 +103,7 @@ package final class Worker: Service {
                 // `StoreWatch` may wait for a Redis that does not reply, so cancel its task. If Redis loses data from
                 // now on, the partitions' next owners notice it.
                 storeWatchTask.cancel()
-                setup.registry.condition.change { $0.isDraining = true }
+                setup.metricRegistry.condition.change { $0.isDraining = true }
                 signals.requestStop()
                 wakeup.signal()
             }

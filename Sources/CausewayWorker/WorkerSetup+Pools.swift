@@ -28,9 +28,9 @@ extension WorkerSetup {
         )
     }
 
-    /// Limits the connections of all pools of the process, and those of them that go to one address. Each limit is
-    /// twice the number of all lanes' pools, so that each pool can have a second connection while it replaces the
-    /// first. But it is at least the default of ``ConnectionBudget`` and at most 4,096. A pool's only connection is
+    /// Limits the connections of the whole process: all of them, and those to one address. Each limit is two
+    /// connections for each pool of each lane, so that a pool can replace its connection before it closes the old one.
+    /// But a limit is at least the default of ``ConnectionBudget``, and at most 4,096. A pool's only connection is
     /// never refused.
     private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
@@ -56,7 +56,7 @@ extension WorkerSetup {
         let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
         let budget = makeConnectionBudget(poolCount: poolCount)
         return try configuration.apps.enumerated()
-            .flatMap { position, app in
+            .flatMap { appIndex, app in
                 try app.environments.map { environment in
                     let key = app.key(for: environment)
                     guard let source = tokenSources[key], let signingKeyIndex = keys.firstIndex(of: key) else {
@@ -76,7 +76,7 @@ extension WorkerSetup {
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()
                     return LaneSetup.Pool(
-                        identifier: PoolIdentifier(appIndex: UInt16(position), environment: environment),
+                        identifier: PoolIdentifier(appIndex: UInt16(appIndex), environment: environment),
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,
                         tokenSource: source,

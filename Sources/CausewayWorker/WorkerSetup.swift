@@ -20,7 +20,7 @@ struct WorkerSetup: @unchecked Sendable {
     private let delivery: DeliveryConfiguration
     private let redis: RedisConfiguration
     private let pools: [LaneSetup.Pool]
-    let registry: MetricRegistry
+    let metricRegistry: MetricRegistry
     let log: SharedLimitedLog
     /// Watches the files with the keys for provider tokens.
     let keyFileWatcher: KeyFileWatcher
@@ -28,8 +28,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let rereadingExchange = RereadingExchange()
-    /// The lanes' requests to the channel keeper. If the full buffer drops a request, a later command requests the
-    /// channel again, and the keeper's daily comparison notices an ended audience.
+    /// The lanes' requests to the channel keeper. A full buffer drops requests. A later command then requests its
+    /// channel again. The keeper's daily comparison finds the audiences whose end it was not told.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -47,8 +47,8 @@ struct WorkerSetup: @unchecked Sendable {
         self.configuration = configuration
         self.logger = logger
         var delivery = Self.makeDeliveryConfiguration(configuration)
-        for (position, app) in configuration.apps.enumerated() {
-            delivery.apps[position].contract = try app.readContractRule()
+        for (appIndex, app) in configuration.apps.enumerated() {
+            delivery.apps[appIndex].contract = try app.readContractRule()
         }
         delivery.recordsMax = recordsMax
         delivery.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
@@ -57,7 +57,7 @@ struct WorkerSetup: @unchecked Sendable {
         let tokenSources = try Self.makeTokenSources(configuration)
         self.tokenSources = tokenSources
         let keys = tokenSources.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
-        registry = MetricRegistry(
+        metricRegistry = MetricRegistry(
             labels: LabelValues(
                 configuration,
                 signingKeys: keys,
@@ -66,16 +66,21 @@ struct WorkerSetup: @unchecked Sendable {
             ),
             laneCount: laneCount
         )
-        registry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
-        let log = SharedLimitedLog(logger: logger, events: registry.events)
+        metricRegistry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
+        let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
         self.log = log
         for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {
             log(.keyReadableByOthers, ["file": "\(key.file)"])
         }
-        keyFileWatcher = KeyFileWatcher(tokenSources, apps: configuration.apps, registry: registry, log: log)
+        keyFileWatcher = KeyFileWatcher(
+            tokenSources,
+            apps: configuration.apps,
+            metricRegistry: metricRegistry,
+            log: log
+        )
         tokenCipher = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenCipher(keyFile: $0) }
         pools = try Self.makePools(configuration, tokenSources: tokenSources, keys: keys, laneCount: laneCount)
-        let traceCounters = registry.traces
+        let traceCounters = metricRegistry.traces
         let collector = try Self.makeTraceCollector(configuration.tracing)
         let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traceCounters) }
         self.traceRings = traceRings
@@ -112,7 +117,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Makes the keeper of the audiences' channels; nil if no app may have channels.
     func makeChannelKeeper() throws -> ChannelKeeper? {
-        let (status, log, labels) = (registry.channels, log, registry.labels)
+        let (status, log, labels) = (metricRegistry.channels, log, metricRegistry.labels)
         let apps = configuration.apps
         let findPool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
             let name = apps.first { $0.bundleId == app }?.name ?? ""
@@ -139,7 +144,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Makes the keeper of limited lifetimes. It waits while no policy has a limit; a reload may add one.
     func makeLifetimeKeeper() throws -> LifetimeKeeper {
-        try LifetimeKeeper(configuration, redis: redis, status: registry.lifetimes, log: log)
+        try LifetimeKeeper(configuration, redis: redis, status: metricRegistry.lifetimes, log: log)
     }
 
     /// - Parameter onFault: called if the Redis server belongs to a cluster, and `redis.mode` is not `cluster`.
@@ -175,11 +180,11 @@ struct WorkerSetup: @unchecked Sendable {
                 commands: try producer.makeTopic(configuration.kafka.topics.commands)
             ),
             bundleIdentifiers: configuration.apps.map { Array($0.bundleId.utf8) },
-            registry: registry,
+            metricRegistry: metricRegistry,
             traceRings: traceRings,
             traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
             logger: logger,
-            requestChannel: { [continuation = channelRequests.continuation] in continuation.yield($0) }
+            sendChannelRequest: { [continuation = channelRequests.continuation] in continuation.yield($0) }
         )
     }
 
@@ -222,7 +227,7 @@ struct WorkerSetup: @unchecked Sendable {
                 exchange: rereadingExchange,
                 commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
             ),
-            registry: registry,
+            metricRegistry: metricRegistry,
             logger: logger
         )
     }
@@ -230,12 +235,12 @@ struct WorkerSetup: @unchecked Sendable {
     /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. If the file of shapes of
     /// any app cannot be read, the lanes keep all their contracts.
     ///
-    /// - Parameter configuration: must have the apps with which the worker started, also those that the reloaded file
-    ///   no longer names. The caller has checked the files of shapes of the apps in the reloaded file.
+    /// - Parameter configuration: must have all apps with which the worker started, even if the reloaded file no longer
+    ///   names some of them. The caller has checked the files of shapes that the reloaded file names.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
         settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }
-        registry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
+        metricRegistry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
 
@@ -262,7 +267,7 @@ struct WorkerSetup: @unchecked Sendable {
         audiences.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.fanoutRecordsMax)
         audiences.fanoutRecordBytesMax = memoryBudget.fanoutBytesMax
         audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
-        audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, apps: delivery.apps.count)
+        audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, appCount: delivery.apps.count)
         audiences.limitRetryPauses(to: delivery.retryMillisecondsMax)
         return audiences
     }
@@ -271,14 +276,14 @@ struct WorkerSetup: @unchecked Sendable {
         let worker = configuration.worker
         var delivery = DeliveryConfiguration(
             apps: configuration.apps.map { app in
-                var result = DeliveryConfiguration.App(
+                var coreApp = DeliveryConfiguration.App(
                     bundleIdentifier: Array(app.bundleId.utf8),
                     hasProductionPool: app.environments.contains(.production),
                     hasSandboxPool: app.environments.contains(.sandbox)
                 )
                 // The configuration was checked, so every app names an existing policy.
-                result.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
-                return result
+                coreApp.defaultPolicyIndex = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
+                return coreApp
             },
             seed: UInt64.random(in: .min ... .max)
         )

@@ -1,4 +1,4 @@
-/// Limits the memory of a core: how much a record needs, and when unused blocks are freed.
+/// Limits the memory of a core: says how much a record needs, and frees unused blocks.
 extension Delivery {
     /// An estimate of the bytes that one more record needs, without the record's blocks: its slot, its entries in the
     /// queues, its change of audiences, and two activities.

@@ -69,8 +69,9 @@ public struct Delivery: ~Copyable {
     /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
     /// `areMembersComplete` is true. They have a queue of their own, so that newer commands do not wait behind them.
     var rereadHandovers: IndexQueue<RecordIndex>
-    /// Whether the store has the members of all audiences, as far as the shell knows, or the shell does not wait for
-    /// them any longer (R26). If false, the commands in `rereadHandovers` wait.
+    /// False while Redis may lack members of audiences after a loss of data; the commands in `rereadHandovers` then
+    /// wait. The shell sets it to true when the members are registered again, or when the wait for them reaches its
+    /// limit. (R26)
     public var areMembersComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
@@ -90,7 +91,7 @@ public struct Delivery: ~Copyable {
     var lastBlockReleaseAtMilliseconds: Int64 = 0
     /// The number of records whose next step needs a reply of the store. Some calls need no reply before the next step,
     /// so their records are not counted (`StoreTicket.Purpose.isAwaited`).
-    public internal(set) var recordsAwaitingStore = 0
+    public internal(set) var awaitingStoreRecordCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
@@ -107,7 +108,7 @@ public struct Delivery: ~Copyable {
         // The lane stops receiving at `activitiesWhileReceivingMax`. Each record received by then may still add one
         // activity: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activitiesWhileReceivingMax(configuration) + recordsMax
-        // At most four calls name a record at a time, except a tombstone, which has up to three calls for each app.
+        // At most four calls name a record at a time. But a tombstone has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
@@ -124,9 +125,9 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. An
-    /// activity without a record also keeps its slot while it has a wait, such as the spacing after its last push. The
-    /// factor 2 leaves room for as many activities without records as with records.
+    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
+    /// the room is for activities with records, half for activities that have only a wait, such as the spacing after
+    /// their last push.
     private static func activitiesWhileReceivingMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -142,10 +143,10 @@ public struct Delivery: ~Copyable {
     }
 
     /// The number of records that are received and not yet settled or dropped.
-    public var recordsInProgress: Int { records.count }
+    public var inProgressRecordCount: Int { records.count }
 
     /// The number of records that are finished, being deferred or being refunded, and wait only for acknowledgements.
-    public var recordsAwaitingAcknowledgements: Int { records.awaitingAcknowledgementsCount }
+    public var unacknowledgedRecordCount: Int { records.unacknowledgedCount }
 
     public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
 
@@ -188,8 +189,8 @@ public struct Delivery: ~Copyable {
 
 /// Counters of one app for its metrics. They only grow.
 public struct AppCounters: Sendable, Equatable {
-    /// Commands that another command of their activity replaced in the lane, and records that repeat a command of the
-    /// lane. Nearly all are replaced before they reach Redis.
+    /// Commands that another command of their activity replaced in the lane, nearly always before Redis was asked about
+    /// them. Also records that repeat a command of the lane.
     public var coalescedCommandCount: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.

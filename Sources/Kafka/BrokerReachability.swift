@@ -16,17 +16,17 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
     // Each request waits longer than the one before, up to 5 s. A request that times out is lost, so a slow broker
     // can respond only to a request that waits long enough.
-    var attemptMilliseconds: Int32 = 500
+    var requestTimeoutMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let waitMilliseconds = deadline.remainingMilliseconds(atMost: attemptMilliseconds)
+        let waitMilliseconds = deadline.remainingMilliseconds(atMost: requestTimeoutMilliseconds)
         let code = rd_kafka_metadata(client, 0, nil, &metadata, waitMilliseconds)
         if let metadata { rd_kafka_metadata_destroy(metadata) }
         if code == RD_KAFKA_RESP_ERR_NO_ERROR { return true }
         rd_kafka_poll(client, 0)
         whileWaiting()
-        attemptMilliseconds = min(attemptMilliseconds + 250, 5_000)
+        requestTimeoutMilliseconds = min(requestTimeoutMilliseconds + 250, 5_000)
     }
     return true
 }

@@ -41,8 +41,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes an event to the log handler. librdkafka calls no callbacks for a queue that is polled for
-    /// events.
+    /// Passes a log line, an error or statistics to the log handler. A producer needs this method, because librdkafka
+    /// calls no callbacks for a queue that is polled for events.
     func deliver(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {
@@ -98,7 +98,7 @@ private func errorCallback(
     _ opaque: UnsafeMutableRawPointer?
 ) {
     guard let client, let handler = callbacks(of: client)?.logHandler else { return }
-    // The code of a fatal error says only that there is one, so ask for the error itself.
+    // The code of a fatal error says only that the client has a fatal error, so ask for the error itself.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
 }

@@ -13,9 +13,12 @@ struct ClientConfiguration: ~Copyable {
         rd_kafka_conf_destroy(handle)
     }
 
-    /// Applies three groups of properties in this order: `defaults`, those of `defaultsWhereKnown` that
-    /// librdkafka knows, `overrides`. Then checks that the values keep the `rules`. Throws the first
-    /// fault.
+    /// Applies three groups of properties; a later group overrides an earlier one:
+    /// 1. `defaults`
+    /// 2. `defaultsWhereKnown`, without those that an older librdkafka does not know
+    /// 3. `overrides`
+    ///
+    /// Then checks that the values follow the `rules`. Throws the first fault.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
@@ -40,7 +43,7 @@ struct ClientConfiguration: ~Copyable {
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
         for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
-            if let reason = set(property.name, property.value) ?? KafkaPropertyFile(property)?.fault {
+            if let reason = setAndFindFault(property.name, property.value) ?? KafkaPropertyFile(property)?.fault {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }
@@ -76,7 +79,7 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`. Callbacks and their context are not strings, so `set` cannot set them.
+    /// Passes the handle to `body`. Callbacks and their context are not strings, so no property sets them.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }
@@ -106,7 +109,7 @@ struct ClientConfiguration: ~Copyable {
     }
 
     /// - Returns: why the property was not set; nil if it was.
-    private borrowing func set(_ name: String, _ value: String) -> String? {
+    private borrowing func setAndFindFault(_ name: String, _ value: String) -> String? {
         guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }
         var text = ErrorText()
         return switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {

@@ -13,8 +13,8 @@ public enum CloseOutcome: Sendable {
 /// Destroys `client`, and waits at most until `deadline`. The outcome is also `.unfinished` if the system has no
 /// descriptor or thread for this. The caller must not use the client afterwards, whatever the outcome.
 ///
-/// `rd_kafka_destroy` waits for every record and topic handle that still exists, so it can wait forever. It
-/// therefore runs on a thread of its own. This thread closes its end of a pipe when it is done.
+/// `rd_kafka_destroy` waits until every record and topic handle is released, so it can wait forever. So it runs on a
+/// thread of its own, which closes its end of a pipe when the call returns.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
     var pipeEnds: (reading: Int32, writing: Int32) = (-1, -1)
     let pipeResult = withUnsafeMutableBytes(of: &pipeEnds) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }

@@ -9,11 +9,11 @@ extension Consumer {
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///
-    /// librdkafka 2.0.2 aborts the process if a consumer with the cooperative-sticky assignor closes before
-    /// its first assignment, so `close` waits for that assignment. librdkafka can also hang if an assignment
-    /// arrives during the close. If this consumer does not leave the group before the deadline, or if a fatal error
-    /// prevents the first assignment, the outcome is `.unfinished`. The group then removes this consumer when its
-    /// session times out.
+    /// If this consumer has had no assignment yet, `close` first waits for one. Otherwise librdkafka 2.0.2 could abort
+    /// the process (`hasHadAssignment`), or hang when the assignment arrives during the close.
+    ///
+    /// The outcome is `.unfinished` if this consumer does not leave the group before the deadline, or if a fatal error
+    /// prevents the first assignment. The group then removes this consumer when its session times out.
     public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)

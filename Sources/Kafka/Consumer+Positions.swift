@@ -11,13 +11,12 @@ public struct Watermarks: Hashable, Sendable {
 }
 
 extension Consumer {
-    /// Wakes librdkafka's threads for the leaders of these partitions, so that they fetch at once if the queue has
-    /// room.
+    /// Makes librdkafka fetch these partitions at once if its queue has room. Needed before librdkafka 2.2.
     ///
-    /// librdkafka has a thread for each broker. Before 2.2 it stops fetching while its queue is full, and does not
-    /// wake these threads when there is room again. So an idle thread notices the room only after up to a second.
-    /// Any request wakes the thread. This method requests the ends of the partitions, which changes nothing, and
-    /// does not wait for them. librdkafka discards ends that come too late.
+    /// librdkafka has a thread for each broker, which stops fetching while the queue is full. Before 2.2, nothing wakes
+    /// the thread when the queue has room again, so an idle thread notices the room up to a second too late. Any
+    /// request to the broker wakes its thread. So this method requests the ends of the partitions, which changes
+    /// nothing, and does not wait for the responses.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -67,9 +66,9 @@ extension Consumer {
         seekToWakeFetching(changedPartitions)
     }
 
-    /// Seeks each resumed partition to the offset that `pause(_:rereadingFrom:)` set. Seeks the others to their present
-    /// positions, which only wakes the threads of their brokers. librdkafka 2.0.2 does not wake these threads after a
-    /// resume, so an idle thread would notice the resume only after up to a second.
+    /// Seeks each resumed partition to the offset that `pause(_:rereadingFrom:)` set, or else to its present position.
+    /// A seek to the present position only wakes the thread of the partition's broker. librdkafka 2.0.2 does not wake
+    /// the thread after a resume, so an idle thread would notice the resume up to a second too late.
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = readPositions(of: CollectionOfOne(partition))
@@ -131,21 +130,21 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Before this, resumes the paused partitions, and pauses them again afterwards.
-    /// Otherwise they would stay stopped, but librdkafka would no longer regard them as paused. A later `resume` could
-    /// then not start them.
+    /// Assigns all partitions again. Paused partitions are resumed before, and paused again afterwards. Otherwise the
+    /// new assignment would make librdkafka forget the pause without starting the partitions, and a later `resume`
+    /// could not start them either.
     private func reassignAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.
-        let positionsOfOthers = readPositions(of: assignment.subtracting([partition]))
-        positionsOfOthers.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
+        let allPositions = readPositions(of: assignment.subtracting([partition]))
+        allPositions.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let formerlyPausedPartitions = pausedPartitions
         if !formerlyPausedPartitions.isEmpty {
             PartitionList(formerlyPausedPartitions, of: topics)
                 .withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
             pausedPartitions = []
         }
-        let assignCode = positionsOfOthers.withPointer { rd_kafka_assign(handle, $0) }
+        let assignCode = allPositions.withPointer { rd_kafka_assign(handle, $0) }
         pause(Array(formerlyPausedPartitions))
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }

@@ -47,19 +47,18 @@ extension Consumer {
         }
         handler?.partitionsAssigned(addedPartitions)
         if isCooperative {
-            setPendingError(rd_kafka_incremental_assign(handle, partitions))
+            setPendingErrorIfFailed(rd_kafka_incremental_assign(handle, partitions))
         } else {
-            setPendingError(rd_kafka_assign(handle, partitions))
+            setPendingErrorIfFailed(rd_kafka_assign(handle, partitions))
         }
     }
 
     /// Requests the committed offsets of these partitions, so that two things are known before the first
     /// record arrives: the lag, and the settled records above the committed offset.
     ///
-    /// If nothing is committed for a partition and `auto.offset.reset` is `error`, reading begins at the beginning.
-    /// With the cooperative protocol, the partition first stops with the error, and the caller restarts only this
-    /// partition with `seek`. With the eager protocol, only a new assignment of all partitions could restart it, so
-    /// this method sets the position here.
+    /// If `auto.offset.reset` is `error`, a partition without a committed offset is read from its beginning. With the
+    /// eager protocol, this method sets that position, because later only a new assignment of all partitions could set
+    /// it. With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
     ///
     /// Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     private func loadStartPositions(
@@ -72,7 +71,7 @@ extension Consumer {
             closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
             ?? Self.requestTimeoutMilliseconds
         let code = rd_kafka_committed(handle, committedList, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return setPendingError(code) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return setPendingErrorIfFailed(code) }
         let reportsUnknownPositions = reportsUnknownPositions
         for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
         where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
@@ -113,7 +112,7 @@ extension Consumer {
         }
     }
 
-    /// Whether librdkafka reports an unknown position as an error. If not, librdkafka itself chooses a new position.
+    /// Whether librdkafka reports an unknown position as an error. If false, librdkafka itself chooses a new position.
     private var reportsUnknownPositions: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
@@ -148,9 +147,9 @@ extension Consumer {
             rewoundOffsets[partition] = nil
         }
         if isCooperative {
-            setPendingError(rd_kafka_incremental_unassign(handle, partitions))
+            setPendingErrorIfFailed(rd_kafka_incremental_unassign(handle, partitions))
         } else {
-            setPendingError(rd_kafka_assign(handle, nil))
+            setPendingErrorIfFailed(rd_kafka_assign(handle, nil))
         }
     }
 
@@ -166,11 +165,11 @@ extension Consumer {
             }
     }
 
-    private func setPendingError(_ error: OpaquePointer?) {
+    private func setPendingErrorIfFailed(_ error: OpaquePointer?) {
         if let error { pendingError = KafkaError(consuming: error) }
     }
 
-    private func setPendingError(_ code: rd_kafka_resp_err_t) {
+    private func setPendingErrorIfFailed(_ code: rd_kafka_resp_err_t) {
         if code != RD_KAFKA_RESP_ERR_NO_ERROR { pendingError = KafkaError(code) }
     }
 }

@@ -6,10 +6,11 @@ import Glibc
 public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
-    /// With the eager protocol these are all partitions of this consumer, with the cooperative protocol only
-    /// the new ones. The list may be empty, because librdkafka reports an empty assignment too. So each rebalance
-    /// that succeeds ends with this call. The handler must not call the consumer, but may read `startPositions`
-    /// and `committedOffsets`.
+    /// Every rebalance that succeeds ends with this call, also one that assigns nothing. The handler must not call the
+    /// consumer, but may read `startPositions` and `committedOffsets`.
+    ///
+    /// - Parameter partitions: with the eager protocol all partitions of this consumer, with the cooperative protocol
+    ///   only the new ones. May be empty.
     func partitionsAssigned(_ partitions: [TopicPartition])
 
     /// Handles partitions that this consumer gives up or has lost. With the eager protocol, each rebalance begins with
@@ -55,13 +56,13 @@ public final class Consumer {
     /// The time limit of calls that wait for a broker, unless the call has a limit of its own. Meanwhile the polling
     /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
-    /// The longest time that an assignment waits for the ends of the partitions' logs. The time is short, because no
-    /// partition is read during the wait. Settled offsets in a commit's metadata are used only if they are below the
-    /// log's end. If the end is not known, the settled records above the committed offset are processed again.
+    /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read during the
+    /// wait, so the time is short. A commit's metadata is used only if the log's end is known: its settled offsets must
+    /// be below the end. Without the end, the settled records above the committed offset are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has
-    /// room sooner. If so, the caller must call `wakeFetching`.
+    /// Whether a full queue stops librdkafka's fetching for up to a second, even if the queue has room sooner. If true,
+    /// the caller must call `wakeFetching`.
     public let stopsFetchingWhenFull: Bool
 
     let handle: OpaquePointer
@@ -73,9 +74,9 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. Until `seek`, a partition is missing in two
-    /// cases: the coordinator did not respond or refused the partition; or librdkafka itself chooses the position,
-    /// because `auto.offset.reset` is not `error`.
+    /// The position at which reading of each assigned partition begins. A partition is missing if the coordinator did
+    /// not respond or refused it, until `seek` sets its position. If `auto.offset.reset` is not `error`, librdkafka
+    /// chooses the positions, and only partitions with a `seek` are here.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.

@@ -2,21 +2,21 @@ import Glibc
 
 /// A point on the monotonic clock, for the few calls in this module that wait.
 struct Deadline {
-    private let milliseconds: Int64
+    private let endMilliseconds: Int64
 
     init(afterMilliseconds: Int64) {
         let sum = Self.nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
-        milliseconds = sum.overflow ? .max : sum.partialValue
+        endMilliseconds = sum.overflow ? .max : sum.partialValue
     }
 
     var hasPassed: Bool { remainingMilliseconds == 0 }
 
     /// The time until the deadline; 0 when it has passed.
-    var remainingMilliseconds: Int64 { max(0, milliseconds - Self.nowMilliseconds) }
+    var remainingMilliseconds: Int64 { max(0, endMilliseconds - Self.nowMilliseconds) }
 
-    /// Returns the wait to pass to librdkafka: the remaining time, but at most `limitMilliseconds`.
-    func remainingMilliseconds(atMost limitMilliseconds: Int32) -> Int32 {
-        Int32(clamping: min(Int64(limitMilliseconds), remainingMilliseconds))
+    /// Returns the wait to pass to librdkafka: the remaining time, but at most `waitMillisecondsMax`.
+    func remainingMilliseconds(atMost waitMillisecondsMax: Int32) -> Int32 {
+        Int32(clamping: min(Int64(waitMillisecondsMax), remainingMilliseconds))
     }
 
     private static var nowMilliseconds: Int64 {

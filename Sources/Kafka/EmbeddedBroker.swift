@@ -36,10 +36,10 @@ public final class EmbeddedBroker {
     private let defaultPartitionCount: Int32
 
     /// - Parameters:
-    ///   - brokers: the number of brokers. Each gets an ephemeral port on loopback, and a number from 1.
-    ///   - defaultPartitions: how many partitions a topic gets if its creation does not say how many.
-    public init(brokers: Int = 1, defaultPartitions: Int = 4) throws(KafkaError) {
-        precondition((1...64).contains(brokers) && (1...10_000).contains(defaultPartitions))
+    ///   - brokerCount: the number of brokers. Each gets an ephemeral port on loopback, and a number from 1.
+    ///   - defaultPartitionCount: how many partitions a topic gets if its creation does not say how many.
+    public init(brokerCount: Int = 1, defaultPartitionCount: Int = 4) throws(KafkaError) {
+        precondition((1...64).contains(brokerCount) && (1...10_000).contains(defaultPartitionCount))
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: [("client.id", "embedded-broker"), ("log_level", "0")],
@@ -47,13 +47,13 @@ public final class EmbeddedBroker {
             rules: []
         )
         let client = try configuration.makeClient(RD_KAFKA_PRODUCER)
-        guard let cluster = rd_kafka_mock_cluster_new(client, Int32(brokers)) else {
+        guard let cluster = rd_kafka_mock_cluster_new(client, Int32(brokerCount)) else {
             rd_kafka_destroy(client)
             throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "cannot start the embedded broker")
         }
         self.client = client
         self.cluster = cluster
-        self.defaultPartitionCount = Int32(defaultPartitions)
+        self.defaultPartitionCount = Int32(defaultPartitionCount)
     }
 
     deinit {
@@ -65,9 +65,9 @@ public final class EmbeddedBroker {
     public var bootstrapServers: String { String(cString: rd_kafka_mock_cluster_bootstraps(cluster)) }
 
     /// Creates a topic.
-    /// - Parameter partitions: 1 to 10,000; nil for the default number.
-    public func createTopic(_ name: String, partitions: Int? = nil) throws(KafkaError) {
-        let count = partitions.map { Int32(clamping: $0) } ?? defaultPartitionCount
+    /// - Parameter partitionCount: 1 to 10,000; nil for the default number.
+    public func createTopic(_ name: String, partitionCount: Int? = nil) throws(KafkaError) {
+        let count = partitionCount.map { Int32(clamping: $0) } ?? defaultPartitionCount
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
@@ -98,8 +98,8 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
-    /// Makes metadata requests for a topic fail with this error; with 0 they succeed again.
-    public func setError(topic: String, code: Int32) {
+    /// Makes the brokers report this error for a topic in the responses to metadata requests; 0: no error.
+    public func setMetadataError(topic: String, code: Int32) {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
     }
 

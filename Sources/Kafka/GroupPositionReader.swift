@@ -65,8 +65,8 @@ public final class GroupPositionReader {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var positions: [Position] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
-            // The coordinator refused this partition, so its offset is not known. Throw, because a nil
-            // `committedOffset` would say that the group has committed nothing.
+            // If the coordinator refused this partition, its offset is not known. Throw then: a nil `committedOffset`
+            // would say that the group has committed nothing.
             guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
                 let reason = String(cString: rd_kafka_err2str(element.err))
                 throw KafkaError(element.err, "\(topic) [\(element.partition)]: \(reason)")

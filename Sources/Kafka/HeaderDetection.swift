@@ -6,19 +6,21 @@
 enum HeaderDetection {
     /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
-    /// In the format of magic 2, these parts follow one another: the key, the value's length as a varint, the value,
-    /// and the number of headers. First this function checks that there are one to three bytes between key and value,
-    /// and that they are the value's length. Only then it reads the byte after the value: 0 means no headers.
+    /// The format of magic 2 has this order: key, length of the value (a varint), value, number of headers. The
+    /// function works in two steps:
+    /// 1. It checks that one to three bytes are between key and value, and that they are the value's length. If not,
+    ///    the result is false.
+    /// 2. It reads the byte after the value. 0 means no headers.
     ///
-    /// If the check fails, the result is false. This happens in two cases even in the format of magic 2:
-    /// - The value has a mebibyte or more, so its length takes four bytes. Four bytes are not accepted, because older
+    /// Even in the format of magic 2, the check fails in two cases:
+    /// - The value has a mebibyte or more, so its length takes four bytes. The check refuses four bytes, because older
     ///   formats store every length in four bytes.
     /// - librdkafka has copied the key and the value to separate addresses. The bytes before the value are then
     ///   practically never its length.
     ///
-    /// In this format at least one byte follows the value. If a broker damaged the record, this byte may belong to
-    /// what follows the record. At worst the record then counts as one without headers. librdkafka would find no
-    /// headers in such a record either.
+    /// The read is safe: in the format of magic 2, at least one byte follows the value. In a record that a broker has
+    /// damaged, the byte may belong to what follows the record. At worst, the record then counts as one without
+    /// headers, and librdkafka would find no headers in it either.
     ///
     /// - Parameter value: the value of the same record as the key.
     static func certainlyHasNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {

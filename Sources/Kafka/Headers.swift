@@ -51,8 +51,8 @@ public struct ProducedHeaders: ~Copyable {
     /// Appends a copy of a header. A nil value becomes Kafka's null.
     public mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer?) {
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
-            // librdkafka takes a nil pointer for null. An empty value is not null, but its base address may be nil.
-            // Pass another pointer then; librdkafka reads no byte from it.
+            // For librdkafka, a nil pointer means null. An empty value is not null, but its base address may be nil.
+            // Then pass the pointer of the name: librdkafka reads no byte of an empty value.
             let start = value.map { $0.baseAddress ?? UnsafeRawPointer(name) }
             // librdkafka refuses a header only if a record already owns the list.
             precondition(rd_kafka_header_add(list, name, -1, start, value?.count ?? 0) == RD_KAFKA_RESP_ERR_NO_ERROR)

@@ -14,8 +14,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether `description` is only the reason, because the reason says everything that librdkafka's name of the code
-    /// says.
+    /// Whether `description` leaves out librdkafka's name of the code. True for errors whose reason says the same.
     public var describesReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.
@@ -47,7 +46,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record that is larger than the topic, or the client, allows.
     public static let messageTooLargeCode = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
 
-    /// Whether Kafka refuses one record for a reason of its own, so that it may take other records.
+    /// Whether Kafka refused a record because of the record itself. Kafka may still accept other records.
     public var concernsOneRecord: Bool {
         code == Self.messageTooLargeCode || code == RD_KAFKA_RESP_ERR_INVALID_RECORD.rawValue
     }

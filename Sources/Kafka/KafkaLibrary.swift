@@ -18,21 +18,21 @@ public enum KafkaLibrary {
             }
     }
 
-    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka reports an
-    /// error when the last broker is lost, but reports nothing when a broker is back. Only the statistics show that
-    /// a broker is back.
+    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. Only the statistics show
+    /// that a broker is back: librdkafka reports an error when the client loses its last broker, but reports nothing
+    /// when a broker is back.
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let pattern: StaticString = "\"state\":\"UP\""
         let count = pattern.utf8CodeUnitCount
         // The index of `U` in the pattern. `memchr` searches for this letter first, because it is rare in the
         // keys and numbers of the statistics.
-        let rareIndex = 9
-        var start = rareIndex
+        let rareLetterIndex = 9
+        var start = rareLetterIndex
         while start < json.count, let base = json.baseAddress,
             let found = memchr(base + start, Int32(UInt8(ascii: "U")), json.count - start)
         {
             let position = found - UnsafeMutableRawPointer(mutating: base)
-            let patternStart = position - rareIndex
+            let patternStart = position - rareLetterIndex
             if patternStart + count <= json.count, memcmp(base + patternStart, pattern.utf8Start, count) == 0 {
                 return true
             }

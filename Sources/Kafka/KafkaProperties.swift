@@ -3,9 +3,9 @@
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// Fetching stops when the records that the client has fetched and the consumer has not polled exceed this many
-    /// kilobytes. The last fetches may exceed this limit. librdkafka counts only the values, so small records take
-    /// several times as much memory. `queued.min.messages` limits the number of these records in the same way. For a
+    /// The limit of the records that are fetched and not yet polled, in kilobytes. Above the limit, librdkafka begins
+    /// no fetch; fetches under way may exceed the limit. librdkafka counts only the values, so small records take
+    /// several times as much memory. The property `queued.min.messages` limits the number of the same records. For a
     /// worker with little memory, `MemoryBudget` lowers both limits.
     public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records in a producer: each record counts from `produce` until its delivery report is
@@ -34,8 +34,8 @@ public enum KafkaProperties {
         ("client.id", "causeway"),
         ("log.queue", "true"),
         ("socket.keepalive.enable", "true"),
-        // A request already has a whole batch. Nagle's algorithm would only delay the last packet of the
-        // request.
+        // Switches off Nagle's algorithm: each request already has a whole batch, and the algorithm would only delay
+        // the last packet of the request.
         ("socket.nagle.disable", "true"),
         ("broker.address.ttl", "1000"),
         ("reconnect.backoff.ms", "100"),
@@ -114,9 +114,9 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A rule for a property on which one of Causeway's promises depends. The final value is checked, after
-    /// the user's properties are applied. It is read under its canonical name, so the check also covers
-    /// librdkafka's aliases.
+    /// A rule for a property on which one of Causeway's promises depends. The rule is checked after the user's
+    /// properties are applied. It also holds if the user sets an alias of the property, because librdkafka then sets
+    /// the property `name`.
     struct PropertyRule {
         var name: String
         var isSatisfied: @Sendable (_ value: String) -> Bool

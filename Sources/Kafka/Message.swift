@@ -3,7 +3,7 @@ import CRdkafka
 import Glibc
 
 /// The index of a topic in the list that a `Consumer` was created with; -1: none, for example in an error message.
-/// Used instead of the name, because it is small and needs no reference counting.
+/// Replaces the topic's name in records, because a number is small and needs no reference counting.
 public struct TopicIdentifier: Hashable, Sendable {
     public var index: Int32
 
@@ -25,9 +25,8 @@ public struct TopicPartition: Hashable, Sendable {
 
 /// One record, in librdkafka's own memory. The memory is freed with this value.
 ///
-/// A record keeps its client alive, and the whole batch in which it was fetched. So a record that is kept for
-/// long pins far more memory than its own bytes, and every record must be released before the consumer is closed.
-/// Any thread may read and destroy it.
+/// A record keeps its client alive, and the memory of the whole batch in which it was fetched: far more than its own
+/// bytes. Release every record before the consumer is closed. Any thread may read and destroy a record.
 @frozen
 public struct Message: ~Copyable {
     /// librdkafka's record, in a form that can be passed between threads.

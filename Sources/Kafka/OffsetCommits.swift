@@ -21,7 +21,8 @@ public struct CommittedOffset: Sendable {
     }
 }
 
-/// The offsets that a consumer has stored, and whether they were sent to the group's coordinator and not refused.
+/// The offsets that a consumer has stored. Each offset is either unsent, or sent to the group's coordinator. A refused
+/// offset is unsent again.
 ///
 /// At most one commit is in flight at a time. The exception is `commit(until:)`: if an earlier commit has no
 /// acknowledgement at the deadline, a second commit follows the first on the same connection.
@@ -38,8 +39,8 @@ struct OffsetCommits {
     /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
     /// on, commits have no metadata.
     private(set) var omitsMetadata = false
-    /// The temporary error of the last acknowledgement, if it refused offsets because of a rebalance. The next
-    /// commit sends these offsets again.
+    /// The error of the last acknowledgement, if the coordinator refused offsets because of a rebalance; else nil. The
+    /// next commit sends these offsets again.
     private(set) var rebalanceRefusal: KafkaError?
     /// Whether the last acknowledgement refused metadata because of its length. The next commit sends the offsets
     /// without metadata.
@@ -86,12 +87,12 @@ struct OffsetCommits {
         let unsentOffsets = storedOffsets.filter { !$0.value.isSent }
         guard !unsentOffsets.isEmpty else { return nil }
         let list = PartitionList(capacity: unsentOffsets.count)
-        for (partition, entry) in unsentOffsets {
+        for (partition, storedOffset) in unsentOffsets {
             list.add(
                 topics.name(of: partition.topic),
                 partition.partition,
-                offset: entry.nextOffset,
-                metadata: omitsMetadata ? [] : entry.metadata
+                offset: storedOffset.nextOffset,
+                metadata: omitsMetadata ? [] : storedOffset.metadata
             )
             storedOffsets[partition]?.isSent = true
         }
@@ -104,8 +105,8 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether the last acknowledgement refused offsets that the next commit should send again. True if the reason was
-    /// a rebalance, or metadata that is too long, which the next commit leaves out.
+    /// Whether the next commit should send refused offsets again, because the reason was a rebalance or metadata that
+    /// is too long. The next commit leaves out such metadata.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the acknowledgement of a commit, which may refuse offsets. The next commit sends refused offsets again.

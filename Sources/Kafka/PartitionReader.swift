@@ -24,7 +24,7 @@ public final class PartitionReader {
     ]
     /// Properties that would make the reader a member of a group.
     private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record, after which `isOver` is called again. So a reading that must stop ends soon.
+    /// The longest wait for one record. After each wait, `read` calls `isOver` again, so it can stop soon.
     private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group
@@ -69,12 +69,13 @@ public final class PartitionReader {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
         let code = rd_kafka_metadata(handle, 0, topicHandle, &metadata, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw failure(code) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw makeError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         guard metadata.pointee.topic_cnt == 1, let topicMetadata = metadata.pointee.topics else {
-            throw failure(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+            throw makeError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
         }
-        guard topicMetadata.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(topicMetadata.pointee.err) }
+        let topicCode = topicMetadata.pointee.err
+        guard topicCode == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(topicCode) }
         return topicMetadata.pointee.partition_cnt
     }
 
@@ -113,7 +114,7 @@ public final class PartitionReader {
             &watermarks.high,
             timeoutMilliseconds
         )
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(code) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(code) }
         return watermarks
     }
 
@@ -133,9 +134,9 @@ public final class PartitionReader {
         defer { rd_kafka_topic_partition_list_destroy(list) }
         rd_kafka_topic_partition_list_add(list, topicName, partition).pointee.offset = milliseconds
         let code = rd_kafka_offsets_for_times(handle, list, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(code) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(code) }
         let element = list.pointee.elems.pointee
-        guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(element.err) }
+        guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(element.err) }
         return element.offset >= 0 ? element.offset : nil
     }
 
@@ -167,7 +168,7 @@ public final class PartitionReader {
         precondition(isOpen && offsets.lowerBound >= 0)
         if offsets.isEmpty { return nil }
         guard rd_kafka_consume_start(topicHandle, partition, offsets.lowerBound) == 0 else {
-            throw failure(rd_kafka_last_error())
+            throw makeError(rd_kafka_last_error())
         }
         defer { rd_kafka_consume_stop(topicHandle, partition) }
         var nextOffset = offsets.lowerBound
@@ -208,7 +209,7 @@ public final class PartitionReader {
         return outcome
     }
 
-    private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
+    private func makeError(_ code: rd_kafka_resp_err_t) -> KafkaError {
         KafkaError(code, "\(String(cString: topicName)): \(String(cString: rd_kafka_err2str(code)))")
     }
 }

@@ -31,8 +31,8 @@ public struct ProducerTopic: @unchecked Sendable {
 
 /// An idempotent producer.
 ///
-/// Any thread may call `produce`, even several at once. The other methods are for one thread at a time: first the one
-/// that sets the producer up, then the one that polls the reports. `close` may be called only after the last `produce`
+/// Any thread may call `produce`, even several at once. All other methods are for one thread at a time: first for the
+/// thread that sets the producer up, then for the thread that polls the reports. Call `close` after the last `produce`
 /// has returned.
 public final class Producer: @unchecked Sendable {
     /// The maximum number of events that one `pollReports` takes, because the polling thread also has other work. One
@@ -102,15 +102,15 @@ public final class Producer: @unchecked Sendable {
     ///   - partition: -1 lets the partitioner choose: by key, or at random without a key.
     ///   - key: nil for none; an empty key counts as a key.
     ///   - value: nil for a tombstone; an empty value does not count as one.
-    ///   - opaque: returned in the record's report.
+    ///   - tag: a number that the record's report repeats.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
         key: UnsafeRawBufferPointer?,
         value: UnsafeRawBufferPointer?,
-        opaque: UInt64
+        tag: UInt64
     ) -> ProduceOutcome {
-        let result = rd_kafka_produce(
+        let produceResult = rd_kafka_produce(
             topic.handle,
             partition,
             RD_KAFKA_MSG_F_COPY,
@@ -118,11 +118,11 @@ public final class Producer: @unchecked Sendable {
             value?.count ?? 0,
             key.map { start(of: $0) },
             key?.count ?? 0,
-            UnsafeMutableRawPointer(bitPattern: UInt(opaque))
+            UnsafeMutableRawPointer(bitPattern: UInt(tag))
         )
-        if result == 0 { return .queued }
+        if produceResult == 0 { return .queued }
         let code = rd_kafka_last_error()
-        return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
+        return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(makeError(code))
     }
 
     /// Queues a copy of a record with headers. librdkafka allocates memory for them. Any thread may call it;
@@ -136,7 +136,7 @@ public final class Producer: @unchecked Sendable {
         value: UnsafeRawBufferPointer?,
         headers: consuming ProducedHeaders,
         timestampMilliseconds: Int64 = 0,
-        opaque: UInt64
+        tag: UInt64
     ) -> ProduceOutcome {
         let (topic, list) = (topic.handle, headers.list)
         let error = withUnsafeTemporaryAllocation(of: rd_kafka_vu_t.self, capacity: 8) { arguments in
@@ -156,7 +156,7 @@ public final class Producer: @unchecked Sendable {
             arguments[5].vtype = RD_KAFKA_VTYPE_HEADERS
             arguments[5].u.headers = list
             arguments[6].vtype = RD_KAFKA_VTYPE_OPAQUE
-            arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(opaque))
+            arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(tag))
             arguments[7].vtype = RD_KAFKA_VTYPE_TIMESTAMP
             arguments[7].u.i64 = timestampMilliseconds
             return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
@@ -168,18 +168,18 @@ public final class Producer: @unchecked Sendable {
         }
         let code = rd_kafka_error_code(error)
         rd_kafka_error_destroy(error)
-        return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
+        return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(makeError(code))
     }
 
-    /// The error that made this producer unusable; nil if there was none, and after `close`. An idempotent producer
-    /// stops when it can no longer guarantee order and uniqueness. The producer must then be closed, and another
-    /// producer must produce the records that were not reported as `.persisted`.
+    /// The error that made this producer unusable; nil if there was none, and after `close`. Such an error occurs when
+    /// the producer can no longer guarantee that each record is written once and in order. Close the producer then, and
+    /// produce the records that were not reported as `.persisted` with a new producer.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The number of records without a report, plus the number of other events that wait for `pollReports`.
     public var outstandingCount: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
 
-    private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
+    private func makeError(_ code: rd_kafka_resp_err_t) -> KafkaError {
         code == RD_KAFKA_RESP_ERR__FATAL ? fatalError ?? KafkaError(code) : KafkaError(code)
     }
 }
@@ -203,7 +203,7 @@ extension Producer {
     /// - Returns: the number of reports.
     @discardableResult
     public func pollReports(
-        _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
+        _ body: (_ tag: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
     ) -> Int {
         precondition(isOpen)
         var count = 0
@@ -215,9 +215,9 @@ extension Producer {
                 continue
             }
             while let message = rd_kafka_event_message_next(event) {
-                let opaque = UInt64(UInt(bitPattern: message.pointee._private))
+                let tag = UInt64(UInt(bitPattern: message.pointee._private))
                 let error = message.pointee.err.rawValue
-                body(opaque, error, error == 0 ? .persisted : persistence(of: message))
+                body(tag, error, error == 0 ? .persisted : persistence(of: message))
                 count += 1
             }
         }
@@ -231,7 +231,7 @@ extension Producer {
     /// - Returns: whether all records were reported.
     public func flush(
         timeoutMilliseconds: Int64,
-        _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
+        _ body: (_ tag: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
     ) -> Bool {
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {

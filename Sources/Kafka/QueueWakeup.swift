@@ -19,9 +19,9 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
 /// Stops librdkafka's writes to the eventfd of this queue. librdkafka locks the queue when it writes, so it
 /// writes nothing after this call.
 ///
-/// A client that could not be closed in time continues to run. Its owner closes the descriptor, and the
-/// system may give the same number to another file or connection. Without this call, the client would write
-/// to that file or connection.
+/// Call this before the descriptor is closed. A client that could not be closed in time continues to run, and the
+/// system may give the descriptor's number to another file or connection. Without this call, the client would write to
+/// that file or connection.
 func disableWakeup(of queue: OpaquePointer) {
     rd_kafka_queue_io_event_enable(queue, -1, nil, 0)
 }

@@ -5,20 +5,20 @@ import Glibc
 /// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a
 /// partition often differ only in their activity. Comparing bytes costs far less than parsing them.
 ///
-/// A dictionary ends at its closing brace, and no byte outside changes its meaning. So bytes that begin with
-/// the remembered dictionary have the same meaning, whichever bytes follow.
+/// It is enough to compare the bytes of the dictionary: it ends at its closing brace, and no byte after the brace
+/// changes its meaning.
 public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryBytes: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// Identifies the dictionary of the last record that was decoded without a fault: records with the same number have
-    /// the same dictionary. Each dictionary that is parsed without a fault gets a new number, even if it is not
-    /// remembered. ``forget()`` also increases the number.
+    /// the same dictionary. The number increases with each dictionary that is parsed without a fault, remembered or
+    /// not, and with each call of ``forget()``.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
-    private var lastCommand = Command.blank
-    private var lastKeys = ApsKeys()
+    private var rememberedCommand = Command.blank
+    private var rememberedKeys = ApsKeys()
 
     /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered: it is too
     /// large for a body to a device, so it is rare.
@@ -47,56 +47,56 @@ public struct ApsCache: ~Copyable {
         else {
             return nil
         }
-        let distance = start &- Int(lastCommand.aps.offset)
-        command.copyAps(of: lastCommand, movedBy: distance)
-        keys = lastKeys
+        let distance = start &- Int(rememberedCommand.aps.offset)
+        command.copyAps(of: rememberedCommand, movedBy: distance)
+        keys = rememberedKeys
         keys.alertPosition &+= distance
         return start &+ dictionaryByteCount
     }
 
     /// Forgets the last dictionary and increases ``apsDictionaryNumber``. The core calls this after it has dropped
-    /// fields from a record (R33). The record's body then differs from the dictionary. Records with the same number
+    /// fields from a record (R33), so that the record's body differs from its dictionary. Records with the same number
     /// share a body, so no later record may get this record's number.
     public mutating func forget() {
         apsDictionaryNumber &+= 1
         dictionaryByteCount = 0
     }
 
-    /// Remembers the dictionary that was just parsed, unless it is too long.
+    /// Remembers the dictionary that was just parsed, if it has at most ``Limits/bodyBytesMax`` bytes.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered. The previous one is forgotten too: otherwise a record that
-        // repeats the previous one would get `apsDictionaryNumber`, which is now the number of the long one.
+        // A dictionary that is too long is not remembered. The cache must also forget the previous dictionary, because
+        // `apsDictionaryNumber` is now the number of the long one. A record that repeated the previous one would get
+        // this number too.
         guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return
         }
         dictionaryBytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         dictionaryByteCount = Int(range.count)
-        lastCommand.copyAps(of: command, movedBy: 0)
-        lastKeys = keys
+        rememberedCommand.copyAps(of: command, movedBy: 0)
+        rememberedKeys = keys
     }
 }
 
 extension Command {
-    /// Copies all fields that come from Apple's dictionary, and moves their positions to this record's
-    /// dictionary.
+    /// Copies all fields that come from Apple's dictionary, and moves their positions by `distance`.
     @inline(__always)
-    fileprivate mutating func copyAps(of other: borrowing Command, movedBy distance: Int) {
-        event = other.event
-        version.timestamp = other.version.timestamp
+    fileprivate mutating func copyAps(of source: borrowing Command, movedBy distance: Int) {
+        event = source.event
+        version.timestamp = source.version.timestamp
         attributesType = TextRange(
-            range: other.attributesType.range.moved(by: distance),
-            isEscaped: other.attributesType.isEscaped
+            range: source.attributesType.range.moved(by: distance),
+            isEscaped: source.attributesType.isEscaped
         )
-        aps = other.aps.moved(by: distance)
-        timestampDigits = other.timestampDigits.moved(by: distance)
-        alert = other.alert.moved(by: distance)
-        contentState = other.contentState.moved(by: distance)
-        attributes = other.attributes.moved(by: distance)
-        staleDateSeconds = other.staleDateSeconds
-        dismissalDateSeconds = other.dismissalDateSeconds
+        aps = source.aps.moved(by: distance)
+        timestampDigits = source.timestampDigits.moved(by: distance)
+        alert = source.alert.moved(by: distance)
+        contentState = source.contentState.moved(by: distance)
+        attributes = source.attributes.moved(by: distance)
+        staleDateSeconds = source.staleDateSeconds
+        dismissalDateSeconds = source.dismissalDateSeconds
     }
 }

@@ -116,8 +116,8 @@ extension Command {
         }
     }
 
-    /// Checks a start. A start without attributes or without a complete alert is refused, because the device drops such
-    /// a start silently.
+    /// Checks a start. It must have attributes and a complete alert, because a device silently drops a start without
+    /// them.
     private func checkStart(_ keys: ApsKeys, _ position: Int) throws(Fault) {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: position) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: position) }

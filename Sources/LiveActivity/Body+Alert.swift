@@ -5,14 +5,14 @@ extension Body {
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
 
-    /// Returns the length of a body with another alert of `alertCount` bytes. The alert replaces the body's
-    /// own alert, if there is one.
-    public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertBytes alertCount: Int)
+    /// Returns the length of a body with another alert of `alertBytes` bytes. The other alert replaces the body's own
+    /// alert. If the body has none, the other alert is inserted.
+    public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertBytes alertBytes: Int)
         -> Int
     {
         layout.alert.isAbsent
-            ? body.count + alertKey.utf8CodeUnitCount + alertCount + 1
-            : body.count - Int(layout.alert.count) + alertCount
+            ? body.count + alertKey.utf8CodeUnitCount + alertBytes + 1
+            : body.count - Int(layout.alert.count) + alertBytes
     }
 
     /// Writes a body with another alert. The alert replaces the body's own alert, if there is one.
@@ -27,8 +27,8 @@ extension Body {
         carrying alert: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        let newCount = Self.byteCount(body, layout, carryingAlertBytes: alert.count)
-        precondition(target.count >= newCount, "there is no room for the body")
+        let newByteCount = Self.byteCount(body, layout, carryingAlertBytes: alert.count)
+        precondition(target.count >= newByteCount, "there is no room for the body")
         let isInserted = layout.alert.isAbsent
         let start = isInserted ? apsByteOffset + 1 : Int(layout.alert.offset)
         let end = isInserted ? start : layout.alert.end
@@ -47,9 +47,9 @@ extension Body {
             count += 1
         }
         append(UnsafeRawBufferPointer(rebasing: body[end...]))
-        assert(count == newCount)
+        assert(count == newByteCount)
 
-        let growth = newCount - body.count
+        let growth = newByteCount - body.count
         func moved(_ range: ByteRange) -> ByteRange {
             range.isAbsent || Int(range.offset) < start ? range : range.moved(by: growth)
         }
@@ -95,12 +95,12 @@ extension Body {
         )
     }
 
-    /// Returns the range of the alert's key, its value and one comma: the comma after the value, or else the
-    /// one before the key. There is always a comma, because `aps` has other required keys.
+    /// Returns the range to remove with the alert: its key, its value and one comma. The comma is the one after the
+    /// value; if there is none, the one before the key. There is always a comma, because `aps` has other required keys.
     private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
-        // Finds the key's two quotes from right to left. Between them is no quote, even if letters of the key
-        // are escaped.
+        // Finds the key's two quotes, from right to left. There is no quote between them: even with escapes, the key is
+        // `alert`.
         var start = Int(layout.alert.offset) - 1
         for _ in 0..<2 {
             while body[start] != quote { start -= 1 }

@@ -1,6 +1,6 @@
-/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the decoded record. If
-/// fields were dropped (R33), the decoded record is the one without them. Only the timestamp and the alert may be
-/// changed afterwards.
+/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the decoded record.
+/// Afterwards, only the timestamp and the alert may be changed. If fields were dropped (R33), the decoded record is the
+/// one without these fields.
 ///
 /// A body has the form `{"aps":DICTIONARY,KEYS}`; without custom keys, `{"aps":DICTIONARY}`.
 public enum Body {
@@ -54,11 +54,11 @@ public enum Body {
             count += bytes.count
         }
         append(UnsafeRawBufferPointer(start: opening.utf8Start, count: opening.utf8CodeUnitCount))
-        let shift = count - Int(command.aps.offset)
+        let distance = count - Int(command.aps.offset)
         var layout = Layout(
-            aps: command.aps.moved(by: shift),
-            timestampDigits: command.timestampDigits.moved(by: shift),
-            alert: command.alert.moved(by: shift),
+            aps: command.aps.moved(by: distance),
+            timestampDigits: command.timestampDigits.moved(by: distance),
+            alert: command.alert.moved(by: distance),
             payloadMembers: .absent
         )
         append(aps)

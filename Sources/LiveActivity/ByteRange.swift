@@ -15,7 +15,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
         self.count = count
     }
 
-    /// The range of a part that the record does not have. An empty range is different: it has a position.
+    /// The range of a part that the record does not have. It differs from an empty range, which has a position.
     public static let absent = ByteRange(offset: .max, count: 0)
 
     @inlinable
@@ -44,7 +44,7 @@ extension ByteRange {
         self.init(offset: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end &- start))
     }
 
-    /// An absent range stays absent.
+    /// Returns a range of the same length that begins `distance` bytes later. An absent range stays absent.
     @inline(__always)
     func moved(by distance: Int) -> ByteRange {
         isAbsent ? self : ByteRange(from: Int(offset) &+ distance, to: end &+ distance)

@@ -77,8 +77,7 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
         command.bodyByteCount = Body.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
-        // The size is checked here and not by the callers, because each further function would copy the
-        // command once more.
+        // This function checks the size itself: a further function around it would copy the command once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.sizeFault }
         return command
     }
@@ -115,8 +114,8 @@ extension Command {
 
     /// Reads the value of a key beside `aps`.
     ///
-    /// Each case assigns its own property, because a helper with the property as an `inout` argument costs up
-    /// to 2 % of a decoding's instructions.
+    /// Each case assigns its own property. A common function that takes the property as an `inout` argument would
+    /// add up to 2 % to the instructions of a decoding.
     @inline(__always)
     private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
@@ -209,14 +208,14 @@ extension Command {
             return next
         }
         let name = try text.readName(position, atMost: ChannelIdentifier.bytesMax, .channel)
-        let count = Int(name.textRange.range.count)
-        let isValid = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { room in
-            let written = unescape(
+        let byteCount = Int(name.textRange.range.count)
+        let isValid = withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { unescaped in
+            let unescapedByteCount = unescape(
                 name.textRange,
                 from: text.bytes(ByteRange(from: 0, to: text.count)),
-                into: room
+                into: unescaped
             )
-            return ChannelIdentifier.isValid(UnsafeRawBufferPointer(rebasing: room[..<written]))
+            return ChannelIdentifier.isValid(UnsafeRawBufferPointer(rebasing: unescaped[..<unescapedByteCount]))
         }
         guard isValid else { throw Fault(.unknownValue, .channel, at: position) }
         channel = name.textRange

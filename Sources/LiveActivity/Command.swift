@@ -39,16 +39,17 @@ public struct Command: Sendable, BitwiseCopyable {
     public var timestampDigits: ByteRange
     /// The value of `aps.alert`, inside ``aps``; absent if there is none.
     public var alert: ByteRange
-    /// The values of `aps.content-state` and `aps.attributes`, inside ``aps``; each absent if there is none.
+    /// The value of `aps.content-state`, inside ``aps``; absent if there is none.
     public var contentState: ByteRange
+    /// The value of `aps.attributes`, inside ``aps``; absent if there is none.
     public var attributes: ByteRange
     /// The `payload`: an object of custom keys, including its braces; absent if there is none.
     public var payload: ByteRange
     /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if
     /// there is no payload or if it is empty.
     public var payloadMembers: ByteRange
-    /// The priority that the command asks for, 5 or 10. 0 if absent: Causeway then uses 5 for an update
-    /// without an alert, and 10 for all other commands.
+    /// The priority that the command asks for: 5 or 10. 0: it asks for none, so Causeway uses 5 for an update without
+    /// an alert, and 10 for all other commands.
     public var priority: UInt8
     /// The command is not sent after this time, UNIX seconds; -1 if absent.
     public var expirationSeconds: Int64
@@ -58,11 +59,11 @@ public struct Command: Sendable, BitwiseCopyable {
     /// `aps.dismissal-date`, converted like ``staleDateSeconds``. The device removes the activity at once for 0 or a
     /// past time.
     public var dismissalDateSeconds: Int64
-    /// In a command that Causeway wrote: the version of the older command whose alert this command carries. With
-    /// the timestamp 0: this command carries no older command's alert.
+    /// In a command that Causeway wrote: the version of the older command whose alert this command carries. If the
+    /// timestamp is 0, this command carries no older command's alert.
     public var alertVersion: Version
-    /// The length of the request body that ``Body/write(_:from:into:)`` composes. May exceed ``bodyBytesMax``
-    /// only if one of the functions `decodeAnySize` decoded the command.
+    /// The length of the request body that ``Body/write(_:from:into:)`` composes. It is at most ``bodyBytesMax``,
+    /// except in a command from one of the functions `decodeAnySize`.
     public var bodyByteCount: Int
 
     /// The maximum length of the body. APNs allows a longer body for a broadcast channel.

@@ -14,15 +14,15 @@ public struct CommandRecord {
     /// Whether a command to an audience asks for a broadcast channel.
     public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
-    /// Apple's dictionary, including its braces. If ``address`` is set: without the closing brace and without
-    /// `input-push-token`, because ``write(to:)`` adds the address and the brace
-    /// (``StartedActivityAddress/copyWithoutAddress(_:into:)``).
+    /// Apple's dictionary, including its braces. But if ``address`` is set, the dictionary lacks `input-push-token` and
+    /// the closing brace (``StartedActivityAddress/copyWithoutAddress(_:into:)``): ``write(to:)`` adds the address and
+    /// the brace.
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`. If the producer gave none, it is the place of the producer's record,
-    /// `topic/partition/offset`, so that results name that record and not a copy. Nil if the id would be longer
-    /// than ``Limits/commandIdentifierBytesMax``.
+    /// The command's `id`. If the producer gave none: the place of the producer's record, `topic/partition/offset`, so
+    /// that results name that record and not a copy. Nil if this place is longer than
+    /// ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
     /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.
@@ -98,7 +98,7 @@ public struct CommandRecord {
             writer.string(token.environment.name)
         }
         writer.key("aps")
-        if let address { address.complete(aps, in: &writer) } else { writer.raw(aps) }
+        if let address { address.writeCompleted(aps, to: &writer) } else { writer.raw(aps) }
         if let payloadMembers, !payloadMembers.isEmpty {
             writer.key("payload")
             writer.beginObject()

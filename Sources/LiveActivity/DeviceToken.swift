@@ -12,14 +12,14 @@ public enum DeviceToken {
 
     /// Copies hexadecimal digits, letters in lower case: the form in which tokens are compared and sent.
     /// - Precondition: `target` has room for `digits.count` bytes. `digits` satisfies ``isValid(_:)``.
-    /// - Returns: the count of bytes written.
+    /// - Returns: the number of bytes written.
     public static func copyLowercased(
         _ digits: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Int {
         precondition(target.count >= digits.count, "as many bytes as digits")
         for index in 0..<digits.count {
-            // The digits 0 to 9 have this bit set already.
+            // This bit makes a letter lower-case. The digits 0 to 9 have it already.
             target[index] = digits[index] | 0x20
         }
         return digits.count

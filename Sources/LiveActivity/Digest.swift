@@ -1,13 +1,14 @@
-/// A 64-bit digest of bytes. Two 64-bit words at a time are folded by a multiplication to 128 bits.
+/// A 64-bit digest of bytes. It multiplies two 64-bit words at a time, and uses both halves of the 128-bit product.
 ///
-/// Digests are stored and compared across machines and releases, so the digest of the same bytes never
-/// changes. It is not keyed. A producer that chooses contents or ids can make two of them collide, which harms only
+/// Digests are stored and compared across machines and releases, so the digest of the same bytes never changes. It has
+/// no secret key. So a producer that chooses contents or ids can give two of them the same digest, but this harms only
 /// its own activities and audiences.
 struct Digest {
-    // The first 64 bits of the fractional parts of the square roots of 2, 3 and 5. `multiplier` is odd, so that a
-    // multiplication by it loses no bits. Each word of a pair is combined with its constant by XOR. Then the two
-    // results are multiplied. If a word equalled its constant, the product would be zero, whatever the other word is.
-    // No text has such a word, because the two constants are not well-formed UTF-8.
+    // The first 64 bits of the fractional parts of the square roots of 2, 3 and 5.
+    //
+    // The two words of a pair are combined by XOR with `firstConstant` and `secondConstant`, and then multiplied. A
+    // word that equals its constant would make the product 0, whatever the other word is. No text has such a word,
+    // because neither constant is well-formed UTF-8. `multiplier` is odd, so that a multiplication by it loses no bits.
     private static let firstConstant: UInt64 = 0x6A09_E667_F3BC_C908
     private static let secondConstant: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
@@ -24,9 +25,9 @@ struct Digest {
             addWords(word(bytes, position), word(bytes, position &+ 8))
             position &+= 16
         }
-        // Adds the last 16 bytes, or all bytes of a shorter part, as one pair of words. The pair may repeat bytes of
-        // the previous pair. The number of bytes is added last, and tells how many are repeated. So two different parts
-        // never add the same words.
+        // Adds the last 16 bytes, or all bytes of a shorter part, as one pair of words. Of a part of 20 bytes, the
+        // first pair has bytes 0 to 15, and the last pair bytes 4 to 19. The number of bytes is added last, and tells
+        // how many are repeated. So two different parts never add the same words.
         if count >= 16 {
             addWords(word(bytes, count &- 16), word(bytes, count &- 8))
         } else if count >= 8 {

@@ -84,9 +84,8 @@ extension Fault {
 extension FieldPath {
     /// The maximum length of an unknown key that is shown, in bytes.
     private static let shownKeyBytesMax = 64
-    /// A key with a run of this many hexadecimal digits is not shown, because the digits might be part of a
-    /// token.
-    private static let hexadecimalRunMin = 16
+    /// A key with this many hexadecimal digits in a row is not shown, because they might be part of a token.
+    private static let consecutiveDigitsMin = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and
     /// cannot be a token.
@@ -101,11 +100,11 @@ extension FieldPath {
     /// Whether a key may be shown in logs: short printable ASCII that cannot be a token.
     private static func mayBeShown(_ key: UnsafeRawBufferPointer) -> Bool {
         guard key.count <= shownKeyBytesMax else { return false }
-        var hexadecimalRun = 0
+        var consecutiveDigitCount = 0
         for byte in key {
             guard byte > 0x20, byte < 0x7F else { return false }
-            hexadecimalRun = Hexadecimal.digitValue(byte) == nil ? 0 : hexadecimalRun + 1
-            guard hexadecimalRun < hexadecimalRunMin else { return false }
+            consecutiveDigitCount = Hexadecimal.digitValue(byte) == nil ? 0 : consecutiveDigitCount + 1
+            guard consecutiveDigitCount < consecutiveDigitsMin else { return false }
         }
         return true
     }

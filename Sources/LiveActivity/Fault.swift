@@ -2,12 +2,13 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var path: FieldPath
-    /// The position in the record, in bytes. Usually the position of the wrong value, of the byte or key that is not
-    /// allowed, or of the object that breaks a rule.
+    /// The position in the record, in bytes: usually that of the wrong value, of a byte or key that is not allowed, or
+    /// of the object that breaks a rule.
     public var offset: Int
-    /// The value that is above its limit. For `recordTooLarge`, `tooLong` and `bodyTooLarge`: the size in bytes. For
-    /// `tooMany`: the number of audiences, or the count of unknown keys at which reading stopped. For
-    /// `timestampInFuture`: the seconds ahead of the clock. Otherwise 0.
+    /// The number that is above its limit; 0 for all codes that are not in this list:
+    /// - `recordTooLarge`, `tooLong`, `bodyTooLarge`: the size in bytes.
+    /// - `tooMany`: the number of audiences, or the number of unknown keys at which reading stopped.
+    /// - `timestampInFuture`: the seconds ahead of the clock.
     public var valueAboveLimit: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, valueAboveLimit: Int = 0) {
@@ -121,9 +122,9 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The place of a fault: a field, or an undefined key inside a field.
+/// The place of a fault: a field, or an unknown key inside a field.
 public struct FieldPath: Equatable, Sendable, BitwiseCopyable {
     public var field: Field
-    /// The undefined key inside ``field``; absent if the field itself has the fault.
+    /// The unknown key inside ``field``; absent if the field itself has the fault.
     public var unknownKey: ByteRange
 }

@@ -1,5 +1,5 @@
-/// A part of a record that Causeway interprets. There may be at most 64 fields, because ``JSONMembers`` has one bit for
-/// each.
+/// A key, or another part of a record, that Causeway reads. There may be at most 64 fields, because ``JSONMembers`` has
+/// one bit for each.
 public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case record
     case app, activity, audience, device, aps, payload, id, sequence, priority, policy, expiration, token, environment

@@ -1,14 +1,14 @@
 /// Removes keys with their values from a JSON object in place, and closes the gaps.
 ///
-/// Invariant: `writtenCount <= handledEnd <=` the position that is read. So a byte is overwritten only after it was
+/// Invariant: `writtenByteCount <= copyStart <=` the position that is read. So a byte is overwritten only after it was
 /// read.
 struct JSONMemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
     /// The length of the part of the result that is complete.
-    private var writtenCount = 0
-    /// All bytes before this position have been copied to the result or removed.
-    private var handledEnd = 0
+    private var writtenByteCount = 0
+    /// The position of the next byte to copy. All bytes before it have been copied to the result or removed.
+    private var copyStart = 0
 
     private init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
         self.text = text
@@ -32,16 +32,16 @@ struct JSONMemberRemoval {
         }
     }
 
-    /// Removes the members at the path from the object at a position. If a key occurs twice, both members are
-    /// removed, because a phone would read the one that stayed.
+    /// Removes the members at the path from the object at `start`. If a key occurs twice, both members are removed,
+    /// because a phone would read a member that stayed.
     /// - Returns: the position after the object.
     private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)
-        // The position, in the result, of the comma after the last member that was kept; nil if none was kept.
-        var commaPosition: Int?
+        // Where the result has the comma after the last member that was kept. Nil: no member was kept.
+        var lastCommaPosition: Int?
         while try members.next(in: text, { _ in nil }) != nil {
-            let key = members.keyPosition
-            let isOnPath = try isKey(key, path.first)
+            let keyPosition = members.keyPosition
+            let isOnPath = try isKey(at: keyPosition, equalTo: path.first)
             if isOnPath, path.count > 1, text.peek(members.position) == UInt8(ascii: "{") {
                 members.position = try removeMembers(members.position, path.dropFirst())
             } else {
@@ -50,16 +50,16 @@ struct JSONMemberRemoval {
             let end = text.skipWhitespace(members.position)
             let hasNext = text.peek(end) == UInt8(ascii: ",")
             guard isOnPath, path.count == 1 else {
-                if hasNext { commaPosition = writtenCount + (end - handledEnd) }
+                if hasNext { lastCommaPosition = writtenByteCount + (end - copyStart) }
                 continue
             }
-            copyToResult(upTo: key)
+            copyToResult(upTo: keyPosition)
             if hasNext {
-                handledEnd = end + 1
+                copyStart = end + 1
             } else {
                 // The last member is removed with the comma before it.
-                if let commaPosition { writtenCount = commaPosition }
-                handledEnd = members.position
+                if let lastCommaPosition { writtenByteCount = lastCommaPosition }
+                copyStart = members.position
             }
         }
         return members.position
@@ -69,23 +69,23 @@ struct JSONMemberRemoval {
     /// - Returns: the length of the whole result.
     private mutating func copyRestToResult() -> Int {
         copyToResult(upTo: record.count)
-        return writtenCount
+        return writtenByteCount
     }
 
     /// Whether the key at a position equals `key`, even if some of its characters are escaped.
-    private func isKey(_ position: Int, _ key: [UInt8]?) throws(Fault) -> Bool {
+    private func isKey(at position: Int, equalTo key: [UInt8]?) throws(Fault) -> Bool {
         guard let key else { return false }
         let string = try text.readString(position, .contentState)
         return UnescapedBytes(text.bytes(string.range)).elementsEqual(key)
     }
 
     private mutating func copyToResult(upTo position: Int) {
-        let count = position - handledEnd
-        if writtenCount != handledEnd, let base = record.baseAddress {
+        let byteCount = position - copyStart
+        if writtenByteCount != copyStart, let base = record.baseAddress {
             // The source and the destination may overlap, which `copyMemory` permits.
-            (base + writtenCount).copyMemory(from: base + handledEnd, byteCount: count)
+            (base + writtenByteCount).copyMemory(from: base + copyStart, byteCount: byteCount)
         }
-        writtenCount += count
-        handledEnd = position
+        writtenByteCount += byteCount
+        copyStart = position
     }
 }

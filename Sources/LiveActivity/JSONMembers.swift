@@ -14,7 +14,7 @@ struct JSONMembers {
         case unchecked
     }
 
-    private let object: Field
+    private let objectField: Field
     private let unknownKeyRule: UnknownKeyRule
     private let objectStart: Int
     private var isBeforeFirstKey = true
@@ -27,11 +27,11 @@ struct JSONMembers {
 
     /// - Parameter position: where the opening brace must be.
     @inline(__always)
-    init(_ text: JSONText, at position: Int, of object: Field, unknownKeys rule: UnknownKeyRule) throws(Fault) {
+    init(_ text: JSONText, at position: Int, of objectField: Field, unknownKeys rule: UnknownKeyRule) throws(Fault) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
-            throw text.wrongTypeFault(position, object)
+            throw text.wrongTypeFault(position, objectField)
         }
-        self.object = object
+        self.objectField = objectField
         unknownKeyRule = rule
         self.objectStart = position
         self.position = position &+ 1
@@ -41,10 +41,9 @@ struct JSONMembers {
     func has(_ field: Field) -> Bool { seenFieldBits & field.bit != 0 }
 
     /// Reads the next key.
-    /// - Parameter knownField: returns the field for the bytes of a key.
-    /// - Returns: the field whose value is at ``position``. If the key is unknown, and the rule for unknown keys
-    ///   permits it: the field of the whole object, such as `payload`. At the end of the object: nil, and ``position``
-    ///   is after the closing brace.
+    /// - Parameter knownField: returns the field that a key names; nil for an unknown key.
+    /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused, this is the field
+    ///   of the whole object, such as `payload`. Nil at the end of the object: ``position`` is then after its brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,
@@ -61,20 +60,20 @@ struct JSONMembers {
             return nil
         }
         if !isBeforeFirstKey {
-            guard nextByte == UInt8(ascii: ",") else { throw text.unexpectedByteFault(position, object) }
+            guard nextByte == UInt8(ascii: ",") else { throw text.unexpectedByteFault(position, objectField) }
             position = text.skipWhitespace(position &+ 1)
         }
         isBeforeFirstKey = false
-        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpectedByteFault(position, object) }
-        let key = try text.readString(position, object)
+        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpectedByteFault(position, objectField) }
+        let key = try text.readString(position, objectField)
         keyPosition = position
-        position = try text.skipColon(key.nextPosition, object)
+        position = try text.skipColon(key.nextPosition, objectField)
         let field =
             key.isEscaped
             ? JSONMembers.fieldOfEscapedKey(text.bytes(key.range), knownField) : knownField(text.bytes(key.range))
         guard let field else {
             try applyUnknownKeyRule(key)
-            return object
+            return objectField
         }
         guard seenFieldBits & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
         seenFieldBits |= field.bit
@@ -85,11 +84,11 @@ struct JSONMembers {
     private mutating func applyUnknownKeyRule(_ key: JSONString) throws(Fault) {
         switch unknownKeyRule {
         case .refused:
-            throw Fault(.unknownKey, FieldPath(field: object, unknownKey: key.range), at: keyPosition)
+            throw Fault(.unknownKey, FieldPath(field: objectField, unknownKey: key.range), at: keyPosition)
         case .passedOn:
             unknownKeyCount &+= 1
             guard unknownKeyCount <= Limits.unknownKeysPerObjectMax else {
-                throw Fault(.tooMany, object, at: keyPosition, valueAboveLimit: unknownKeyCount)
+                throw Fault(.tooMany, objectField, at: keyPosition, valueAboveLimit: unknownKeyCount)
             }
         case .unchecked:
             break
@@ -114,9 +113,9 @@ struct JSONMembers {
         }
     }
 
-    /// Throws if two keys of the object are equal. Called at the object's end if more than one unknown key
-    /// was passed on. `keys` has room for all keys, because ``next(in:_:)`` has refused a second known key and too
-    /// many unknown keys.
+    /// Throws if two keys of the object are equal. ``next(in:_:)`` finds a repeated known key at once, but only this
+    /// function finds a repeated unknown key. The buffer `keys` has room for all keys of the object, because
+    /// ``next(in:_:)`` has limited their number.
     @inline(never)
     private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count
@@ -134,18 +133,19 @@ struct JSONMembers {
             return ByteRange.absent
         }
         guard duplicate.isAbsent else {
-            throw Fault(.duplicateKey, FieldPath(field: object, unknownKey: duplicate), at: Int(duplicate.offset) &- 1)
+            let path = FieldPath(field: objectField, unknownKey: duplicate)
+            throw Fault(.duplicateKey, path, at: Int(duplicate.offset) &- 1)
         }
     }
 
-    /// Returns the key of the member that begins at `position`, and the position of the next member; nil at
-    /// the end of the object. The object has been read before, so it is well formed.
+    /// Returns the key of the member at `position`, and the position of the next member; nil at the end of the object.
+    /// The object has been read before, so it is well formed.
     private func keyAndNextMemberPosition(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),
-            let key = try? text.readString(keyPosition, object),
-            let value = try? text.skipColon(key.nextPosition, object),
-            let end = try? text.skipValue(value, depth: 0, object)
+            let key = try? text.readString(keyPosition, objectField),
+            let valuePosition = try? text.skipColon(key.nextPosition, objectField),
+            let end = try? text.skipValue(valuePosition, depth: 0, objectField)
         else { return nil }
         let next = text.skipWhitespace(end)
         let isLast = next < text.count && text.byte(next) == UInt8(ascii: "}")

@@ -39,11 +39,11 @@ extension JSONText {
     @inline(never)
     private func requireValidName(_ string: JSONString, atMost bytesMax: Int, _ field: Field) throws(Fault) {
         var length = 0
-        var previous: UInt8 = 0
+        var previousByte: UInt8 = 0
         for byte in UnescapedBytes(bytes(string.range)) {
-            let isControl = byte < 0x20 || byte == 0x7F || previous == 0xC2 && byte <= 0x9F
+            let isControl = byte < 0x20 || byte == 0x7F || previousByte == 0xC2 && byte <= 0x9F
             guard !isControl else { throw Fault(.invalidCharacter, field, at: string.start &- 1) }
-            previous = byte
+            previousByte = byte
             length &+= 1
         }
         guard length > 0 else { throw Fault(.emptyText, field, at: string.start &- 1) }

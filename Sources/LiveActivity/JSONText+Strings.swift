@@ -1,8 +1,10 @@
 import Numbers
 
-/// A string that was read: `start` is the position after its opening quote, `end` that of its closing quote.
+/// The place of a string that was read.
 struct JSONString {
+    /// The position after the opening quote.
     var start: Int
+    /// The position of the closing quote.
     var end: Int
     var isEscaped: Bool
     /// Whether the string is only printable ASCII without escapes.
@@ -21,17 +23,19 @@ struct JSONString {
 private let quote = UInt8(ascii: "\"")
 private let backslash = UInt8(ascii: "\\")
 
-/// Returns a word that has the top bit of a byte set if the same byte of `word` is not plain: a quote, a backslash, a
-/// control character, DEL, or not ASCII. Callers use only the lowest set bit, because higher ones may be wrong.
+/// Finds the first byte of `word` that is not plain: a quote, a backslash, a control character, DEL, or not ASCII.
 ///
-/// The word's bytes are computed all at once. For each byte `b`:
+/// The lowest bit that is set in the result is the top bit of this byte. Higher bits of the result may be wrong. The
+/// result is 0 if all eight bytes are plain.
+///
+/// All eight bytes are computed at once. For each byte `b`:
 /// - `b ^ 2` changes the quote, 0x22, to 0x20. Control characters stay within 0 to 0x1F. After 0x21 is
 ///   subtracted, the quote and the control characters are negative, so their top bit is set.
 /// - `b ^ 0x5C` is zero only for the backslash, so subtracting 1 sets the top bit only for the backslash.
 /// - `b + 1` has the top bit set for DEL, 0x7F. A byte that is not ASCII has its own top bit set.
 ///
-/// A borrow or a carry can set the bit of the next higher byte wrongly. It comes only from a byte whose own bit is
-/// set correctly. So the lowest set bit is always correct.
+/// A borrow or a carry can wrongly set the top bit of a higher byte. But a chain of borrows or carries begins only at a
+/// byte that is not plain. So the lowest set bit is always correct.
 @inline(__always)
 func nonPlainByteTopBits(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -51,13 +55,13 @@ extension JSONText {
         let start = position &+ 1
         var plainEnd = start
         if start &+ 16 <= count {
-            var marks = nonPlainByteTopBits(eightBytes(start))
-            if marks == 0 {
+            var topBits = nonPlainByteTopBits(eightBytes(start))
+            if topBits == 0 {
                 plainEnd = start &+ 8
-                marks = nonPlainByteTopBits(eightBytes(plainEnd))
+                topBits = nonPlainByteTopBits(eightBytes(plainEnd))
             }
-            plainEnd = plainEnd &+ (marks.trailingZeroBitCount &>> 3)
-            if marks != 0, byte(plainEnd) == quote {
+            plainEnd = plainEnd &+ (topBits.trailingZeroBitCount &>> 3)
+            if topBits != 0, byte(plainEnd) == quote {
                 return JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
             }
         }
@@ -70,8 +74,8 @@ extension JSONText {
     private func endOfPlainBytes(_ start: Int) -> Int {
         var position = start
         while position &+ 8 <= count {
-            let marks = nonPlainByteTopBits(eightBytes(position))
-            if marks != 0 { return position &+ (marks.trailingZeroBitCount &>> 3) }
+            let topBits = nonPlainByteTopBits(eightBytes(position))
+            if topBits != 0 { return position &+ (topBits.trailingZeroBitCount &>> 3) }
             position &+= 8
         }
         while position < count {
@@ -112,7 +116,8 @@ extension JSONText {
         throw Fault(.truncated, field, at: count)
     }
 
-    /// Reads one escape, beginning at its backslash. A pair of surrogates is one escape.
+    /// Returns the position after the escape whose backslash is at `position`. A pair of surrogates, such as
+    /// `\uD83D\uDE00`, is one escape.
     private func skipEscape(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position &+ 1 < count else { throw Fault(.truncated, field, at: count) }
         switch byte(position &+ 1) {
@@ -158,27 +163,27 @@ extension JSONText {
 }
 
 enum UTF8Sequence {
-    /// Returns the length of the well-formed character of more than one byte at `position`, or 0 if there is
-    /// none (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+    /// Returns the length of the character at `position`: 2 to 4 bytes. Returns 0 if there is an ASCII character, or if
+    /// the bytes are not well formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
     @inline(__always)
     static func multibyteLength(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
         let remainingCount = bytes.count &- position
         guard remainingCount >= 2 else { return 0 }
-        let second = bytes[position &+ 1]
+        let secondByte = bytes[position &+ 1]
         switch bytes[position] {
         case 0xC2...0xDF:
-            return isContinuation(second) ? 2 : 0
+            return isContinuation(secondByte) ? 2 : 0
         case 0xE0...0xEF:
-            let lead = bytes[position]
-            let secondMin: UInt8 = lead == 0xE0 ? 0xA0 : 0x80
-            let secondMax: UInt8 = lead == 0xED ? 0x9F : 0xBF
-            return remainingCount >= 3 && second >= secondMin && second <= secondMax
+            let firstByte = bytes[position]
+            let secondByteMin: UInt8 = firstByte == 0xE0 ? 0xA0 : 0x80
+            let secondByteMax: UInt8 = firstByte == 0xED ? 0x9F : 0xBF
+            return remainingCount >= 3 && secondByte >= secondByteMin && secondByte <= secondByteMax
                 && isContinuation(bytes[position &+ 2]) ? 3 : 0
         case 0xF0...0xF4:
-            let lead = bytes[position]
-            let secondMin: UInt8 = lead == 0xF0 ? 0x90 : 0x80
-            let secondMax: UInt8 = lead == 0xF4 ? 0x8F : 0xBF
-            return remainingCount >= 4 && second >= secondMin && second <= secondMax
+            let firstByte = bytes[position]
+            let secondByteMin: UInt8 = firstByte == 0xF0 ? 0x90 : 0x80
+            let secondByteMax: UInt8 = firstByte == 0xF4 ? 0x8F : 0xBF
+            return remainingCount >= 4 && secondByte >= secondByteMin && secondByte <= secondByteMax
                 && isContinuation(bytes[position &+ 2])
                 && isContinuation(bytes[position &+ 3]) ? 4 : 0
         default:

@@ -1,7 +1,8 @@
 extension JSONText {
     /// Reads and validates any value without interpreting it, and returns the position after it.
     ///
-    /// Not recursive: one bit for each level says whether the container there is an object.
+    /// The function is not recursive. Instead, `objectBits` has a bit for each open container of the value: 1 for an
+    /// object, 0 for an array. The lowest bit is the innermost container.
     /// - Parameter depth: the number of open containers around the value.
     func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         var objectBits: UInt64 = 0
@@ -118,7 +119,7 @@ extension JSONText {
         return try skipDigits(position, field)
     }
 
-    /// Reads one digit or more.
+    /// Returns the position after one digit or more. Throws if there is no digit.
     @inline(__always)
     private func skipDigits(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start

@@ -1,9 +1,9 @@
 /// The bytes of a record, read as JSON (RFC 8259). (R6)
 ///
-/// Functions take the position of the next byte and return the position after what they read. So positions
-/// stay in registers and the reader has no mutable state. The caller skips white space before a value.
-/// - Important: `position` is never negative and at most `count`. Callers of ``byte(_:)`` and ``eightBytes(_:)``
-///   compare the position with `count` before, because these reads through `base` are not checked.
+/// Functions take the position of the next byte, and return the position after what they read. So positions stay in
+/// registers, and the reader itself never changes. The caller skips white space before a value.
+/// - Important: A position is never negative and at most `count`. ``byte(_:)`` and ``eightBytes(_:)`` read memory
+///   without a check, so their callers must first compare the position with `count`.
 struct JSONText {
     let base: UnsafeRawPointer
     let count: Int
@@ -37,8 +37,8 @@ struct JSONText {
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// Returns the byte at `position`, or 0 at the end. Callers need not distinguish the end from a zero
-    /// byte, because outside of strings both are faults.
+    /// Returns the byte at `position`, or 0 at the end. A caller treats the end like a byte 0, because outside of
+    /// strings both are faults.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0

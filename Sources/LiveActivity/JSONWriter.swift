@@ -146,8 +146,8 @@ public struct JSONWriter: ~Copyable {
 
     /// Copies the bytes from `start` on, up to the first byte that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Copies eight bytes at a time before it checks them. The next write overwrites the copied bytes that are
-    /// not plain. The caller has made room for all of `text`.
+    /// Eight bytes at a time are copied first, and checked afterwards. If one of them must not be copied, the next
+    /// write overwrites it. The caller has made room for all of `text`.
     /// - Returns: the position of the byte at which it stopped.
     @inline(__always)
     private mutating func putPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
@@ -156,9 +156,9 @@ public struct JSONWriter: ~Copyable {
         while position &+ 8 <= text.count {
             let word = source.loadUnaligned(fromByteOffset: position, as: UInt64.self)
             (base + count).storeBytes(of: word, as: UInt64.self)
-            let marks = nonPlainByteTopBits(UInt64(littleEndian: word))
-            if marks != 0 {
-                let plainCount = marks.trailingZeroBitCount &>> 3
+            let topBits = nonPlainByteTopBits(UInt64(littleEndian: word))
+            if topBits != 0 {
+                let plainCount = topBits.trailingZeroBitCount &>> 3
                 count &+= plainCount
                 return position &+ plainCount
             }

@@ -1,8 +1,8 @@
 import Numbers
 
 /// The id of a command that Causeway makes when an activity's lifetime is over: the end of the activity, or its new
-/// start. A producer must not use such an id. The worker does not check this: it takes every start or end of an
-/// activity with such an id for a command of its own.
+/// start. A producer must not use such an id, because a worker takes every start or end of an activity with such an id
+/// for a command of Causeway.
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {

@@ -30,8 +30,8 @@ public enum Limits {
     /// The maximum number of broadcast channels of one app in one environment (Apple, "Sending channel
     /// management requests to APNs").
     public static let channelsPerAppMax = 10_000
-    /// The maximum number of unknown keys in each of these objects: Apple's dictionary, its alert, and a title or body
-    /// that is an object. Causeway passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
+    /// The maximum number of unknown keys in Apple's dictionary, in its alert, and in a title or body that is an
+    /// object. Causeway passes these keys on to APNs. The limit keeps the search for duplicate keys cheap.
     public static let unknownKeysPerObjectMax = 32
     /// The size of the buffer into which a key with escapes is decoded, in bytes. Every key that Causeway knows
     /// is shorter.

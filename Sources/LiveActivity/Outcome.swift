@@ -6,8 +6,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case unchanged
     /// This version has been settled already, or another record brings it.
     case duplicate
-    /// A newer version replaced this one before APNs accepted it. A lifetime's command also has this outcome if the
-    /// timetable does not have its life any more, or if the producer starts or ends the activity.
+    /// A newer version replaced this one before APNs accepted it. A command that ends or restarts a life is also
+    /// `superseded` if the timetable does not have the life any more, or if the producer starts or ends the activity.
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.

@@ -36,8 +36,8 @@ public struct OversizeFields: Sendable, Equatable {
                 .allSatisfy { !$0.isEmpty }
     }
 
-    /// Whether the value of the header `dropped`, which Causeway itself writes, can be a list of names: it is not too
-    /// long, and has only letters, digits, `_`, `-`, dots and commas.
+    /// Whether bytes can be a list of names: they are not too long, and have only letters, digits, `_`, `-`, dots and
+    /// commas. Used for the header `dropped`, which Causeway itself writes.
     public static func isFieldNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count <= nameListBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }

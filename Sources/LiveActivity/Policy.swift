@@ -1,15 +1,19 @@
 /// How often one activity gets pushes, and how urgently. Commands to an audience or channel follow the same numbers:
 /// the spacing and the budgets are then those of the whole audience or channel.
 ///
-/// Apple documents three facts: the device has a budget for pushes of priority 10 and none for priority 5,
-/// this budget is larger if the user allows frequent updates, and starts have a budget of their own. Apple publishes
-/// none of the numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator
-/// can configure them. `Config/causeway.yaml` says for each default where it comes from.
+/// Apple documents three facts ("Starting and updating Live Activities with ActivityKit push notifications"):
+/// - The device has a budget for pushes of priority 10, and none for priority 5.
+/// - This budget is larger if the user allows frequent updates.
+/// - Starts have a budget of their own.
+///
+/// Apple publishes none of the numbers, so an operator can configure them. `Config/causeway.yaml` says for each default
+/// where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A budget, kept as a token bucket: it starts full and is refilled at a constant rate. Each version that is pushed
-    /// at priority 10, and each start, draws one push from it. An audience or channel has two buckets,
-    /// ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority 10 draws at most one push from each,
-    /// however many members get it.
+    /// at priority 10, and each start, draws one push from it.
+    ///
+    /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
+    /// 10 draws at most one push from each, however many members get it.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
@@ -124,8 +128,10 @@ public struct Policy: Sendable, Equatable {
     /// body is still too large is `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
-    /// known, the time counts from the earliest known sign of life. If Apple's system ends the activity instead, the
-    /// app learns of it only when it runs. 0...``lifetimeSecondsMax``.
+    /// known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
+    ///
+    /// Without this end, Apple's system ends the activity after eight hours, and the app learns of it only when it
+    /// runs.
     public var lifetimeSeconds: Int64 = 0
     /// Eight hours, because Apple's system then ends an activity itself.
     public static let lifetimeSecondsMax = 28_800

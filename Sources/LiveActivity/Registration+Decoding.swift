@@ -14,7 +14,7 @@ extension Registration {
     }
 }
 
-/// The fields of both kinds of registration, while they are read.
+/// The fields of a registration while its record is read. Some belong only to activities, others only to devices.
 private struct RegistrationFields {
     var app = TextRange.absent
     var environment = APNsEnvironment.production
@@ -29,8 +29,8 @@ private struct RegistrationFields {
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// The range of `registeredAtMilliseconds`, 2001 to 2286: the range from ``Limits/timestampMin`` to
-    /// ``Limits/timestampMax``, in milliseconds.
+    /// The bounds of `registeredAtMilliseconds`: the same years, 2001 to 2286, as for a timestamp
+    /// (``Limits/timestampMin``).
     static let registeredAtMillisecondsMin = Limits.timestampMin * 1_000
     static let registeredAtMillisecondsMax = Limits.timestampMax * 1_000 + 999
 
@@ -129,8 +129,8 @@ private struct RegistrationFields {
         return (version, members.position)
     }
 
-    /// Makes a registration from the fields. Throws if a required field is missing, or if a field belongs to the
-    /// other kind of registration.
+    /// Makes a registration from the fields: of a device if the record has `device`, otherwise of an activity. Throws
+    /// if the record lacks a field that this kind of registration requires, or has a field that it must not have.
     func makeRegistration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }

@@ -13,7 +13,7 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var activity: TextRange
         /// Hexadecimal digits in upper or lower case, never escaped.
         public var token: TextRange
-        /// Whether the person allows frequent updates, which widens the budget. False if absent.
+        /// Whether the user allows frequent updates, so that the activity has a larger budget. False if absent.
         public var allowsFrequentUpdates: Bool
         /// The version that the app already displays; nil if the registration names none.
         public var shownVersion: Version?
@@ -38,8 +38,8 @@ public struct Registration: Sendable, BitwiseCopyable {
     /// The app's bundle id.
     public var app: TextRange
     public var environment: APNsEnvironment
-    /// When the app received the token, UNIX milliseconds. An invalidation from before this time does not
-    /// retire the token.
+    /// When the app received the token, UNIX milliseconds. If APNs found the token dead before this time, the token is
+    /// not retired.
     public var registeredAtMilliseconds: Int64
     public var kind: Kind
 }

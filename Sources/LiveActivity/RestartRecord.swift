@@ -1,16 +1,16 @@
 /// The record of the command that starts an activity again after its lifetime has ended.
 public enum RestartRecord {
-    /// Composes the record from commands that the timetable of lifetimes kept. The new start has the
-    /// attributes, the alert and the custom keys of the former start, and the newest state. The newest state may make
-    /// the body too large. Then the worker that reads the record drops fields by the policy, or rejects the command.
+    /// Composes the record from commands that the timetable of lifetimes kept. The new start has the attributes, the
+    /// alert and the custom keys of the former start, and the newest state. If this makes the body too large, the
+    /// worker that reads the record drops fields by the policy, or rejects the command.
     ///
     /// The former start's `id`, `sequence` and `expiration` are removed, because the new start is another command with
     /// a later time. The `stale-date` is removed too, because it has usually passed. The alert stays, because a device
     /// ignores a start without an alert. Its `sound` is removed, because the user has not asked for the new start.
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
-    ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if it keeps
-    ///     none. Not used if the start is newer, or if the update's record is damaged.
+    ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil: it keeps none.
+    ///     An update that is older than the start, or whose record is damaged, is not used.
     ///   - restartAtMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
     ///     this time.
     /// - Returns: nil if the start's record is damaged, or no valid record can be composed from it.
@@ -44,10 +44,10 @@ public enum RestartRecord {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }
 
-    /// Whether only a newer version of Causeway can read the record: it begins with a letter, or has a key or a value
-    /// that this version does not know. In this and all former versions, the record is a JSON object. A version that
-    /// changes this must begin the record with a letter.
-    /// - Parameter record: of a command that the timetable keeps.
+    /// Whether a newer version of Causeway must have written the record: it has a key or a value that this version does
+    /// not know, or it begins with a letter. So far, every record is a JSON object. A future version whose records
+    /// are no JSON objects must begin them with a letter, so that this function recognizes them.
+    /// - Parameter record: the record of a command that the timetable keeps.
     public static func hasUnknownFormat(_ record: [UInt8]) -> Bool {
         if case UInt8(ascii: "A")...UInt8(ascii: "Z") = record.first ?? 0 { return true }
         if case UInt8(ascii: "a")...UInt8(ascii: "z") = record.first ?? 0 { return true }

@@ -14,8 +14,8 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of older commands that this command replaced and that get no result of their own. If each of them had
-    /// a result, nearly all results of a backlog would be `superseded`.
+    /// How many older commands this command replaced, of those that get no result of their own. If each of them got a
+    /// result, nearly all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' response; 0 if there was none.
     public var status: UInt16 = 0
@@ -40,19 +40,25 @@ public struct ResultRecord {
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// The number of requests that were made to APNs.
-    public var attempts: Int = 0
+    public var attemptCount: Int = 0
     /// The `aps.timestamp` that was sent, UNIX seconds; -1 if nothing was sent.
     public var sentTimestamp: Int64 = -1
     /// The place from which the command was read: topic, partition and offset.
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
     public var sourceOffset: Int64
-    /// UNIX milliseconds, each -1 if not known. In this order: the record's timestamp in Kafka, its receipt
-    /// by the worker, its admission, its last sending, and APNs' response.
+
+    // The times of the command, UNIX milliseconds; -1 for a time that is not known.
+
+    /// The timestamp of the command's record in Kafka.
     public var recordTimestampMilliseconds: Int64 = -1
+    /// When the worker received the record.
     public var receivedAtMilliseconds: Int64 = -1
+    /// When Redis admitted the command.
     public var admittedAtMilliseconds: Int64 = -1
+    /// When the command was last sent to APNs.
     public var sentAtMilliseconds: Int64 = -1
+    /// When APNs responded.
     public var responseAtMilliseconds: Int64 = -1
 
     public init(
@@ -101,7 +107,7 @@ public struct ResultRecord {
         if budgetLeft >= 0 { writer.member("budgetLeft", Int64(budgetLeft)) }
         writer.writeDroppedFields(droppedFieldNames)
         writer.member("policy", policy)
-        writer.member("attempts", Int64(attempts))
+        writer.member("attempts", Int64(attemptCount))
         if sentTimestamp >= 0 { writer.member("timestamp", sentTimestamp) }
         writer.writeSource(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")

@@ -3,24 +3,24 @@ import Numbers
 
 /// The bytes that a JSON string represents, one by one.
 ///
-/// ``JSONText`` has read the string, so its escapes are well formed. If they were not, the sequence would end
-/// early, but never read out of bounds.
+/// The escapes are well formed, because ``JSONText`` has read the string before. Even with wrong escapes, the sequence
+/// would only end early, and never read out of bounds.
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
     /// The UTF-8 bytes of an escape that were not returned yet. The lowest eight bits are the next byte.
     private var pendingBytes: UInt32 = 0
-    private var pendingCount = 0
+    private var pendingByteCount = 0
 
     init(_ source: UnsafeRawBufferPointer) {
         self.source = source
     }
 
     mutating func next() -> UInt8? {
-        if pendingCount > 0 {
+        if pendingByteCount > 0 {
             let byte = UInt8(truncatingIfNeeded: pendingBytes)
             pendingBytes &>>= 8
-            pendingCount &-= 1
+            pendingByteCount &-= 1
             return byte
         }
         guard position < source.count else { return nil }
@@ -74,7 +74,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 
     private mutating func storePendingBytes(_ bytes: UInt32, count: Int) {
         pendingBytes = bytes
-        pendingCount = count
+        pendingByteCount = count
     }
 
     private mutating func readCodeUnit() -> UInt32? {
@@ -118,7 +118,7 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
     return memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0
 }
 
-/// Whether two JSON strings represent the same characters, whichever characters are escaped.
+/// Whether two JSON strings represent the same characters. For example, `\u0061` and `a` represent the same character.
 func areEqualUnescaped(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     var leftBytes = UnescapedBytes(left)
     var rightBytes = UnescapedBytes(right)

@@ -35,7 +35,7 @@ public enum Decimal {
 
     /// Writes a number without leading zeros.
     /// - Precondition: `destination` has room for ``digitsMax`` bytes.
-    /// - Returns: the count of its digits.
+    /// - Returns: the number of digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writeDigitPairs(value, to: destination) }
         // Most long numbers are times in milliseconds, with thirteen digits: write the first five in pairs,
@@ -73,11 +73,12 @@ public enum Decimal {
         75767778798081828384858687888990919293949596979899
         """
 
-    /// Writes exactly `digits` digits. If the number has fewer, writes leading zeros; if it has more, its last digits.
+    /// Writes exactly `digitCount` digits. If the number has fewer, writes leading zeros; if it has more, its last
+    /// digits.
     @inlinable
-    public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
+    public static func write(_ value: UInt64, digitCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
-        var position = digits
+        var position = digitCount
         // Most long numbers are times in milliseconds, with thirteen digits. So eight digits are written at
         // once.
         while position >= 8 {

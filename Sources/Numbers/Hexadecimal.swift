@@ -62,8 +62,8 @@ public enum Hexadecimal {
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
     /// Returns a word in which a byte has its top bit set if the same byte of `block` is `0`-`9` or `a`-`f`.
-    /// An addition sets the top bit of each byte that is not below a bound, such as `0`. No addition carries into the
-    /// next byte, because the top bits of `block` are cleared first.
+    /// Each addition compares all bytes with one bound: for example, adding 0x50 sets the top bit of each byte from `0`
+    /// (0x30) on. No addition carries into the next byte, because the top bits of `block` are cleared first.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {

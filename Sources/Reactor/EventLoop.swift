@@ -1,11 +1,11 @@
 import CLinux
 import Glibc
 
-/// The event loop of one thread: epoll (level-triggered), timers, and work at the end of a turn.
+/// The event loop of one thread: epoll (level-triggered), timers, and work at the end of an iteration.
 ///
-/// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
-/// then runs the turn-end handlers. Streams send their output in these handlers. To dispatch an event to its handler,
-/// the loop allocates no memory.
+/// An iteration waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
+/// then runs the iteration-end handlers. Streams send their output in these handlers. To dispatch an event to its
+/// handler, the loop allocates no memory.
 ///
 /// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
 /// threads reach the loop through a `Wakeup`.
@@ -16,23 +16,23 @@ public final class EventLoop {
     /// The maximum number of look-ups of one loop that run at once, each on its own thread. The limit bounds the
     /// threads: a slow name server can block a thread for half a minute.
     public static let lookupsMax = 64
-    /// The maximum number of passes over the turn-end handlers in one turn. A handler that is registered during a pass
-    /// runs in the next pass. The limit ends the turn even if handlers register again in every pass.
-    public static let turnEndPassesMax = 4
-    /// The maximum number of turn-end handlers that wait at one time. A caller that reaches the limit registers one
-    /// handler many times, which is a defect.
-    static let turnEndHandlersMax = 1 << 20
-    /// The maximum number of events that the loop takes from the kernel in one turn. Further events wait for the next
-    /// turn.
-    static let eventsPerTurnMax = 256
+    /// The maximum number of passes over the iteration-end handlers in one iteration. A handler that is registered
+    /// during a pass runs in the next pass. The limit ends the iteration even if handlers register again in every pass.
+    public static let iterationEndPassesMax = 4
+    /// The maximum number of iteration-end handlers that wait at one time. A caller that reaches the limit registers
+    /// one handler many times, which is a defect.
+    static let iterationEndHandlersMax = 1 << 20
+    /// The maximum number of events that the loop takes from the kernel in one iteration. Further events wait for the
+    /// next iteration.
+    static let eventsPerIterationMax = 256
     /// The size of ``readBuffer``: room for four TLS records. A stream reads at most this many bytes before it calls
     /// its handler.
     static let readBufferBytes = 64 * 1024
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Grows with each `add` and each `remove` of this descriptor number. An event carries the generation of its
-        /// `add`. So an old event does not reach the new handler of a reused number.
+        /// Grows with each `add` and each `remove` of this descriptor number. The system reuses the numbers of closed
+        /// descriptors. An event carries the generation of its `add`, so an old event does not reach a new handler.
         var generation: UInt32
     }
 
@@ -49,8 +49,8 @@ public final class EventLoop {
     let readBuffer: UnsafeMutableRawBufferPointer
     private var registrations: ContiguousArray<Registration> = []
     private var timers = TimerHeap()
-    private var turnEndHandlers: ContiguousArray<any TurnEndHandler> = []
-    private var runningTurnEndHandlers: ContiguousArray<any TurnEndHandler> = []
+    private var iterationEndHandlers: ContiguousArray<any IterationEndHandler> = []
+    private var runningIterationEndHandlers: ContiguousArray<any IterationEndHandler> = []
     private var resolver: Resolver?
     /// Looks up host names. Only tests replace the function.
     var lookUp: Resolver.HostLookup = lookUpWithSystem
@@ -60,7 +60,7 @@ public final class EventLoop {
     /// loop's times.
     public static var monotonicMilliseconds: Int64 { readNanoseconds(CLOCK_MONOTONIC) / 1_000_000 }
 
-    /// CLOCK_MONOTONIC in ms, as read after the turn's wait for events, or by a later `refreshClock`.
+    /// CLOCK_MONOTONIC in ms, as read after the iteration's wait for events, or by a later `refreshClock`.
     public private(set) var nowMilliseconds: Int64 = 0
     /// CLOCK_MONOTONIC in µs, read together with `nowMilliseconds`. For durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
@@ -73,7 +73,7 @@ public final class EventLoop {
         _ = EventLoop.ignoreBrokenPipe
         epollDescriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epollDescriptor >= 0 else { throw SystemError(code: errno, operation: "epoll_create1") }
-        eventBuffer = .allocate(capacity: EventLoop.eventsPerTurnMax)
+        eventBuffer = .allocate(capacity: EventLoop.eventsPerIterationMax)
         readBuffer = .allocate(byteCount: EventLoop.readBufferBytes, alignment: 64)
         refreshClock()
     }
@@ -86,30 +86,34 @@ public final class EventLoop {
 
     // MARK: - Running
 
-    /// The shortest time from the wake-up of one turn of `run` to the wake-up of the next; 0: no spacing. An idle loop
-    /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
-    /// larger writes. The season of `make demo` then costs a worker less than half of the CPU time (Measurements.md).
-    public var turnIntervalMicrosecondsMin: Int64 = 0
-    private var turnBeganAtNanoseconds: Int64 = 0
+    /// The shortest time from the wake-up of one iteration of `run` to the wake-up of the next; 0: no spacing. An idle
+    /// loop still responds at once. A busy loop handles more events per iteration, so it needs fewer system calls and
+    /// makes larger writes. The season of `make demo` then costs a worker less than half of the CPU time
+    /// (Measurements.md).
+    public var iterationIntervalMicrosecondsMin: Int64 = 0
+    private var iterationBeganAtNanoseconds: Int64 = 0
 
-    /// How long `run` has worked in all turns that have ended, from each wake-up to the end of its turn. Stays 0 if
-    /// `turnIntervalMicrosecondsMin` is 0, because the loop then does not read the clock after a turn.
+    /// How long `run` has worked in all iterations that have ended, from each wake-up to the end of its iteration.
+    /// Stays 0 if `iterationIntervalMicrosecondsMin` is 0, because `run` then does not read the clock between two
+    /// iterations.
     public private(set) var busyMicroseconds: Int64 = 0
 
-    /// Runs turns until `stop` is called. Returns at once if `stop` was called before.
+    /// Runs iterations until `stop` is called. Returns at once if `stop` was called before.
     public func run() {
         while !isStopping {
-            if turnIntervalMicrosecondsMin > 0 { waitForTurnInterval() }
-            runTurn(waitMilliseconds: -1)
+            if iterationIntervalMicrosecondsMin > 0 { waitForIterationInterval() }
+            runIteration(waitMilliseconds: -1)
         }
         isStopping = false
     }
 
-    private func waitForTurnInterval() {
-        let nextNanoseconds = turnBeganAtNanoseconds + turnIntervalMicrosecondsMin * 1_000
+    private func waitForIterationInterval() {
+        let nextNanoseconds = iterationBeganAtNanoseconds + iterationIntervalMicrosecondsMin * 1_000
         let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
-        // Before the first turn there is no working time to add.
-        if turnBeganAtNanoseconds > 0 { busyMicroseconds += (nowNanoseconds - turnBeganAtNanoseconds) / 1_000 }
+        // Before the first iteration there is no working time to add.
+        if iterationBeganAtNanoseconds > 0 {
+            busyMicroseconds += (nowNanoseconds - iterationBeganAtNanoseconds) / 1_000
+        }
         guard nowNanoseconds < nextNanoseconds else { return }
         var deadline = timespec(
             tv_sec: Int(nextNanoseconds / 1_000_000_000),
@@ -118,37 +122,42 @@ public final class EventLoop {
         while clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nil) == EINTR {}
     }
 
-    /// Makes `run` return after this turn. Must be called on the loop's own thread.
+    /// Makes `run` return after this iteration. Must be called on the loop's own thread.
     public func stop() {
         isStopping = true
     }
 
-    /// Runs one turn.
+    /// Runs one iteration.
     ///
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
-    ///   a timer is due or a signal interrupts it. There is no wait if turn-end handlers are already registered.
-    public func runTurn(waitMilliseconds: Int32) {
+    ///   a timer is due or a signal interrupts it. There is no wait if iteration-end handlers are already registered.
+    public func runIteration(waitMilliseconds: Int32) {
         let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
-        let count = epoll_wait(epollDescriptor, eventBuffer, Int32(EventLoop.eventsPerTurnMax), effectiveMilliseconds)
-        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. It makes this a turn
-        // without events.
+        let count = epoll_wait(
+            epollDescriptor,
+            eventBuffer,
+            Int32(EventLoop.eventsPerIterationMax),
+            effectiveMilliseconds
+        )
+        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. It makes this an
+        // iteration without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
-        turnBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
-        nowMicroseconds = turnBeganAtNanoseconds / 1_000
-        nowMilliseconds = turnBeganAtNanoseconds / 1_000_000
+        iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
+        nowMicroseconds = iterationBeganAtNanoseconds / 1_000
+        nowMilliseconds = iterationBeganAtNanoseconds / 1_000_000
         wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
         for index in 0..<max(0, Int(count)) {
             dispatch(eventBuffer[index])
         }
         fireTimers()
-        runTurnEndHandlers()
+        runIterationEndHandlers()
     }
 
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
-        guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
+        guard waitMilliseconds != 0, iterationEndHandlers.isEmpty else { return 0 }
         guard let deadlineMilliseconds = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The loop's clock may still show the beginning of the last turn. A wait computed from that time would be too
-        // long.
+        // The loop's clock may still show the beginning of the last iteration. With this old time, the wait would be
+        // too long.
         refreshClock()
         guard deadlineMilliseconds > nowMilliseconds else { return 0 }
         let untilTimerMilliseconds = Int32(clamping: deadlineMilliseconds - nowMilliseconds)
@@ -166,42 +175,42 @@ public final class EventLoop {
     }
 
     private func fireTimers() {
-        // A timer that another timer's handler schedules fires in the next turn at the earliest, even if it is due at
-        // once.
+        // A timer that another timer's handler schedules fires in the next iteration at the earliest, even if it is due
+        // at once.
         let currentMilliseconds = nowMilliseconds
-        let firstNewSequence = timers.nextSequence
-        while let timer = timers.popDue(at: currentMilliseconds, scheduledBefore: firstNewSequence) {
+        let firstNewSchedulingNumber = timers.nextSchedulingNumber
+        while let timer = timers.popDue(at: currentMilliseconds, scheduledBefore: firstNewSchedulingNumber) {
             timer.handler.timerFired(tag: timer.tag)
         }
     }
 
-    private func runTurnEndHandlers() {
-        for _ in 0..<EventLoop.turnEndPassesMax {
-            guard !turnEndHandlers.isEmpty else { return }
-            swap(&turnEndHandlers, &runningTurnEndHandlers)
-            for index in 0..<runningTurnEndHandlers.count {
-                runningTurnEndHandlers[index].turnEnded()
+    private func runIterationEndHandlers() {
+        for _ in 0..<EventLoop.iterationEndPassesMax {
+            guard !iterationEndHandlers.isEmpty else { return }
+            swap(&iterationEndHandlers, &runningIterationEndHandlers)
+            for index in 0..<runningIterationEndHandlers.count {
+                runningIterationEndHandlers[index].iterationEnded()
             }
-            runningTurnEndHandlers.removeAll(keepingCapacity: true)
+            runningIterationEndHandlers.removeAll(keepingCapacity: true)
         }
     }
 
-    /// Releases every handler that is still registered. Called when the loop will run no more turns.
+    /// Releases every handler that is still registered. Called when the loop will run no more iterations.
     func discardHandlers() {
         // A handler's `deinit` may call the loop. So first replace the loop's tables, then release the
         // handlers.
-        let discardedTables = (registrations, timers, turnEndHandlers, resolver)
+        let discardedTables = (registrations, timers, iterationEndHandlers, resolver)
         registrations = []
         timers = TimerHeap()
-        turnEndHandlers = []
+        iterationEndHandlers = []
         resolver = nil
         withExtendedLifetime(discardedTables) {}
     }
 
     // MARK: - Clock
 
-    /// Reads the monotonic and the wall clock again. A handler calls this if it has worked for so long that the times
-    /// of the turn's start are too old. Code that runs between two turns calls it, too.
+    /// Reads the monotonic and the wall clock again. A handler that has worked for long calls this, because the times
+    /// of the iteration's start are too old. Code that runs between two iterations calls it, too.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
@@ -243,7 +252,7 @@ public final class EventLoop {
     }
 
     /// Stops watching a descriptor. Call it before closing the descriptor. The loop drops events that it has
-    /// already fetched for the descriptor, even if the number is reused in the same turn. Does nothing for a
+    /// already fetched for the descriptor, even if the number is reused in the same iteration. Does nothing for a
     /// descriptor that the loop does not watch.
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }
@@ -267,11 +276,11 @@ public final class EventLoop {
 
     // MARK: - Timers
 
-    /// Schedules a timer that fires once, in the first turn in which `nowMilliseconds` has grown by at least
+    /// Schedules a timer that fires once, in the first iteration in which `nowMilliseconds` has grown by at least
     /// `afterMilliseconds`.
     ///
     /// Timers fire in the order of their deadlines. Timers with equal deadlines fire in the order of
-    /// scheduling. A timer that another timer's handler schedules fires in a later turn at the earliest.
+    /// scheduling. A timer that another timer's handler schedules fires in a later iteration at the earliest.
     ///
     /// - Parameter afterMilliseconds: 0 or less: as soon as possible, but never inside this call.
     public func schedule(afterMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
@@ -288,17 +297,20 @@ public final class EventLoop {
     /// The number of timers that have neither fired nor been cancelled.
     public var timerCount: Int { timers.count }
 
-    // MARK: - Turn end
+    // MARK: - Iteration end
 
-    /// Calls the handler once, at the end of this turn, or of the next one if no turn is running. The loop does not
-    /// detect duplicates: a handler that is registered twice is called twice.
+    /// Calls the handler once, at the end of this iteration, or of the next one if no iteration is running. The loop
+    /// does not detect duplicates: a handler that is registered twice is called twice.
     ///
-    /// A handler that is registered by a turn-end handler runs in the same turn, in a further pass. After
-    /// `turnEndPassesMax` passes, the remaining handlers run at the end of the next turn, which does not wait
+    /// A handler that is registered by an iteration-end handler runs in the same iteration, in a further pass. After
+    /// `iterationEndPassesMax` passes, the remaining handlers run at the end of the next iteration, which does not wait
     /// for events.
-    public func callAtTurnEnd(_ handler: any TurnEndHandler) {
-        precondition(turnEndHandlers.count < EventLoop.turnEndHandlersMax, "turn-end handlers are not deduplicated")
-        turnEndHandlers.append(handler)
+    public func callAtIterationEnd(_ handler: any IterationEndHandler) {
+        precondition(
+            iterationEndHandlers.count < EventLoop.iterationEndHandlersMax,
+            "iteration-end handlers are not deduplicated"
+        )
+        iterationEndHandlers.append(handler)
     }
 
     // MARK: - Names
@@ -325,7 +337,7 @@ public final class EventLoop {
             self.resolver = resolver
             resolver.resolve(host: host, port: port, completion: completion)
         } catch {
-            callAtTurnEnd(FailedResolution(error: ResolveError(systemError: error), completion: completion))
+            callAtIterationEnd(FailedResolution(error: ResolveError(systemError: error), completion: completion))
         }
     }
 }

@@ -9,14 +9,14 @@ public struct Interest: OptionSet, Sendable {
     /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
     /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). The loop reports it even if it was not
-    /// requested, in every turn while it lasts and the descriptor is not removed.
+    /// requested, in every iteration until it ends or the descriptor is removed.
     public static let hangup = Interest(rawValue: 4)
 }
 
 /// Receives a descriptor's events. The loop keeps the handler alive from `add` to `remove`.
 public protocol DescriptorHandler: AnyObject {
-    /// Readiness is level-triggered: the loop reports unread input again in the next turn. If another handler
-    /// has changed the interest in the same turn, the call may report an event that is no longer watched.
+    /// Readiness is level-triggered: the loop reports unread input again in the next iteration. If another handler
+    /// has changed the interest in the same iteration, the call may report an event that is no longer watched.
     func descriptorReady(_ events: Interest)
 }
 
@@ -27,8 +27,8 @@ public protocol TimerHandler: AnyObject {
     func timerFired(tag: UInt64)
 }
 
-/// Gets a call at the end of a turn, after the turn's events and timers. A stream, for example, then sends the
-/// output of the whole turn.
-public protocol TurnEndHandler: AnyObject {
-    func turnEnded()
+/// Gets a call at the end of an iteration, after the iteration's events and timers. A stream, for example, then sends
+/// the output of the whole iteration.
+public protocol IterationEndHandler: AnyObject {
+    func iterationEnded()
 }

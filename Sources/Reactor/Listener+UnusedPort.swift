@@ -7,9 +7,8 @@ extension Listener {
     /// none of these lower ports to another socket before the caller's server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that was tried; before the first search, a random one. Each search continues with the next port.
-    /// With a random port each time, two searches could return the same port, before the first caller's server listens
-    /// on it.
+    /// The last port that was tried; before the first search, a random one. Each search continues with the next port,
+    /// so that a second search does not return the port of the first one, whose server may not listen yet.
     private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {
@@ -31,8 +30,8 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Tests whether a port is unused, by connecting to the port. Listening on the port instead could keep the port in
-    /// use: until a new process executes its program, it has a copy of the listening socket.
+    /// Tests whether a port is unused, by connecting to the port. A test that listens on the port could keep it in use:
+    /// a new process has a copy of the listening socket until it executes its program.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

@@ -15,9 +15,8 @@ public final class Listener {
     /// The maximum number of connections that the listener accepts per event. Without a limit, a flood of connections
     /// would delay other descriptors.
     private static let acceptsPerEventMax = 64
-    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause,
-    /// the loop would report the same waiting connection in every turn, although the listener cannot accept
-    /// it.
+    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause, the loop
+    /// would report the waiting connection in every iteration, and the listener could not accept it.
     private static let acceptPauseMilliseconds: Int64 = 100
 
     private let loop: EventLoop
@@ -46,7 +45,7 @@ public final class Listener {
         self.handler = handler
         self.unixSocketPath = socket.address.isUnix ? socket.address.host : nil
         self.address = socket.address
-        self.descriptor = socket.releaseDescriptor()
+        self.descriptor = socket.takeDescriptor()
         precondition(descriptor >= 0, "a socket has at most one listener")
         do throws(SystemError) {
             try loop.add(descriptor: descriptor, interest: .readable, handler: self)

@@ -2,8 +2,8 @@ import Glibc
 import Synchronization
 
 /// A socket that already listens, before a loop accepts its connections. A program that creates it early can fail at
-/// once if the port is in use. When the object is released, it closes the socket and removes the path of a Unix socket,
-/// unless a ``Listener`` has taken the descriptor.
+/// once if the port is in use. If no ``Listener`` takes the descriptor, the object closes the socket when it is
+/// released, and removes the path of a Unix socket.
 public final class ListeningSocket: Sendable {
     /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>
@@ -18,14 +18,14 @@ public final class ListeningSocket: Sendable {
     }
 
     deinit {
-        let descriptor = releaseDescriptor()
+        let descriptor = takeDescriptor()
         guard descriptor >= 0 else { return }
         Glibc.close(descriptor)
         if address.isUnix { unlink(address.host) }
     }
 
     /// Gives the descriptor to the caller, which must close it; negative if an earlier call has taken it.
-    func releaseDescriptor() -> Int32 {
+    func takeDescriptor() -> Int32 {
         descriptor.withLock { descriptor in
             defer { descriptor = -1 }
             return descriptor

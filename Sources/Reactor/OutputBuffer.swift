@@ -53,8 +53,8 @@ struct OutputBuffer: ~Copyable {
 
     private mutating func makeRoom(_ room: Int) {
         let usedBytes = count
-        // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. Then each byte is
-        // moved at most once on average.
+        // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. So, on average, a
+        // byte is moved at most once.
         if head >= usedBytes, memory.count - usedBytes >= room, let base = memory.baseAddress {
             base.copyMemory(from: base + head, byteCount: usedBytes)
         } else {

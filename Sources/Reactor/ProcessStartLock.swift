@@ -5,11 +5,10 @@ import Synchronization
 public enum ProcessStartLock {
     private static let startLock = Mutex(())
 
-    /// Runs `body` while no other call of this function runs `body`. `body` starts a program, or does work that would
-    /// fail if another process had a copy of a descriptor.
+    /// Runs `body` while no other call of this function runs its `body`. A `body` starts a program, or does work that
+    /// would fail if another process had a copy of a descriptor.
     ///
-    /// `posix_spawn` returns only after the new program has closed its copies. So when this call ends, no
-    /// copy is left for the next call.
+    /// `posix_spawn` returns only after the new program has closed its copies. So no copy is left when this call ends.
     public static func runExclusively<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         try startLock.withLock { _ throws(Failure) in try body() }
     }

@@ -43,8 +43,8 @@ typealias Resolution = Result<[SocketAddress], ResolveError>
 /// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread. The
 /// thread posts the result to the mailbox.
 ///
-/// The threads keep the mailbox alive, but not the loop or a completion. If the loop is released first, the
-/// results are dropped, and the last thread releases the mailbox.
+/// A thread keeps only the mailbox alive, not the loop. If the loop is released before a look-up ends, nobody takes
+/// the result, and the last thread releases the mailbox.
 final class Resolver: DescriptorHandler {
     /// Looks up a name, and blocks until the result is known.
     typealias HostLookup = @Sendable (_ host: String, _ port: UInt16) -> Resolution
@@ -91,44 +91,44 @@ final class Resolver: DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        for entry in mailbox.takeEntries() {
-            guard let completion = completions.removeValue(forKey: entry.identifier) else { continue }
-            completion(entry.resolution)
+        for posted in mailbox.takePostedResolutions() {
+            guard let completion = completions.removeValue(forKey: posted.identifier) else { continue }
+            completion(posted.resolution)
         }
     }
 }
 
 /// The results that wait until the loop takes them; at most one for each call of `resolve`.
 private final class ResolverMailbox: Sendable {
-    struct Entry {
+    struct PostedResolution {
         var identifier: UInt64
         var resolution: Resolution
     }
 
     let wakeup: Wakeup
-    private let entries = Mutex<[Entry]>([])
+    private let postedResolutions = Mutex<[PostedResolution]>([])
 
     init(wakeup: Wakeup) {
         self.wakeup = wakeup
     }
 
     func post(_ resolution: Resolution, for identifier: UInt64) {
-        entries.withLock { $0.append(Entry(identifier: identifier, resolution: resolution)) }
+        postedResolutions.withLock { $0.append(PostedResolution(identifier: identifier, resolution: resolution)) }
         wakeup.signal()
     }
 
-    func takeEntries() -> [Entry] {
-        entries.withLock { entries in
-            let taken = entries
-            entries = []
+    func takePostedResolutions() -> [PostedResolution] {
+        postedResolutions.withLock { postedResolutions in
+            let taken = postedResolutions
+            postedResolutions = []
             return taken
         }
     }
 }
 
-/// Reports that a look-up could not be started. It reports at the end of the turn, because `resolve` must not
+/// Reports that a look-up could not be started. It reports at the end of the iteration, because `resolve` must not
 /// call the completion before it returns.
-final class FailedResolution: TurnEndHandler {
+final class FailedResolution: IterationEndHandler {
     private let error: ResolveError
     private let completion: (Resolution) -> Void
 
@@ -137,7 +137,7 @@ final class FailedResolution: TurnEndHandler {
         self.completion = completion
     }
 
-    func turnEnded() {
+    func iterationEnded() {
         completion(.failure(error))
     }
 }

@@ -2,9 +2,10 @@ import Synchronization
 
 /// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
-/// At any time, one thread pushes and one thread pops. The producer and the consumer each have their own cache lines,
-/// with the side's index and a copy of the opposite index. A push or pop reads the opposite side's index only
-/// when the copy shows a full or empty ring. So the two threads rarely wait for each other's cache lines.
+/// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side has cache lines of its
+/// own, with the number of elements that it has moved, and a copy of the opposite side's number. A side reads the
+/// opposite side's real number only if the ring looks full to a push, or empty to a pop. So the two threads rarely wait
+/// for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }
@@ -13,15 +14,14 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     struct Side: ~Copyable {
         /// The number of elements that this side has pushed or popped since the start. Only this side writes
         /// it.
-        @usableFromInline let index: Atomic<Int>
-        /// The opposite side's index at the last time that this side read it. The real index may have grown
-        /// since.
-        @usableFromInline var cachedOppositeIndex: Int
+        @usableFromInline let movedCount: Atomic<Int>
+        /// The opposite side's `movedCount` when this side last read it. The real count may have grown since.
+        @usableFromInline var cachedOppositeCount: Int
 
         @usableFromInline
         init() {
-            index = Atomic(0)
-            cachedOppositeIndex = 0
+            movedCount = Atomic(0)
+            cachedOppositeCount = 0
         }
     }
 
@@ -59,13 +59,13 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// - Returns: false, without appending, if the ring is full.
     @inlinable
     public func push(_ element: Element) -> Bool {
-        let tail = producer.pointee.index.load(ordering: .relaxed)
-        if tail &- producer.pointee.cachedOppositeIndex > mask {
-            producer.pointee.cachedOppositeIndex = consumer.pointee.index.load(ordering: .acquiring)
-            guard tail &- producer.pointee.cachedOppositeIndex <= mask else { return false }
+        let tail = producer.pointee.movedCount.load(ordering: .relaxed)
+        if tail &- producer.pointee.cachedOppositeCount > mask {
+            producer.pointee.cachedOppositeCount = consumer.pointee.movedCount.load(ordering: .acquiring)
+            guard tail &- producer.pointee.cachedOppositeCount <= mask else { return false }
         }
         (elements + (tail & mask)).initialize(to: element)
-        producer.pointee.index.store(tail &+ 1, ordering: .releasing)
+        producer.pointee.movedCount.store(tail &+ 1, ordering: .releasing)
         return true
     }
 
@@ -74,33 +74,33 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// - Returns: nil if the ring is empty.
     @inlinable
     public func pop() -> Element? {
-        let head = consumer.pointee.index.load(ordering: .relaxed)
-        if head == consumer.pointee.cachedOppositeIndex {
-            consumer.pointee.cachedOppositeIndex = producer.pointee.index.load(ordering: .acquiring)
-            guard head != consumer.pointee.cachedOppositeIndex else { return nil }
+        let head = consumer.pointee.movedCount.load(ordering: .relaxed)
+        if head == consumer.pointee.cachedOppositeCount {
+            consumer.pointee.cachedOppositeCount = producer.pointee.movedCount.load(ordering: .acquiring)
+            guard head != consumer.pointee.cachedOppositeCount else { return nil }
         }
         let element = elements[head & mask]
-        consumer.pointee.index.store(head &+ 1, ordering: .releasing)
+        consumer.pointee.movedCount.store(head &+ 1, ordering: .releasing)
         return element
     }
 
     /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the
     /// consumer's thread.
     ///
-    /// Knows only the elements that the ring had when `pop` last read the producer's index. So it may return nil for an
+    /// Knows only the elements that the ring had when `pop` last read the producer's count. So it may return nil for an
     /// element that the producer has pushed since.
     @inlinable
     public func peek(at offset: Int) -> Element? {
-        let index = consumer.pointee.index.load(ordering: .relaxed) &+ offset
-        return index < consumer.pointee.cachedOppositeIndex ? elements[index & mask] : nil
+        let index = consumer.pointee.movedCount.load(ordering: .relaxed) &+ offset
+        return index < consumer.pointee.cachedOppositeCount ? elements[index & mask] : nil
     }
 
     /// The number of elements, between 0 and the capacity. While another thread pushes or pops, the number
     /// may already be out of date.
     @inlinable
     public var count: Int {
-        let head = consumer.pointee.index.load(ordering: .acquiring)
-        let tail = producer.pointee.index.load(ordering: .acquiring)
+        let head = consumer.pointee.movedCount.load(ordering: .acquiring)
+        let tail = producer.pointee.movedCount.load(ordering: .acquiring)
         return min(max(0, tail &- head), mask + 1)
     }
 }

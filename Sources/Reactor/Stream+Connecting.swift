@@ -11,7 +11,7 @@ extension Stream {
     ///     the certificate must contain the numeric address. TLS on a Unix socket requires a name.
     ///   - timeoutMilliseconds: the limit for the connection and the TLS handshake together.
     public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
-        guard case .idle = state else { preconditionFailure("a stream connects once, and not after close") }
+        guard case .idle = phase else { preconditionFailure("a stream connects once, and not after close") }
         precondition(!(tls?.isServer ?? false), "a connecting stream needs a client's TLS context")
         peer = address
         self.tls = tls
@@ -22,7 +22,7 @@ extension Stream {
         if !address.isUnix { setConnectionOptions(descriptor) }
         let result = address.withSockaddr { raw, length in Glibc.connect(descriptor, raw, length) }
         guard result == 0 || errno == EINPROGRESS else { return fail(connectFailure(errno)) }
-        state = .connecting
+        phase = .connecting
         startDeadline(afterMilliseconds: timeoutMilliseconds)
         updateInterest()
     }
@@ -35,8 +35,8 @@ extension Stream {
         }
         if peer?.isUnix == false { setConnectionOptions(descriptor) }
         if tls == nil {
-            state = .accepted
-            scheduleTurnEnd()
+            phase = .accepted
+            scheduleIterationEnd()
         } else {
             startDeadline(afterMilliseconds: Stream.acceptTimeoutMilliseconds)
             startHandshake()
@@ -62,7 +62,7 @@ extension Stream {
         guard let tls else { preconditionFailure("a handshake without TLS") }
         do throws(TLSError) {
             transport.startTLS(session: try tls.makeSession(descriptor: transport.descriptor, serverName: serverName))
-            state = .handshaking
+            phase = .handshaking
             updateInterest()
         } catch {
             fail(StreamError(code: .handshakeFailed, reason: error.reason))
@@ -70,7 +70,7 @@ extension Stream {
     }
 
     func continueHandshake() {
-        guard case .handshaking = state else { return }
+        guard case .handshaking = phase else { return }
         switch transport.handshake() {
         case .bytes:
             readWaitsUntilWritable = false
@@ -96,15 +96,15 @@ extension Stream {
     func becomeOpen() {
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
-        state = .open
+        phase = .open
         updateInterest()
-        guard case .open = state else { return }
-        if output.count > 0 || isShutdownRequested { scheduleTurnEnd() }
+        guard case .open = phase else { return }
+        if output.count > 0 || isShutdownRequested { scheduleIterationEnd() }
         guard let handler else { return close() }
         handler.streamConnected(self)
         // The handshake may also have taken the peer's first bytes from the socket. Deliver them now, because the loop
         // no longer reports them.
-        if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
+        if case .open = phase, transport.isTLS, !isReadingPaused { readInput() }
     }
 
     // MARK: - Time limits
@@ -117,8 +117,8 @@ extension Stream {
         )
     }
 
-    func handlePassedDeadline() {
-        switch state {
+    func closeAfterDeadline() {
+        switch phase {
         case .connecting:
             closeAndReport(StreamError(code: .connectTimeout, reason: "connecting took too long"))
         case .handshaking:

@@ -21,16 +21,16 @@ extension Stream {
     }
 
     /// Reads the available input and passes it to the handler. After `fillsPerEventMax` buffers, the rest waits until
-    /// the next turn. Called only from the loop.
+    /// the next iteration. Called only from the loop.
     func readInput() {
         for _ in 0..<Stream.fillsPerEventMax {
-            switch state {
+            switch phase {
             case .open, .halfClosed: break
             case .idle, .connecting, .accepted, .handshaking, .failing, .closed: return
             }
             guard !isReadingPaused else { return }
             let outcome = fillAndDeliver()
-            if case .closed = state { return }
+            if case .closed = phase { return }
             switch outcome {
             case .bytes:
                 continue
@@ -61,8 +61,8 @@ extension Stream {
             guard case .bytes(let count) = outcome else { break }
             filledBytes += count
             if transport.isTLS {
-                // A TLS record shorter than the maximum is usually the last one in the socket. Another read would then
-                // waste a system call. If the socket has more input, the loop reports it.
+                // A TLS record shorter than the maximum is usually the last one in the socket, so another read would
+                // waste a system call. If the socket does have more input, the loop reports it.
                 if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { outcome = .blockedUntilReadable }
             } else {
                 // A read that does not fill the buffer has emptied the socket.
@@ -88,12 +88,12 @@ extension Stream {
         return transport.takeFailure()
     }
 
-    /// Delivers the input that is left after output has failed: the peer's last bytes may say why it closed the
+    /// Delivers the input that is left after a write has failed. The peer's last bytes may say why it closed the
     /// connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
         for _ in 0..<Stream.fillsPerEventMax {
-            guard case .failing = state, case .bytes = fillAndDeliver() else { return }
+            guard case .failing = phase, case .bytes = fillAndDeliver() else { return }
         }
     }
 
@@ -108,7 +108,7 @@ extension Stream {
         readContinuationTimer = loop.schedule(
             afterMilliseconds: 0,
             handler: self,
-            tag: StreamTimer.continuation.rawValue
+            tag: StreamTimer.readContinuation.rawValue
         )
     }
 }

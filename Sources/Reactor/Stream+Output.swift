@@ -1,12 +1,12 @@
 extension Stream {
-    /// Appends to the output, which the stream sends at the end of the turn, or later when it is connected and the
+    /// Appends to the output, which the stream sends at the end of the iteration, or later when it is connected and the
     /// socket takes bytes. Ignored after `shutDownAfterFlush`, and if the stream has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard acceptsOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
         output.reserve(bytes.count).copyMemory(from: bytes)
         output.commit(bytes.count)
-        handleAddedOutput()
+        scheduleAddedOutput()
     }
 
     /// Reserves room at the end of the output. The caller writes its bytes there, and must then call
@@ -24,15 +24,15 @@ extension Stream {
         guard acceptsOutput else { return }
         output.commit(count)
         guard output.count <= Stream.outputBytesMax else { return failForOutputLimit() }
-        handleAddedOutput()
+        scheduleAddedOutput()
     }
 
-    /// Sends as much as the socket takes now, without waiting for the end of the turn.
+    /// Sends as much as the socket takes now, without waiting for the end of the iteration.
     public func flush() {
-        guard case .open = state else { return }
+        guard case .open = phase else { return }
         if !isOutputBlocked { sendOutput() }
-        guard case .open = state else { return }
-        if isDrained { scheduleTurnEnd() }
+        guard case .open = phase else { return }
+        if isDrained { scheduleIterationEnd() }
         if isShutdownRequested, output.count == 0 { endOutput() }
     }
 
@@ -42,23 +42,23 @@ extension Stream {
     public func shutDownAfterFlush() {
         guard acceptsOutput else { return }
         isShutdownRequested = true
-        if case .open = state { scheduleTurnEnd() }
+        if case .open = phase { scheduleIterationEnd() }
     }
 
     // MARK: - Called when the loop reports an event
 
     func flushBlockedOutput() {
-        guard case .open = state else { return }
+        guard case .open = phase else { return }
         isOutputBlocked = false
         writeWaitsUntilReadable = false
         flush()
         updateInterest()
-        if case .open = state { reportIfDrained() }
+        if case .open = phase { reportIfDrained() }
     }
 
     func reportIfDrained() {
         guard isDrained else { return }
-        isAboveHighWater = false
+        needsDrainedReport = false
         guard let handler else { return close() }
         handler.streamDrained(self)
     }
@@ -66,21 +66,21 @@ extension Stream {
     // MARK: - Sending the output
 
     private var acceptsOutput: Bool {
-        switch state {
+        switch phase {
         case .idle, .connecting, .accepted, .handshaking, .open: !isShutdownRequested
         case .halfClosed, .failing, .closed: false
         }
     }
 
-    private var isDrained: Bool { isAboveHighWater && output.count < Stream.lowWaterBytes }
+    private var isDrained: Bool { needsDrainedReport && output.count < Stream.lowWaterBytes }
 
     private func failForOutputLimit() {
         fail(StreamError(code: .outputLimit, reason: "over \(Stream.outputBytesMax) bytes of output wait"))
     }
 
-    private func handleAddedOutput() {
-        if output.count > Stream.highWaterBytes { isAboveHighWater = true }
-        if !isOutputBlocked, case .open = state { scheduleTurnEnd() }
+    private func scheduleAddedOutput() {
+        if output.count > Stream.highWaterBytes { needsDrainedReport = true }
+        if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }
     }
 
     private func sendOutput() {
@@ -108,7 +108,7 @@ extension Stream {
     }
 
     private func endOutput() {
-        state = .halfClosed
+        phase = .halfClosed
         transport.shutDownWriting()
         startDeadline(afterMilliseconds: Stream.peerEndTimeoutMilliseconds)
         updateInterest()

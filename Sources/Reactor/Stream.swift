@@ -12,14 +12,14 @@ public protocol StreamHandler: AnyObject {
     /// The stream has ended. The stream makes this call once, as its last call. It does not make this call
     /// after the owner's `close` or `closeWithoutCloseNotify`.
     ///
-    /// - Parameter error: nil if the peer ended the stream in an orderly way, or if it did not end its side within
-    ///   `peerEndTimeoutMilliseconds` after `shutDownAfterFlush` had ended our side.
+    /// - Parameter error: nil if the peer ended the stream in an orderly way. Also nil if `shutDownAfterFlush` ended
+    ///   our side, and the peer did not end its side within `peerEndTimeoutMilliseconds`.
     func streamClosed(_ stream: Stream, error: StreamError?)
 }
 
 /// A byte stream on a loop: TCP or a Unix socket, with or without TLS.
 ///
-/// The stream collects the output of a turn and sends it at the end of the turn. Under TLS it needs one
+/// The stream collects the output of an iteration and sends it at the end of the iteration. Under TLS it needs one
 /// system call for each record of up to 16 KiB. A failure is never reported inside a call: `write`, `flush`
 /// and `connect` return, and the loop later calls `streamClosed`.
 ///
@@ -30,7 +30,8 @@ public final class Stream {
     /// If more output than this waits, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
     /// When the waiting output falls below this limit after it was above `highWaterBytes`, the handler gets
-    /// `streamDrained`. It is far below `highWaterBytes`, so that the handler need not stop again after a few writes.
+    /// `streamDrained`. The limit is far below `highWaterBytes`, so that a caller need not stop again after a few
+    /// writes.
     public static let lowWaterBytes = 128 * 1024
     /// If more output than this waits, the stream fails with `.outputLimit`. This bounds the memory even if a caller
     /// ignores `highWaterBytes`. (R4)
@@ -42,14 +43,14 @@ public final class Stream {
     /// How long the peer may take to end its side after our side has ended by `shutDownAfterFlush`.
     public static let peerEndTimeoutMilliseconds: Int64 = 5_000
 
-    enum State {
-        /// The first state. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted
+    enum Phase {
+        /// The first phase. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted
         /// connection, `failing` or `closed`.
         case idle
         /// The TCP or Unix connection is being set up. Next: `handshaking`, `open`, `failing` or `closed`.
         case connecting
         /// The connection was accepted without TLS. The handler gets `streamConnected` at the end of the
-        /// turn. Next: `open`, `failing` or `closed`.
+        /// iteration. Next: `open`, `failing` or `closed`.
         case accepted
         /// The TLS handshake is running. Next: `open`, `failing` or `closed`.
         case handshaking
@@ -58,16 +59,16 @@ public final class Stream {
         /// All output is sent and our side has ended; the peer may still send bytes. Next: `failing` or
         /// `closed`.
         case halfClosed
-        /// The stream has failed. The handler gets `streamClosed` at the end of the turn. Next: `closed`.
+        /// The stream has failed. The handler gets `streamClosed` at the end of the iteration. Next: `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
         /// The stream has ended, and has released its socket, its timers and OpenSSL's state of the connection. No
-        /// state follows.
+        /// phase follows.
         case closed
     }
 
     let loop: EventLoop
     weak var handler: (any StreamHandler)?
-    var state = State.idle
+    var phase = Phase.idle
     var transport: Transport
     var tls: TLSContext?
     var serverName: String?
@@ -75,8 +76,9 @@ public final class Stream {
     var output = OutputBuffer()
     /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
-    /// Whether more than `highWaterBytes` of output waited, and the handler has not got `streamDrained` since.
-    var isAboveHighWater = false
+    /// Whether more than `highWaterBytes` has waited, so that the handler must get `streamDrained` once less than
+    /// `lowWaterBytes` waits.
+    var needsDrainedReport = false
     var isShutdownRequested = false
 
     var isReadingPaused = false
@@ -87,7 +89,7 @@ public final class Stream {
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
     var watchedInterest: Interest?
-    var isTurnEndScheduled = false
+    var isIterationEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
     var readContinuationTimer = TimerIdentifier.none
 
@@ -107,7 +109,7 @@ public final class Stream {
     }
 
     /// Creates a stream for an accepted connection, and takes ownership of the descriptor. The handler gets
-    /// `streamConnected` at the end of this turn at the earliest, and with TLS after the handshake.
+    /// `streamConnected` at the end of this iteration at the earliest, and with TLS after the handshake.
     public init(accepted descriptor: Int32, loop: EventLoop, handler: any StreamHandler, tls: TLSContext?) {
         precondition(tls?.isServer ?? true, "an accepted stream needs a server's TLS context")
         self.loop = loop
@@ -126,7 +128,7 @@ public final class Stream {
 
     /// True from `streamConnected` until the stream is closed, has failed, or has ended its output.
     public var isOpen: Bool {
-        if case .open = state { true } else { false }
+        if case .open = phase { true } else { false }
     }
 
     /// Bytes that were written to the stream and that the socket has not taken.
@@ -135,7 +137,7 @@ public final class Stream {
     /// Ends the stream now. Drops the waiting output. The handler does not get `streamClosed`. Any callback
     /// may call it, and a second call does nothing.
     public func close() {
-        switch state {
+        switch phase {
         case .closed:
             return
         case .open:
@@ -149,7 +151,7 @@ public final class Stream {
     /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated
     /// connection.
     public func closeWithoutCloseNotify() {
-        if case .closed = state { return }
+        if case .closed = phase { return }
         release()
     }
 
@@ -157,32 +159,32 @@ public final class Stream {
 
     /// Ends the stream and calls `streamClosed`. Called only from the loop.
     func closeAndReport(_ error: StreamError?) {
-        if case .closed = state { return }
+        if case .closed = phase { return }
         // If the peer ended its side in an orderly way, our side sends close_notify as well.
-        if error == nil, case .open = state { transport.announceEnd() }
+        if error == nil, case .open = phase { transport.announceEnd() }
         var reportedError = error
         // If the stream has already failed, the handler gets that first error.
-        if case .failing(let firstError, _) = state { reportedError = firstError }
+        if case .failing(let firstError, _) = phase { reportedError = firstError }
         let handler = handler
         release()
         handler?.streamClosed(self, error: reportedError)
     }
 
-    /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the turn, because the
+    /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the iteration, because the
     /// caller may be the handler itself.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
-        switch state {
+        switch phase {
         case .closed, .failing:
             return
         case .idle, .connecting, .accepted, .handshaking, .open, .halfClosed:
-            state = .failing(error, hasUnreadInput: hasUnreadInput)
+            phase = .failing(error, hasUnreadInput: hasUnreadInput)
             output.removeAll()
-            scheduleTurnEnd()
+            scheduleIterationEnd()
         }
     }
 
     private func release() {
-        state = .closed
+        phase = .closed
         cancelTimers()
         if watchedInterest != nil {
             watchedInterest = nil
@@ -205,7 +207,7 @@ public final class Stream {
     /// Makes the loop watch for the events that the stream now waits for.
     func updateInterest() {
         var interest: Interest = []
-        switch state {
+        switch phase {
         case .idle, .closed, .failing, .accepted:
             return
         case .connecting:
@@ -233,19 +235,19 @@ public final class Stream {
         }
     }
 
-    func scheduleTurnEnd() {
-        guard !isTurnEndScheduled else { return }
-        isTurnEndScheduled = true
-        loop.callAtTurnEnd(self)
+    func scheduleIterationEnd() {
+        guard !isIterationEndScheduled else { return }
+        isIterationEndScheduled = true
+        loop.callAtIterationEnd(self)
     }
 }
 
 // MARK: - The loop's calls
 
-extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
+extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
     /// The loop calls this method when the descriptor has events.
     public func descriptorReady(_ events: Interest) {
-        switch state {
+        switch phase {
         case .connecting:
             finishConnecting()
         case .handshaking:
@@ -261,10 +263,11 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// The loop calls this method at the end of a turn if the stream registered for it with `scheduleTurnEnd`.
-    public func turnEnded() {
-        isTurnEndScheduled = false
-        switch state {
+    /// The loop calls this method at the end of an iteration if the stream registered for it with
+    /// `scheduleIterationEnd`.
+    public func iterationEnded() {
+        isIterationEndScheduled = false
+        switch phase {
         case .accepted:
             becomeOpen()
         case .open, .halfClosed:
@@ -283,8 +286,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         switch StreamTimer(rawValue: tag) {
         case .deadline:
             deadlineTimer = .none
-            handlePassedDeadline()
-        case .continuation:
+            closeAfterDeadline()
+        case .readContinuation:
             readContinuationTimer = .none
             readInput()
         case nil:
@@ -293,7 +296,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
     }
 
     /// Stops watching the descriptor while reading is paused. The loop would otherwise report the hang-up in
-    /// every turn.
+    /// every iteration.
     private func stopWatching() {
         guard watchedInterest != nil else { return }
         watchedInterest = nil
@@ -304,8 +307,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
 enum StreamTimer: UInt64 {
     /// The connection attempt, the handshake, or the end of the peer's side took too long.
     case deadline
-    /// The stream reads again, without an event of its socket. Either the last reading ended early, so that the loop
-    /// could handle other descriptors. Or the caller resumed reading, and OpenSSL has input that is no longer in the
-    /// socket.
-    case continuation
+    /// The stream reads again, without an event of its socket, for one of these reasons:
+    /// - The last reading ended early, so that the loop could handle other descriptors.
+    /// - The caller resumed reading, and OpenSSL has input that is no longer in the socket.
+    case readContinuation
 }

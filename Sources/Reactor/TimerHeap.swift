@@ -9,19 +9,19 @@ public struct TimerIdentifier: Sendable, Hashable {
 
 /// The scheduled timers, ordered by deadline; timers with equal deadlines are in the order of scheduling.
 ///
-/// A binary heap has a small entry for each timer, and a table of slots has the rest. A slot has the position of
-/// its entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
+/// A binary heap has a small entry for each timer, and a table of slots has the rest. A slot knows the position of
+/// its timer's entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
 struct TimerHeap {
     /// The maximum number of timers. A caller that reaches the limit schedules timers without bound, which is a defect.
     static let timersMax = 1 << 22
 
     private struct Entry {
         var deadlineMilliseconds: Int64
-        var sequence: UInt64
+        var schedulingNumber: UInt64
         var slot: UInt32
 
         func precedes(_ other: Entry) -> Bool {
-            (deadlineMilliseconds, sequence) < (other.deadlineMilliseconds, other.sequence)
+            (deadlineMilliseconds, schedulingNumber) < (other.deadlineMilliseconds, other.schedulingNumber)
         }
     }
 
@@ -42,18 +42,19 @@ struct TimerHeap {
 
     private var heap: ContiguousArray<Entry> = []
     private var slots: ContiguousArray<Slot> = []
-    private var freeSlot = TimerHeap.noSlot
-    /// The number of the next timer. All timers that exist already have lower numbers
-    /// (``popDue(at:scheduledBefore:)``).
-    private(set) var nextSequence: UInt64 = 0
+    private var firstFreeSlot = TimerHeap.noSlot
+    /// The number that the next timer gets. Timers are numbered in the order of scheduling.
+    private(set) var nextSchedulingNumber: UInt64 = 0
 
     var count: Int { heap.count }
     var earliestDeadlineMilliseconds: Int64? { heap.first?.deadlineMilliseconds }
 
     mutating func insert(deadlineMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
         let slot = allocateSlot(handler: handler, tag: tag)
-        heap.append(Entry(deadlineMilliseconds: deadlineMilliseconds, sequence: nextSequence, slot: slot))
-        nextSequence &+= 1
+        heap.append(
+            Entry(deadlineMilliseconds: deadlineMilliseconds, schedulingNumber: nextSchedulingNumber, slot: slot)
+        )
+        nextSchedulingNumber &+= 1
         siftUp(heap.count - 1)
         return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
     }
@@ -69,9 +70,10 @@ struct TimerHeap {
         return releaseSlot(timer.slot)
     }
 
-    /// Removes the earliest timer if it is due at `nowMilliseconds` and was scheduled before `sequence`.
-    mutating func popDue(at nowMilliseconds: Int64, scheduledBefore sequence: UInt64) -> RemovedTimer? {
-        guard let first = heap.first, first.deadlineMilliseconds <= nowMilliseconds, first.sequence < sequence
+    /// Removes the earliest timer if it is due at `nowMilliseconds` and its number is below `schedulingNumber`.
+    mutating func popDue(at nowMilliseconds: Int64, scheduledBefore schedulingNumber: UInt64) -> RemovedTimer? {
+        guard let first = heap.first, first.deadlineMilliseconds <= nowMilliseconds,
+            first.schedulingNumber < schedulingNumber
         else {
             return nil
         }
@@ -82,9 +84,9 @@ struct TimerHeap {
     // MARK: - Slots
 
     private mutating func allocateSlot(handler: any TimerHandler, tag: UInt64) -> UInt32 {
-        if freeSlot != TimerHeap.noSlot {
-            let slot = freeSlot
-            freeSlot = slots[Int(slot)].position
+        if firstFreeSlot != TimerHeap.noSlot {
+            let slot = firstFreeSlot
+            firstFreeSlot = slots[Int(slot)].position
             slots[Int(slot)].handler = handler
             slots[Int(slot)].tag = tag
             return slot
@@ -99,8 +101,8 @@ struct TimerHeap {
         let handler = slots[index].handler
         slots[index].handler = nil
         slots[index].generation &+= 1
-        slots[index].position = freeSlot
-        freeSlot = slot
+        slots[index].position = firstFreeSlot
+        firstFreeSlot = slot
         return handler.map { RemovedTimer(handler: $0, tag: slots[index].tag) }
     }
 

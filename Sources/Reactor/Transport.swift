@@ -20,7 +20,7 @@ struct Transport: ~Copyable {
     /// OpenSSL's state of the TLS connection (`SSL`); nil without TLS.
     private var session: OpaquePointer?
     private var failureErrno: Int32 = 0
-    private var failureCode: Int32 = SSL_ERROR_NONE
+    private var failureSSLCode: Int32 = SSL_ERROR_NONE
 
     init(descriptor: Int32) {
         self.descriptor = descriptor
@@ -109,7 +109,7 @@ struct Transport: ~Copyable {
 
     private mutating func fail(_ error: Int32) -> TransferOutcome {
         failureErrno = error
-        failureCode = SSL_ERROR_SYSCALL
+        failureSSLCode = SSL_ERROR_SYSCALL
         return .failed
     }
 
@@ -122,7 +122,7 @@ struct Transport: ~Copyable {
         case SSL_ERROR_ZERO_RETURN: return .endOfStream
         default:
             failureErrno = savedErrno
-            failureCode = code
+            failureSSLCode = code
             return .failed
         }
     }
@@ -157,7 +157,7 @@ struct Transport: ~Copyable {
     /// Returns the error of a transfer that ended with `.failed`, or of a write that ended with `.endOfStream`. Call
     /// this function once, before any other use of OpenSSL.
     func takeFailure() -> StreamError {
-        if failureCode == SSL_ERROR_SSL {
+        if failureSSLCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
             return StreamError(code: isTruncated ? .truncated : .tls, reason: takeOpenSSLReason())
         }

@@ -2,10 +2,12 @@
 /// expires, and a lease for the worker that signs the next token. Code outside the lanes uses this type, with the
 /// lanes' Redis configuration.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error in
-/// three cases: the servers stay silent for the configured deadline; the search for the server, or the exchange of
-/// commands, takes a minute; the task is cancelled. Not thread-safe. A failed call is not repeated; the caller tries
-/// again at its next check.
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error if
+/// - the servers are silent for the configured deadline,
+/// - the search for the server, or the exchange of commands, takes a minute, or
+/// - the task is cancelled.
+///
+/// Not thread-safe. A failed call is not repeated; the caller tries again at its next check.
 public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
     public struct StoredToken: Equatable {
@@ -27,9 +29,9 @@ public final class ProviderTokenStore {
     /// Reads the text under this name; nil if there is none.
     public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
         let key = Self.tokenKey(name)
-        // GET comes first. If another worker replaces the text between the two commands, this worker uses the old
-        // text with the new text's remaining time, until its next check. In the other order, the new text could
-        // get the short remaining time of the old one, and this worker would renew the new text too early.
+        // GET comes first, because another worker may replace the text between the two commands. This worker then uses
+        // the old text with the new text's remaining time, until its next check. In the other order, it would use the
+        // new text with the old text's short remaining time, and would renew the new text too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
@@ -39,17 +41,17 @@ public final class ProviderTokenStore {
         }
     }
 
-    /// Writes a text for the other workers. Redis deletes the text after `milliseconds`.
-    public func writeToken(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
-        let words = ["SET", Self.tokenKey(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
+    /// Writes a text for the other workers. Redis deletes the text after `timeToLiveMilliseconds`.
+    public func writeToken(_ name: String, text: [UInt8], timeToLiveMilliseconds: Int64) throws(RedisError) {
+        let words = ["SET", Self.tokenKey(name), "", "PX", String(timeToLiveMilliseconds)].map { Array($0.utf8) }
         _ = try send(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
-    /// Takes the lease to sign a token. Redis ends the lease after `milliseconds`.
+    /// Takes the lease to sign a token. Redis ends the lease after `leaseMilliseconds`.
     ///
     /// - Returns: false if any worker has the lease already, including this one.
-    public func acquireLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
-        let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
+    public func acquireLease(_ name: String, leaseMilliseconds: Int64) throws(RedisError) -> Bool {
+        let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(leaseMilliseconds)].map { Array($0.utf8) }
         return try send(name, [words])[0] != .null
     }
 

@@ -1,11 +1,11 @@
-/// The pause before the next attempt to connect, or to look up a cluster's slots. It is a random time up to a
-/// maximum, which doubles with each failure until it reaches `pauseMillisecondsMax` ("full jitter"). So workers that
-/// lost their server at the same moment do not all reconnect at the same moment (R21).
+/// The pause before the next attempt to connect, or to look up a cluster's slots: a random time from 0 to a maximum
+/// ("full jitter"). So workers that lost their server at the same moment do not all reconnect at the same moment (R21).
+/// The maximum is 0.1 s at first, and doubles with each failure until it is 5 s.
 struct ReconnectPause {
-    static let baseMilliseconds: Int64 = 100
+    static let firstPauseMillisecondsMax: Int64 = 100
     static let pauseMillisecondsMax: Int64 = 5_000
 
-    private var nextPauseMillisecondsMax = baseMilliseconds
+    private var nextPauseMillisecondsMax = firstPauseMillisecondsMax
 
     mutating func nextPauseMilliseconds() -> Int64 {
         let pause = Int64.random(in: 0...nextPauseMillisecondsMax)
@@ -15,6 +15,6 @@ struct ReconnectPause {
 
     /// Sets the maximum to its smallest value again, because a call has got its reply, or a look-up has succeeded.
     mutating func reset() {
-        nextPauseMillisecondsMax = Self.baseMilliseconds
+        nextPauseMillisecondsMax = Self.firstPauseMillisecondsMax
     }
 }

@@ -8,13 +8,14 @@ public struct RedisCommandWriter {
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer
+    /// The number of bytes of the command in the memory so far.
     public private(set) var count = 0
 
     /// Begins a command with this number of arguments.
-    public init(_ room: UnsafeMutableRawBufferPointer, argumentCount: Int) {
-        precondition(room.count >= Self.argumentOverheadBytes)
+    public init(_ memory: UnsafeMutableRawBufferPointer, argumentCount: Int) {
+        precondition(memory.count >= Self.argumentOverheadBytes)
         // Memory of a positive size has an address, so the pointer is not nil.
-        base = room.baseAddress.unsafelyUnwrapped
+        base = memory.baseAddress.unsafelyUnwrapped
         writeLengthLine(UInt8(ascii: "*"), argumentCount)
     }
 
@@ -31,30 +32,30 @@ public struct RedisCommandWriter {
     }
 
     public mutating func writeArgument(_ bytes: UnsafeRawBufferPointer) {
-        writeArgument(count: bytes.count) { $0.writeVerbatim(bytes) }
+        writeArgument(byteCount: bytes.count) { $0.writeVerbatim(bytes) }
     }
 
     public mutating func writeArgument(number: Int) {
-        writeArgument(count: Decimal.digitCount(of: UInt64(number))) { $0.writeDecimal(number) }
+        writeArgument(byteCount: Decimal.digitCount(of: UInt64(number))) { $0.writeDecimal(number) }
     }
 
     public mutating func writeArgument(letter: UInt8) {
-        writeArgument(count: 1) { $0.writeByte(letter) }
+        writeArgument(byteCount: 1) { $0.writeByte(letter) }
     }
 
     public mutating func writeEmptyArgument() {
-        writeArgument(count: 0) { _ in }
+        writeArgument(byteCount: 0) { _ in }
     }
 
     /// Writes an argument that `body` composes from several parts.
     ///
-    /// - Parameter count: the number of bytes that `body` must write in all.
+    /// - Parameter byteCount: the number of bytes that `body` must write in all.
     @inline(__always)
-    public mutating func writeArgument(count: Int, _ body: (inout RedisCommandWriter) -> Void) {
-        writeLengthLine(UInt8(ascii: "$"), count)
-        let end = self.count + count
+    public mutating func writeArgument(byteCount: Int, _ body: (inout RedisCommandWriter) -> Void) {
+        writeLengthLine(UInt8(ascii: "$"), byteCount)
+        let end = count + byteCount
         body(&self)
-        precondition(self.count == end, "an argument has as many bytes as its length line says")
+        precondition(count == end, "an argument has as many bytes as its length line says")
         writeLineEnd()
     }
 
@@ -63,11 +64,11 @@ public struct RedisCommandWriter {
         count += 1
     }
 
-    /// Lets `body` write exactly `count` bytes at the pointer that it gets.
+    /// Lets `body` write exactly `byteCount` bytes at the pointer that it gets.
     @inline(__always)
-    public mutating func writeBytes(_ count: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
-        body(base + self.count)
-        self.count += count
+    public mutating func writeBytes(_ byteCount: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
+        body(base + count)
+        count += byteCount
     }
 
     private mutating func writeLengthLine(_ type: UInt8, _ length: Int) {
@@ -77,8 +78,8 @@ public struct RedisCommandWriter {
     }
 
     private mutating func writeDecimal(_ number: Int) {
-        let digits = Decimal.digitCount(of: UInt64(number))
-        writeBytes(digits) { Decimal.write(UInt64(number), digits: digits, to: $0) }
+        let digitCount = Decimal.digitCount(of: UInt64(number))
+        writeBytes(digitCount) { Decimal.write(UInt64(number), digitCount: digitCount, to: $0) }
     }
 
     private mutating func writeLineEnd() {

@@ -24,20 +24,21 @@ public struct RedisConfiguration: Sendable {
     public var clientName = "causeway"
     /// The time limit for connecting to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long a lane's oldest call may wait for its reply; up to twice this time if data from the server still
-    /// arrives. Then the connection closes, and reconnects after a pause. For connections outside the lanes, the time
-    /// counts from the server's last complete reply.
+    /// How long a lane's oldest call may wait for its reply. After this time the connection closes, and reconnects
+    /// after a pause. While data from the server still arrives, the call may wait up to twice as long. For connections
+    /// outside the lanes, the time counts from the server's last complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must acknowledge the writes of a call that needs replicas
-    /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``), before the call gets its reply; 0 for none. After
-    /// replicas have been missing for 10 seconds, calls no longer wait (``ReplicaWatch``). If the primary has more
-    /// replicas than this number, a replica that lacks an acknowledged write may become the next primary. The write is
-    /// then lost.
+    /// How many replicas must acknowledge a call's writes before the call gets its reply; 0 for none. Applies only to
+    /// calls that need replicas (``RedisConnection/appendCall(isWritten:needsReplicas:)``). After replicas have been
+    /// missing for 10 seconds, calls no longer wait (``ReplicaWatch``).
+    ///
+    /// If the primary has more replicas than this number, a replica that lacks an acknowledged write may become the
+    /// next primary. The write is then lost.
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// How long a cluster's connection to a server without slots stays after an ASK has named the server. While a slot
-    /// moves to this server, further ASKs may name it.
+    /// How long the connection to a server without slots stays open after an ASK has named the server. A slot is moving
+    /// to this server then, so further ASKs may name it.
     var askedServerKeepMilliseconds: Int64 = 60_000
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
     /// key may be on another server.

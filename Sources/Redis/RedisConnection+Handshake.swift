@@ -20,10 +20,10 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // If a script begins with the line `#!lua` and Redis 7 is out of memory, Redis refuses the whole script before
-        // it has written anything. In an older release the line is a syntax error.
+        // Because of the line `#!lua`, Redis 7 refuses a whole script when it is out of memory, before the script has
+        // written anything. In an older release the line is a syntax error.
         let scriptHeader = serverSupportsScriptFlags ? "#!lua\n" : ""
-        nextScriptLoadReplyIndex = 0
+        loadedScriptCount = 0
         for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", scriptHeader + script]) }
     }
 
@@ -55,8 +55,8 @@ extension RedisConnection {
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Ignore a refusal of CLIENT SETNAME, because the name only helps readers of CLIENT LIST. Ignore a refusal
-            // of ASKING too (perhaps the user lacks the right): the server then redirects the next call with MOVED.
+            // Ignore a refusal. The name of CLIENT SETNAME only helps readers of CLIENT LIST. Without ASKING (perhaps
+            // the user lacks the right), the server redirects the next call with MOVED.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)
@@ -75,14 +75,14 @@ extension RedisConnection {
                 }
             }
             // Load no scripts if the handler has closed the connection inside `redisWarns`.
-            if state == .handshaking { loadScripts() }
+            if phase == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
-            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: nextScriptLoadReplyIndex) else {
+            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: loadedScriptCount) else {
                 return disconnect(RedisError(.protocolViolation))
             }
-            nextScriptLoadReplyIndex += 1
-            if nextScriptLoadReplyIndex == session.scripts.count && state == .handshaking { becomeReady() }
+            loadedScriptCount += 1
+            if loadedScriptCount == session.scripts.count && phase == .handshaking { becomeReady() }
         case .waitForReplicas:
             handleReplicaCount(reply)
         case .call:

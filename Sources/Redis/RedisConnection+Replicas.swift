@@ -3,11 +3,13 @@ import Reactor
 /// Leaves replies unread until the server has said whether enough replicas acknowledged what the calls wrote.
 ///
 /// A call needs replicas if enough of them must acknowledge its writes before the session gets the reply
-/// (``appendCall(isWritten:needsReplicas:)``). For such a call the connection writes WAIT after all calls of the turn.
-/// If an earlier WAIT is outstanding, the next one follows at the end of the turn in which the earlier one gets its
-/// reply. The reply to the call, and all later replies, stay unread until WAIT's own reply has arrived. So the session
-/// gets all replies in their order, and nothing is copied. Few replies stay unread: until the server replies to a WAIT,
-/// it replies to no call that was written after the WAIT.
+/// (``appendCall(isWritten:needsReplicas:)``). For such a call:
+/// 1. After all calls of the iteration, the connection writes WAIT. Only one WAIT is outstanding at a time, so the next
+///    one may have to wait for the reply to an earlier one.
+/// 2. The reply to the call, and all later replies, stay unread until the reply to WAIT has arrived. So the session
+///    gets all replies in their order, and nothing is copied.
+///
+/// Few replies stay unread: until the server has replied to a WAIT, it replies to no call that was written after it.
 ///
 /// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, even without
 /// acknowledgements. The connection still sends a WAIT from time to time, to learn whether the replicas are back.
@@ -27,7 +29,7 @@ extension RedisConnection {
         return command
     }
 
-    /// Whether calls whose writes replicas must acknowledge may be issued now. If false, ask again in about a second.
+    /// Whether calls that need replicas may be issued now. If false, ask again in about a second.
     public var acceptsCallsThatNeedReplicas: Bool {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
@@ -40,9 +42,10 @@ extension RedisConnection {
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Writes WAIT after all commands of the turn, if a call since the last WAIT needs one and no WAIT is outstanding.
+    /// Writes WAIT after all commands of the iteration, if a call since the last WAIT needs one and no WAIT is
+    /// outstanding.
     func sendWaitIfNeeded() {
-        guard !waitCommand.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
+        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
         appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }
@@ -56,7 +59,7 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // 0 means that the call is not written yet. Then a WAIT after this call cannot have its reply.
+            // 0 means that the call is not written yet. So no WAIT after this call has got its reply.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {
@@ -91,8 +94,8 @@ extension RedisConnection {
             nowMilliseconds: loop.nowMilliseconds
         )
         // This WAIT does not cover calls that were issued after it. If one of them needs replicas, `sendWaitIfNeeded`
-        // writes another WAIT at the end of this turn.
-        scheduleTurnEnd()
+        // writes another WAIT at the end of this iteration.
+        scheduleIterationEnd()
         switch change {
         case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)
         case .missing(let isGivenUp)?:

@@ -7,7 +7,7 @@ enum ConnectionTimer: UInt64 {
 
 // MARK: - The loop's calls
 
-extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
+extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
     /// Begins the handshake. The loop calls this method when the connection's ``Stream`` is connected.
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
@@ -15,7 +15,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
             return disconnect(RedisError(.protocolViolation, "no memory for the reader"))
         }
         self.reader = reader
-        state = .handshaking
+        phase = .handshaking
         beginHandshake()
     }
 
@@ -58,17 +58,17 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     }
 
     /// Fails all calls of a command to which the server replied with an error.
-    private func handleError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
+    private func handleError(_ text: UnsafeRawBufferPointer, of firstCall: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
-        if first.commandCallCount == 1 { delegate?.serverReturnedError(first, on: self, error: text) }
+        if firstCall.commandCallCount == 1 { delegate?.serverReturnedError(firstCall, on: self, error: text) }
         let isScriptMissing = error.code == .noScript
         if isScriptMissing && !hasReloadedScripts { reloadScripts() }
-        for _ in 0..<first.commandCallCount {
+        for _ in 0..<firstCall.commandCallCount {
             guard completeOldestCall(from: reader) else { return }
             session.handleFailure(error)
         }
         guard reader === self.reader else { return }
-        if error.endsConnection || isScriptMissing && first.followsScriptReload { disconnect(error) }
+        if error.endsConnection || isScriptMissing && firstCall.followsScriptReload { disconnect(error) }
     }
 
     /// The loop calls this method. It does nothing, because ``obstacleToIssue`` limits the output before each call.
@@ -78,14 +78,14 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// ``Stream`` has ended, or could not connect.
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
-        if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
+        if phase == .connecting && !untriedAddresses.isEmpty { return connectToNextAddress() }
         disconnect(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
-    /// Writes the collected calls, and WAIT if a call needs it. The loop calls this method at the end of a turn in
-    /// which calls were issued or a WAIT got its reply.
-    public func turnEnded() {
-        isTurnEndScheduled = false
+    /// Writes the collected calls, and WAIT if a call needs it. The loop calls this method at the end of an iteration
+    /// in which calls were issued or a WAIT got its reply.
+    public func iterationEnded() {
+        isIterationEndScheduled = false
         session.flush(on: self)
         sendWaitIfNeeded()
     }
@@ -93,7 +93,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// Connects again after the pause, or ends the connection if its oldest call has waited too long.
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
-        case .reconnect: if state == .pausing { resolve() }
+        case .reconnect: if phase == .pausing { resolve() }
         case .deadline: enforceReplyDeadline()
         case nil: preconditionFailure("a timer that no connection sets")
         }

@@ -19,13 +19,13 @@ protocol ConnectionDelegate: AnyObject {
 /// automatically.
 ///
 /// A ``RedisClient`` has one connection per server, and one thread uses it. The session writes commands directly into
-/// the connection's output buffer. The commands leave together at the end of the turn. Replies come in the order of the
-/// calls. Neither a call nor a reply allocates memory.
+/// the connection's output buffer. The commands leave together at the end of the iteration. Replies come in the order
+/// of the calls. Neither a call nor a reply allocates memory.
 ///
 /// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller
 /// may repeat those that can be repeated safely (R15).
 public final class RedisConnection {
-    enum State {
+    enum Phase {
         /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
         /// The delegate, if there is one, finds the server. Then the loop looks up the addresses, if the server has a
@@ -41,7 +41,7 @@ public final class RedisConnection {
         case ready
         /// Waits for the next attempt to connect. Next: `resolving` or `closed`.
         case pausing
-        /// `close` was called. No state follows.
+        /// `close` was called. No phase follows.
         case closed
     }
 
@@ -50,9 +50,9 @@ public final class RedisConnection {
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait if its reply is late, but data of the server has arrived in this turn.
-    /// The server is then replying, and the late reply may come next. Granted again until the call has waited for
-    /// twice the reply deadline.
+    /// How much longer the oldest call may wait after its deadline, if data of the server has arrived in this
+    /// iteration: the late reply may come next. The call gets this time again and again, until it has waited for twice
+    /// the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -64,14 +64,14 @@ public final class RedisConnection {
     /// Where the server was at the last attempt to connect; before that, the configuration's first location.
     private(set) var location: RedisURL.Location
 
-    var state = State.idle
+    var phase = Phase.idle
     var stream: Stream?
     var reader: ReplyReader?
     var outstandingCalls: CallQueue<OutstandingCall>
-    var isTurnEndScheduled = false
+    var isIterationEndScheduled = false
     public let scriptPrefixes: ScriptPrefixes
-    /// The index of the script to which the next reply to SCRIPT LOAD belongs.
-    var nextScriptLoadReplyIndex = 0
+    /// How many of the session's scripts the server has loaded. It replies to SCRIPT LOAD in the order of the scripts.
+    var loadedScriptCount = 0
     /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
     /// Whether this connection has sent the scripts a second time, because the server had lost them.
@@ -80,7 +80,8 @@ public final class RedisConnection {
     /// connection for the call.
     private var nextKeyFingerprint: UInt64 = 0
 
-    var addresses: ArraySlice<SocketAddress> = []
+    /// The server's addresses that the present attempt to connect has not tried yet.
+    var untriedAddresses: ArraySlice<SocketAddress> = []
     private var resolutionCount: UInt64 = 0
     private var reconnectPause = ReconnectPause()
     private var reconnectTimer = TimerIdentifier.none
@@ -91,8 +92,8 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether the unread reply to WAIT says that enough replicas acknowledged. Nil until the connection finds this
-    /// reply among the unread ones, and again when it has handled the reply.
+    /// Whether enough replicas acknowledged, according to the reply to WAIT. Set as soon as the connection finds this
+    /// reply among the unread ones. Nil before, and after the connection has handled the reply.
     var hasEnoughReplicas: Bool?
 
     /// Creates a connection that begins to connect only by `connect`. Without a delegate, the server is at the first
@@ -118,7 +119,7 @@ public final class RedisConnection {
         self.delegate = delegate
         location = configuration.url.location
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
-        scriptPrefixes = ScriptPrefixes(count: session.scripts.count)
+        scriptPrefixes = ScriptPrefixes(scriptCount: session.scripts.count)
         waitCommand = Self.waitCommand(configuration)
     }
 
@@ -127,22 +128,22 @@ public final class RedisConnection {
     }
 
     /// Whether calls may be issued.
-    public var isReady: Bool { state == .ready }
+    public var isReady: Bool { phase == .ready }
 
     /// The number of calls, and of the connection's own commands, that have no reply yet.
     public var outstandingCallCount: Int { outstandingCalls.count }
 
     /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() {
-        precondition(state == .idle, "a connection is connected once")
+        precondition(phase == .idle, "a connection is connected once")
         resolve()
     }
 
     /// Ends the connection. Calls without a reply fail inside this method. A second call does nothing.
     public func close() {
-        guard state != .closed else { return }
+        guard phase != .closed else { return }
         closeStream()
-        state = .closed
+        phase = .closed
         loop.cancel(reconnectTimer)
         failOutstandingCalls(RedisError(.closed))
     }
@@ -150,29 +151,29 @@ public final class RedisConnection {
     // MARK: - Connecting
 
     func resolve() {
-        state = .resolving
+        phase = .resolving
         if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
 
     /// Continues the attempt to connect, now that the server's location is known: the delegate has found it, or the
-    /// configuration names it. Does nothing if the connection has left the state `resolving` meanwhile.
+    /// configuration names it. Does nothing if the connection has left the phase `resolving` meanwhile.
     func continueConnecting(to location: RedisURL.Location) {
-        guard state == .resolving else { return }
+        guard phase == .resolving else { return }
         self.location = location
         switch location {
         case .unix(let path):
             // `RedisURL` has checked the path, so this never fails.
             guard let address = SocketAddress.unix(path: path) else { return disconnect(RedisError(.resolve)) }
-            addresses = [address]
+            untriedAddresses = [address]
             connectToNextAddress()
         case .host(let host, let port):
             resolutionCount += 1
             let resolutionNumber = resolutionCount
             loop.resolve(host: host, port: port) { [weak self] result in
-                guard let self, state == .resolving, resolutionNumber == resolutionCount else { return }
+                guard let self, phase == .resolving, resolutionNumber == resolutionCount else { return }
                 switch result {
                 case .success(let foundAddresses):
-                    addresses = foundAddresses[...]
+                    untriedAddresses = foundAddresses[...]
                     connectToNextAddress()
                 case .failure(let error):
                     disconnect(RedisError(.resolve, "Redis host: \(error.reason)"))
@@ -182,8 +183,8 @@ public final class RedisConnection {
     }
 
     func connectToNextAddress() {
-        guard let address = addresses.popFirst() else { return disconnect(RedisError(.resolve)) }
-        state = .connecting
+        guard let address = untriedAddresses.popFirst() else { return disconnect(RedisError(.resolve)) }
+        phase = .connecting
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         var serverName: String?
@@ -199,9 +200,9 @@ public final class RedisConnection {
     /// Ends the connection because of an error, fails all calls without a reply, and schedules the next attempt to
     /// connect.
     public func disconnect(_ error: RedisError) {
-        guard state != .closed else { return }
+        guard phase != .closed else { return }
         closeStream()
-        state = .pausing
+        phase = .pausing
         reconnectTimer = loop.schedule(
             afterMilliseconds: reconnectPause.nextPauseMilliseconds(),
             handler: self,
@@ -210,7 +211,7 @@ public final class RedisConnection {
         // A connection with a delegate can be to any of several servers, so the error for the log names the server.
         let locatedError = delegate == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         delegate?.connectionWasLost(self)
-        guard state != .closed else { return }
+        guard phase != .closed else { return }
         handler?.redisLost(locatedError)
         failOutstandingCalls(error)
     }
@@ -233,7 +234,7 @@ public final class RedisConnection {
     }
 
     func becomeReady() {
-        state = .ready
+        phase = .ready
         delegate?.connectionBecameReady(self)
         handler?.redisReady()
     }
@@ -256,7 +257,7 @@ public final class RedisConnection {
     /// Sends ASKING, which makes the server accept the next command although the key's slot is still moving
     /// to it. The caller must issue the call at once, so that ASKING applies to it.
     func sendAsking(keyFingerprint: UInt64) {
-        precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
+        precondition(phase == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.askingCommand.bytes))
         appendOutstandingCall(.asking, commandCallCount: 1)
         nextKeyFingerprint = keyFingerprint
@@ -266,7 +267,7 @@ public final class RedisConnection {
 
     /// Why no call can be issued now; nil if one can be.
     public var obstacleToIssue: IssueOutcome? {
-        guard state == .ready, let stream else { return .notReady }
+        guard phase == .ready, let stream else { return .notReady }
         guard outstandingCalls.count < configuration.outstandingCallsMax,
             stream.pendingOutputBytes < Stream.highWaterBytes
         else { return .full }
@@ -274,7 +275,7 @@ public final class RedisConnection {
     }
 
     /// Adds one call to those that wait for a reply, and schedules ``RedisSession/flush(on:)`` for the end of
-    /// the turn. There must be no ``obstacleToIssue``.
+    /// the iteration. There must be no ``obstacleToIssue``.
     ///
     /// - Parameters:
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
@@ -284,7 +285,7 @@ public final class RedisConnection {
     ///     ``RedisError/Code/replicasMissing``. After ``ReplicaWatch`` has given up, the session gets the reply without
     ///     an acknowledgement. Requires ``acceptsCallsThatNeedReplicas``.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
-        scheduleTurnEnd()
+        scheduleIterationEnd()
         appendOutstandingCall(
             .call,
             commandCallCount: isWritten ? 1 : 0,
@@ -295,8 +296,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: how many calls of the command ``appendCall(isWritten:needsReplicas:)`` has already added. No
-    ///     other call may have been added after them. 0 if the session adds the command's only call after this method.
+    ///   - callCount: the number of calls in the command. They must be the calls that
+    ///     ``appendCall(isWritten:needsReplicas:)`` has added last. 0 if the session adds the only call afterwards.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -323,15 +324,15 @@ public final class RedisConnection {
         reconnectPause.reset()
     }
 
-    // MARK: - The turn's end
+    // MARK: - The iteration's end
 
-    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the turn. If this method is called
-    /// before the turn's first output, the flush and WAIT come before the stream's write to the socket. Then all output
-    /// of the turn leaves with one write.
-    func scheduleTurnEnd() {
-        guard !isTurnEndScheduled else { return }
-        isTurnEndScheduled = true
-        loop.callAtTurnEnd(self)
+    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration. If this method is
+    /// called before the iteration's first output, the flush and WAIT come before the stream's write to the socket.
+    /// Then all output of the iteration leaves with one write.
+    func scheduleIterationEnd() {
+        guard !isIterationEndScheduled else { return }
+        isIterationEndScheduled = true
+        loop.callAtIterationEnd(self)
     }
 
     // MARK: - The deadline
@@ -366,7 +367,7 @@ public final class RedisConnection {
         if ageMilliseconds < deadlineMilliseconds {
             scheduleDeadline(deadlineMilliseconds - ageMilliseconds)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && ageMilliseconds < 2 * deadlineMilliseconds {
-            // Data has arrived in this turn, so perhaps this process was slow, not the server.
+            // Data has arrived in this iteration, so perhaps this process was slow, not the server.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             disconnect(RedisError(.deadline))

@@ -35,9 +35,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// The server belongs to a cluster, but the configuration does not say so. If the server permits INFO, the
-        /// connection notices this during the handshake. If not, a Redis command with several calls fails with this
-        /// error when the calls' keys are in different slots. Only under load does a Redis command have several calls.
+        /// The server belongs to a cluster, but the configuration does not say so. INFO shows this during the
+        /// handshake. If the server refuses INFO, this error occurs only under load: a Redis command then has several
+        /// calls, and fails if their keys are in different slots.
         case clusterEnabled
         /// The value under the key is not one that the scripts write. Only this error is proven to be the
         /// call's own.
@@ -73,12 +73,11 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same call can succeed later, on this connection or the next (R23). False only for an error
-    /// that is proven to be the call's own. Also true for a call whose outcome is unknown, because store calls can be
-    /// repeated safely (R15). The exception is a refund: the core never repeats it.
+    /// that is proven to be the call's own. True even if the server may have performed the call, because store calls
+    /// can be repeated safely (R15); the core itself never repeats a refund.
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether the error may concern only some calls, although it is not proven to be their own. Other calls may
-    /// succeed meanwhile.
+    /// Whether other calls may succeed meanwhile, although the error is not proven to be the call's own.
     public var mayConcernOnlySomeCalls: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
@@ -116,10 +115,11 @@ extension RedisError {
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
-        for (before, word) in zip(words, words.dropFirst()) where code == nil && before.last == UInt8(ascii: ":") {
+        for (precedingWord, word) in zip(words, words.dropFirst())
+        where code == nil && precedingWord.last == UInt8(ascii: ":") {
             code = Self.code(of: word.first == UInt8(ascii: "-") ? word.dropFirst() : word)
         }
-        if code == nil { code = Self.errorPhrases.first { text.contains($0.part.bytes) }?.code }
+        if code == nil { code = Self.errorPhrases.first { text.contains($0.phrase.bytes) }?.code }
         switch code {
         case nil, .unknown?, .foreignValue?: self.init(code ?? .unknown, "Redis replied: \(Self.excerpt(text))")
         case let code?: self.init(code)
@@ -134,7 +134,7 @@ extension RedisError {
     private static let wordsMax = 32
 
     /// Errors that begin with `ERR` in at least one release of Redis. They are recognized by a part of their text.
-    private static let errorPhrases: [(part: StaticString, code: Code)] = [
+    private static let errorPhrases: [(phrase: StaticString, code: Code)] = [
         ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
         ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),
     ]

@@ -51,7 +51,7 @@ public protocol RedisHandler: AnyObject {
     /// Called after each WAIT that too few replicas acknowledge, and once when enough replicas acknowledge again.
     func redisReportsReplicas(_ replicas: RedisReplicaStatus)
     /// A reply to this many calls arrived. The session gets the results after this method returns. The round
-    /// trip is as exact as the loop's clock, which the loop normally reads once a turn.
+    /// trip is as exact as the loop's clock, which the loop normally reads once an iteration.
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64)
 }
 

@@ -9,14 +9,14 @@ public protocol RedisSession: AnyObject {
     /// the index in this list.
     var scripts: [String] { get }
     /// Writes the collected calls, in as few commands as possible. The connection calls this method at the end of
-    /// the turn, and before it sends the scripts again.
+    /// the iteration, and before it sends the scripts again.
     func flush(on connection: RedisConnection)
     /// Drops the collected calls that are not written, because the connection was lost or closed.
     /// ``handleFailure(_:)`` follows for each of them.
     func discardCollectedCalls()
-    /// The `count` oldest calls, which left as one command, got a reply that is not an error. The session must
-    /// complete each call by ``RedisConnection/completeOldestCall(from:)``.
-    func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection)
+    /// The `callCount` oldest calls, which left as one command, got a reply that is not an error. The session must
+    /// complete each of them by ``RedisConnection/completeOldestCall(from:)``.
+    func handleReply(_ reply: Reply, toCalls callCount: Int, from reader: ReplyReader, on connection: RedisConnection)
     /// The oldest call failed. The connection has already removed it from its outstanding calls.
     func handleFailure(_ error: RedisError)
 }

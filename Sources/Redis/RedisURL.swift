@@ -73,15 +73,15 @@ public struct RedisURL: Sendable, CustomStringConvertible {
 
     /// - Parameter defaultPort: the port of each host without a port.
     public init(_ text: String, defaultPort: UInt16 = RedisURL.defaultPort) throws(RedisURLError) {
-        var rest = text[...]
-        let scheme = try Self.removeScheme(from: &rest)
-        if rest.contains("#") { throw .fragment }
+        var remainingText = text[...]
+        let scheme = try Self.removeScheme(from: &remainingText)
+        if remainingText.contains("#") { throw .fragment }
         usesTLS = scheme == .rediss
-        credentials = try Self.removeCredentials(from: &rest)
+        credentials = try Self.removeCredentials(from: &remainingText)
         (locations, database) =
             switch scheme {
-            case .redis, .rediss: try Self.parseHostsAndDatabase(rest, defaultPort)
-            case .unix: try Self.parsePathAndDatabase(rest)
+            case .redis, .rediss: try Self.parseHostsAndDatabase(remainingText, defaultPort)
+            case .unix: try Self.parsePathAndDatabase(remainingText)
             }
     }
 
@@ -97,9 +97,9 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     /// Removes the part up to the last `@` before the first slash; nil: there is no `@`.
     private static func removeCredentials(from text: inout Substring) throws(RedisURLError) -> RedisCredentials? {
         let beforeSlash = text[..<(text.firstIndex(of: "/") ?? text.endIndex)]
-        guard let at = beforeSlash.lastIndex(of: "@") else { return nil }
-        let credentials = try parseCredentials(text[..<at])
-        text = text[text.index(after: at)...]
+        guard let atSign = beforeSlash.lastIndex(of: "@") else { return nil }
+        let credentials = try parseCredentials(text[..<atSign])
+        text = text[text.index(after: atSign)...]
         return credentials
     }
 

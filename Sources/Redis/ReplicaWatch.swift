@@ -5,13 +5,13 @@
 /// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas
 /// acknowledge.
 struct ReplicaWatch {
-    enum State: Equatable {
+    enum Phase: Equatable {
         /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
         /// stays unread until the next WAIT gets its reply.
         case acknowledging
         /// The last WAIT found too few replicas. The connection refuses calls that need replicas. When a pause is over,
-        /// it accepts them until it sends the next WAIT at the end of the turn. This WAIT shows whether the replicas
-        /// are back.
+        /// it accepts them until it sends the next WAIT at the end of the iteration. This WAIT shows whether the
+        /// replicas are back.
         case missing
         /// WAIT has found too few replicas for at least ``missingReplicasWaitMillisecondsMax``. Calls that need
         /// replicas are accepted again, and their replies no longer wait for an acknowledgement.
@@ -29,12 +29,12 @@ struct ReplicaWatch {
     /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
     /// Without this limit, waiting registrations would fill the lane and block its commands.
     static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
-    /// The pause before the next WAIT. In the state `missing` it is short, because calls that need replicas are refused
-    /// meanwhile. In the state `givenUp` it is long, because all calls go on, and a WAIT only delays their replies.
+    /// The pause before the next WAIT. In the phase `missing` it is short, because calls that need replicas are refused
+    /// meanwhile. In the phase `givenUp` it is long, because all calls go on, and a WAIT only delays their replies.
     static let pauseWhileMissingMilliseconds: Int64 = 1_000
     static let pauseAfterGivingUpMilliseconds: Int64 = 10_000
 
-    private(set) var state = State.acknowledging
+    private(set) var phase = Phase.acknowledging
     /// Whether the connection has sent a WAIT to which the server has not replied yet.
     private(set) var isWaitOutstanding = false
     /// Whether a call since the last WAIT needs a WAIT.
@@ -44,18 +44,18 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var nextWaitAtMilliseconds: Int64 = 0
 
-    /// Whether a call that needs replicas may be issued. False while replicas are missing and a WAIT is outstanding,
-    /// and during the pause after it.
+    /// Whether a call that needs replicas may be issued. Always true except in the phase `missing`. There it is false
+    /// while a WAIT is outstanding, and during the pause after its reply.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
-        state != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
+        phase != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
-    /// Notes that a call is being issued whose writes replicas must acknowledge.
+    /// Notes that a call that needs replicas is being issued.
     ///
     /// - Returns: whether the reply to this call must stay unread until the server has replied to the next WAIT after
-    ///   the call; false in the state `givenUp`.
+    ///   the call; false in the phase `givenUp`.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
-        guard state == .givenUp else {
+        guard phase == .givenUp else {
             needsWait = true
             return true
         }
@@ -63,8 +63,10 @@ struct ReplicaWatch {
         return false
     }
 
-    /// Whether the connection must write a WAIT now, after all calls. Only one WAIT may be outstanding,
-    /// because each further WAIT would block the connection for one more timeout.
+    /// Begins a WAIT, if a call needs one and no WAIT is outstanding. A second outstanding WAIT would block the
+    /// connection for one more timeout.
+    ///
+    /// - Returns: whether the connection must write the WAIT now, after all calls.
     mutating func beginWaitIfNeeded() -> Bool {
         guard needsWait, !isWaitOutstanding else { return false }
         (needsWait, isWaitOutstanding) = (false, true)
@@ -77,15 +79,15 @@ struct ReplicaWatch {
     mutating func handleWaitReply(hasEnoughReplicas: Bool, nowMilliseconds: Int64) -> Change? {
         isWaitOutstanding = false
         guard !hasEnoughReplicas else {
-            let wasAcknowledging = state == .acknowledging
-            (state, missingSinceMilliseconds) = (.acknowledging, nil)
+            let wasAcknowledging = phase == .acknowledging
+            (phase, missingSinceMilliseconds) = (.acknowledging, nil)
             return wasAcknowledging ? nil : .acknowledging
         }
-        if state == .acknowledging { state = .missing }
+        if phase == .acknowledging { phase = .missing }
         let sinceMilliseconds = missingSinceMilliseconds ?? nowMilliseconds
         missingSinceMilliseconds = sinceMilliseconds
-        if nowMilliseconds - sinceMilliseconds >= Self.missingReplicasWaitMillisecondsMax { state = .givenUp }
-        let isGivenUp = state == .givenUp
+        if nowMilliseconds - sinceMilliseconds >= Self.missingReplicasWaitMillisecondsMax { phase = .givenUp }
+        let isGivenUp = phase == .givenUp
         nextWaitAtMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.pauseAfterGivingUpMilliseconds : Self.pauseWhileMissingMilliseconds)
         return .missing(isGivenUp: isGivenUp)
@@ -94,12 +96,12 @@ struct ReplicaWatch {
     /// Resets the watch, because the connection was lost or closed.
     ///
     /// The next connection may be to another server, so calls wait for its replicas for the full
-    /// ``missingReplicasWaitMillisecondsMax`` again. If replicas were missing, the state is `missing` afterwards, not
-    /// `acknowledging`. Otherwise ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` would not report that enough
-    /// replicas acknowledge again.
+    /// ``missingReplicasWaitMillisecondsMax`` again. So the phase `givenUp` ends. The phase `missing` follows, not
+    /// `acknowledging`: then ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` reports when enough replicas
+    /// acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
-        if state == .givenUp { state = .missing }
+        if phase == .givenUp { phase = .missing }
         (missingSinceMilliseconds, nextWaitAtMilliseconds) = (nil, 0)
     }
 }

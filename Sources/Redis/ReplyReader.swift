@@ -27,8 +27,8 @@ public final class ReplyReader {
     /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call
     /// (the call's reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The maximum length of all strings of one reply together, in bytes. The buffer of this size has room for the
-    /// longest held command alone, or for a few shorter ones. A call whose held command has no room is made again.
+    /// The maximum length of all strings of one reply together, in bytes: enough for the longest held command alone, or
+    /// for a few shorter ones. If a reply has no room for a call's held command, the call is made again.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
@@ -52,8 +52,9 @@ public final class ReplyReader {
         }
         self.parser = parser
         // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays limited:
-        // `next` refuses an incomplete reply that is too long. Complete replies are read at once, except those that
-        // stay unread until WAIT gets its reply. Their number is limited, because the number of outstanding calls is.
+        // - `next` refuses an incomplete reply that is too long.
+        // - Complete replies are read at once, or stay unread until WAIT gets its reply. The limit of outstanding calls
+        //   also limits these.
         self.parser.keepBuffer()
     }
 
@@ -107,7 +108,7 @@ private struct PartialReply {
         var kind: Reply.Kind
         var integer: Int64
         var offset: Int
-        var count: Int
+        var byteCount: Int
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
@@ -140,7 +141,7 @@ private struct PartialReply {
         UnsafeMutableRawBufferPointer(rebasing: bytes[byteCount...]).copyMemory(from: string)
         (elements + elementCount)
             .initialize(
-                to: Element(kind: kind, integer: integer, offset: byteCount, count: string.count)
+                to: Element(kind: kind, integer: integer, offset: byteCount, byteCount: string.count)
             )
         elementCount += 1
         byteCount += string.count
@@ -158,7 +159,7 @@ private struct PartialReply {
     }
 
     private func reply(_ element: Element) -> Reply {
-        let range = element.offset..<(element.offset + element.count)
+        let range = element.offset..<(element.offset + element.byteCount)
         return Reply(
             kind: element.kind,
             integer: element.integer,

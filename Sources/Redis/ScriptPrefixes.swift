@@ -9,10 +9,10 @@ public final class ScriptPrefixes {
 
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// - Parameter count: the number of scripts. A script's number is its index in ``RedisSession/scripts``.
-    init(count: Int) {
-        memory = .allocate(byteCount: max(1, count) * Self.bytesPerPrefix, alignment: 1)
-        for script in 0..<count {
+    /// - Parameter scriptCount: the number of scripts. A script's number is its index in ``RedisSession/scripts``.
+    init(scriptCount: Int) {
+        memory = .allocate(byteCount: max(1, scriptCount) * Self.bytesPerPrefix, alignment: 1)
+        for script in 0..<scriptCount {
             let start = script * Self.bytesPerPrefix
             Self.digestPrefix.withUTF8Buffer { memory[start...].copyBytes(from: $0) }
             memory[(start + Self.digestPrefix.utf8CodeUnitCount)...]

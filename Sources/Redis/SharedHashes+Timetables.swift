@@ -51,12 +51,12 @@ extension SharedHashes {
     ///
     /// - Parameters:
     ///   - rank: how many entries to skip, beginning with the one that has been due for the longest time.
-    ///   - limit: the maximum number of entries to return.
-    public func readDueEntries(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DueEntries {
+    ///   - entriesMax: the maximum number of entries to return.
+    public func readDueEntries(_ key: [UInt8], from rank: Int, entriesMax: Int) throws(RedisError) -> DueEntries {
         let (now, entryCount, pairs) = try callTimetableScript(
             Self.dueEntriesScript,
             key,
-            [rank, limit].map { Array(String($0).utf8) }
+            [rank, entriesMax].map { Array(String($0).utf8) }
         )
         var dueEntries = DueEntries(nowMilliseconds: now, timetableEntryCount: Int(clamping: entryCount), entries: [])
         for index in stride(from: pairs.startIndex, to: pairs.endIndex, by: 2) {

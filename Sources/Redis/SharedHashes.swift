@@ -1,9 +1,12 @@
 /// Hashes, timetables and leases that all workers share. Code outside the lanes uses this type, with the lanes' Redis
 /// configuration.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error in
-/// three cases: the servers stay silent for the configured deadline; the search for the server, or the exchange of
-/// commands, takes a minute; the task is cancelled. Not thread-safe. A failed call is not repeated.
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error if
+/// - the servers are silent for the configured deadline,
+/// - the search for the server, or the exchange of commands, takes a minute, or
+/// - the task is cancelled.
+///
+/// Not thread-safe. A failed call is not repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
@@ -56,7 +59,7 @@ public final class SharedHashes {
     }
 
     /// A condition for a call: the field has the value `expectedValue`. If the condition holds, the call also sets the
-    /// field to `newValue`, unless `newValue` is nil.
+    /// field to `newValue`; nil leaves the field unchanged.
     public struct FieldCondition {
         var field: [UInt8]
         var expectedValue: [UInt8]
@@ -127,30 +130,31 @@ public final class SharedHashes {
     /// A lease that this process has taken. Redis may have ended it since.
     public struct Lease: Sendable {
         fileprivate let key: [UInt8]
-        /// The value of the key, different for each lease. If this lease has ended, another process may have taken a
-        /// lease with the same key. The value shows that this is another lease.
-        fileprivate let token: [UInt8]
+        /// A random value, which Redis stores under the key. If this lease has ended, another process may have taken a
+        /// lease with the same key. That lease has another value.
+        fileprivate let identifier: [UInt8]
     }
 
-    /// Takes a lease. Redis ends the lease after `milliseconds`.
+    /// Takes a lease. Redis ends the lease after `leaseMilliseconds`.
     ///
     /// - Returns: nil if any process has the lease already, including this one.
-    public func acquireLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Lease? {
-        let lease = Lease(key: key, token: Array(String(UInt64.random(in: .min ... .max)).utf8))
-        let options = ["NX", "PX", String(milliseconds)].map { Array($0.utf8) }
-        return try send(key, ["SET"], [lease.token] + options) == .null ? nil : lease
+    public func acquireLease(_ key: [UInt8], leaseMilliseconds: Int64) throws(RedisError) -> Lease? {
+        let lease = Lease(key: key, identifier: Array(String(UInt64.random(in: .min ... .max)).utf8))
+        let options = ["NX", "PX", String(leaseMilliseconds)].map { Array($0.utf8) }
+        return try send(key, ["SET"], [lease.identifier] + options) == .null ? nil : lease
     }
 
-    /// Makes a lease end `milliseconds` from now. Does nothing if the lease has ended.
-    public func extendLease(_ lease: Lease, milliseconds: Int64) throws(RedisError) {
-        _ = try callScript(Self.extendLeaseScript, lease.key, [lease.token, Array(String(milliseconds).utf8)])
+    /// Makes a lease end `leaseMilliseconds` from now. Does nothing if the lease has ended.
+    public func extendLease(_ lease: Lease, leaseMilliseconds: Int64) throws(RedisError) {
+        let arguments = [lease.identifier, Array(String(leaseMilliseconds).utf8)]
+        _ = try callScript(Self.extendLeaseScript, lease.key, arguments)
     }
 
     public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try send(key, ["EXISTS"]) == .integer(1) }
 
     /// Ends a lease. Does nothing if the lease has ended.
     public func releaseLease(_ lease: Lease) throws(RedisError) {
-        _ = try callScript(Self.releaseLeaseScript, lease.key, [lease.token])
+        _ = try callScript(Self.releaseLeaseScript, lease.key, [lease.identifier])
     }
 
     private static let extendLeaseScript =

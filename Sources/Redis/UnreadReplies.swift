@@ -1,8 +1,8 @@
 import Numbers
 
-/// Received bytes whose replies are still unread. This type finds only where each reply ends. So a connection can read
-/// the reply to WAIT although the replies before it must stay unread. ``ReplyReader`` later reads the replies and
-/// checks their content.
+/// Received bytes whose replies are still unread. A connection looks for the reply to WAIT in these bytes, although the
+/// replies before it must stay unread. For this, the type only finds where each reply ends. ``ReplyReader`` later reads
+/// the replies and checks their content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
 

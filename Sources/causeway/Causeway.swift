@@ -42,7 +42,7 @@ struct Causeway: AsyncParsableCommand {
         if let message = SiblingProgram.lab.wrongProgramMessage(for: arguments) {
             exit(withError: ValidationError(message))
         }
-        if let message = UnknownCommand.errorMessage(for: arguments, root: Self.self, other: .lab) {
+        if let message = UnknownCommand.errorMessage(for: arguments, root: Self.self, sibling: .lab) {
             StandardStreams.printError(message)
             exit(withError: ExitCode.validationFailure)
         }

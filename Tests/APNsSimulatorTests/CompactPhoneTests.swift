@@ -84,7 +84,7 @@ import Testing
         let tokens = (0..<2_000).map { fixture.crowd.token($0) }
         #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
         #expect(fixture.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
-        #expect(fixture.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
+        #expect(fixture.model.compactPhones.crowds[0].phones[1_234].pushCount == 1)
         #expect(try fixture.phoneCountByTimestamp() == [0: 1_999, Int(Self.nowSeconds) + 1: 1])
         // The same crowd in another model has the same tokens. If one digit of a token is changed, the token
         // belongs to no phone.
@@ -119,9 +119,9 @@ import Testing
 
     @Test func `Alerts above the limit are not kept, and share the last number`() {
         var phones = CompactPhones()
-        let numbers = (1...CompactPhones.distinctAlertsMax + 2).map { phones.internAlert(Array("\($0)".utf8)) }
+        let numbers = (1...CompactPhones.distinctAlertsMax + 2).map { phones.findOrAddAlert(Array("\($0)".utf8)) }
         #expect(numbers.first == 1 && numbers.suffix(3) == [65_535, 65_535, 65_535])
-        #expect(numbers[65_533] == 65_534 && phones.internAlert(Array("2".utf8)) == 2)
+        #expect(numbers[65_533] == 65_534 && phones.findOrAddAlert(Array("2".utf8)) == 2)
         #expect(phones.alertNumbersByText.count == CompactPhones.distinctAlertsMax)
     }
 

@@ -42,8 +42,8 @@ import Testing
             try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
             #expect(streams.allSatisfy { client.responses[$0]?.status == 200 })
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.requests == 1_001)
-            #expect(statistics.priority5Pushes == 1_001)
+            #expect(statistics.requestCount == 1_001)
+            #expect(statistics.priority5PushCount == 1_001)
         }
     }
 
@@ -128,8 +128,8 @@ import Testing
                 #expect(response.status == 200)
             }
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.requests == 9)
-            #expect(statistics.connectionsAccepted == 9)
+            #expect(statistics.requestCount == 9)
+            #expect(statistics.acceptedConnectionCount == 9)
             let comparison = try await fixture.simulator.withDevices {
                 (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 try devices.compare(
@@ -150,7 +150,7 @@ import Testing
             #expect(throws: H2Client.Failure.self) { try client.run { _ in false } }
             await #expect(throws: SimulatorError.self) { try await fixture.simulator.statistics() }
             try await fixture.simulator.start()
-            #expect(try await fixture.simulator.statistics().requests == 0)
+            #expect(try await fixture.simulator.statistics().requestCount == 0)
         }
     }
 }
@@ -225,7 +225,7 @@ import Testing
             let counts = try await responseCounts(fixture, faults)
             #expect(counts == ["0 ": 200])
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.requestsWithoutResponse == 200)
+            #expect(statistics.unansweredRequestCount == 200)
         }
     }
 

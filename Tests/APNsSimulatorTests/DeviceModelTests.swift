@@ -185,7 +185,7 @@ import Testing
         #expect(activity["pushesByPriority"] as? [String: Int] == ["5": 1, "10": 2])
         #expect(activity["leastDistanceMilliseconds"] as? Int == 2_000)
         let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + 20) * 1_000)
-        #expect(summary.mostPriority10Pushes == 2 && summary.shortestGapMilliseconds == 2_000)
+        #expect(summary.maximumPriority10PushCount == 2 && summary.shortestGapMilliseconds == 2_000)
     }
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
@@ -196,7 +196,7 @@ import Testing
         #expect(lastResult.1 == row.effect)
         #expect(try phone.state(at: row.steps.last?.at ?? 0) == row.state)
         let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + (row.steps.last?.at ?? 0)) * 1_000)
-        #expect(summary.timestampRegressions == 0)
+        #expect(summary.timestampRegressionCount == 0)
         // Every push that APNs accepted had one effect.
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
     }
@@ -243,7 +243,7 @@ import Testing
                 try phone.push(Step(home: nil, extraMembers: ",\"content-state\":{\"home\":1,\(content)}")).1 == .shown
             )
         }
-        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).suspiciousDates == 2)
+        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).suspiciousDateCount == 2)
     }
 
     @Test func `Pushes of priority 10 over the budget are dropped without an error`() throws {
@@ -364,7 +364,7 @@ import Testing
         #expect(try phone.start(Self.start()) == .started)
         #expect(try phone.start(Self.start(["attributes": #"{"id":"o"}"#])) == .overBudget)
         let summary = phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000)
-        #expect(summary.duplicateStarts == 1)
+        #expect(summary.duplicateStartCount == 1)
         #expect(summary.effects[.started] == 2)
     }
 
@@ -386,6 +386,6 @@ import Testing
         var phone = try ModelledPhone()
         #expect(try phone.start(Self.start()) == .started)
         #expect(try phone.start(Self.start(changes)) == .started)
-        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).duplicateStarts == count)
+        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).duplicateStartCount == count)
     }
 }

@@ -56,7 +56,7 @@ import Testing
             let (client, token) = (try fixture.connect(), fixture.signer.token())
             for _ in 0..<5 { try expect(.success, token, fixture, client) }
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.tokenVerifications == 1)
+            #expect(statistics.tokenVerificationCount == 1)
         }
     }
 

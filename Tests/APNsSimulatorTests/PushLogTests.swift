@@ -16,8 +16,8 @@ import Testing
         let file = directory.path("pushes.jsonl")
         try await SimulatorFixture.run(\.pushLogFile, file) { fixture in
             try await body(fixture)
-            // The service handles this call in a later turn than the last push. The log then has all lines.
-            #expect(try await fixture.simulator.statistics().pushLogLinesLost == 0)
+            // The service handles this call in a later iteration than the last push. The log then has all lines.
+            #expect(try await fixture.simulator.statistics().lostPushLogLineCount == 0)
         }
         return try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? Line) }
@@ -66,8 +66,8 @@ import Testing
         for end in ends { #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
         let loop = try EventLoop()
         let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: loop)
-        // The loop retains the log until a turn has ended. This turn frees it.
-        defer { loop.runTurn(waitMilliseconds: 0) }
+        // The loop retains the log until an iteration has ended. This iteration frees it.
+        defer { loop.runIteration(waitMilliseconds: 0) }
         let lineBytes = 1_000
         // More lines than fit into a pipe.
         let appendedCount = 200

@@ -175,7 +175,7 @@ import Testing
         #expect(response.number("backInTime") == 1 && response.number("rangTwice") == 1)
         #expect(response.number("startedTwice") == 0)
         let summary = fixture.model.summary(nowMilliseconds: Self.startSeconds * 1_000)
-        #expect(summary.repeatedAlerts == 1 && summary.effects[.ignoredOld] == 1)
+        #expect(summary.repeatedAlertCount == 1 && summary.effects[.ignoredOld] == 1)
     }
 
     @Test(arguments: [(lostAt: 9, 1, 0), (lostAt: 10, 0, 1), (lostAt: 12, 0, 1), (lostAt: 13, 1, 0)])

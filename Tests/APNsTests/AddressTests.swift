@@ -71,7 +71,7 @@ import Testing
             var acceptedCounts: [Int] = []
             for service in services {
                 let statistics = try await service.statistics()
-                acceptedCounts.append(statistics.connectionsAccepted)
+                acceptedCounts.append(statistics.acceptedConnectionCount)
                 #expect(statistics[.success] > 0)
             }
             #expect(acceptedCounts[0] + acceptedCounts[1] == 6 && acceptedCounts[0] >= 2 && acceptedCounts[1] >= 2)

@@ -44,7 +44,7 @@ import Testing
         }
         fixture.warmUp()
         #expect(fixture.submit(0xab, toChannel: Self.channel, priority: 10, expirationSeconds: 1_790_000_000))
-        fixture.turn(until: { requests.count == 2 })
+        fixture.runLoop(until: { requests.count == 2 })
         let request = requests[1]
         #expect(
             request.fields.map(\.name) == [
@@ -79,7 +79,7 @@ import Testing
             let isPush = tag.isMultiple(of: 2)
             #expect(isPush ? fixture.submit(UInt64(tag)) : fixture.submit(UInt64(tag), toChannel: Self.channel))
         }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(tableBytes.count == 1)
         for tag in 0..<50 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).disposition == .accepted) }
     }
@@ -95,8 +95,8 @@ import Testing
         fixture.pool.start()
         for (index, expected) in table.enumerated() {
             rowIndex = index
-            fixture.turn(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
-            fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
+            fixture.runLoop(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
+            fixture.runLoop(until: { fixture.recorder.responseCount == index + 1 })
             let outcome = try fixture.recorder.onlyResponse(to: UInt64(index))
             #expect(outcome.status == expected.status && outcome.reasonText == expected.reason)
             #expect(outcome.disposition == expected.expected, "\(expected.reason)")
@@ -112,9 +112,9 @@ import Testing
             request.value("apns-channel-id") == nil ? .status(400, reason: "BadDeviceToken") : .accepted
         }
         #expect(fixture.submit(1))
-        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
         #expect(fixture.submit(2, toChannel: Self.channel))
-        fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil })
         #expect(!fixture.pool.trustsTokenRefusals)
     }
 
@@ -123,7 +123,7 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         #expect(fixture.submit(1, toChannel: channel))
-        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 1).kind == .malformed)
     }
 
@@ -137,7 +137,7 @@ import Testing
             return ServedResponse(fields: [(":status", "200"), ("apns-request-id", response)])
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
     }
 
@@ -151,7 +151,7 @@ import Testing
         #expect(fixture.submit(0, toChannel: Self.channel, bodyBytes: 5_000))
         for tag in 1...10 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
         #expect(fixture.pool.connections.map(\.sendWindowBytes) == [4_215])
-        #expect(!fixture.submit(11, toChannel: Self.channel) && fixture.pool.freeStreams == 0)
+        #expect(!fixture.submit(11, toChannel: Self.channel) && fixture.pool.freeStreamCount == 0)
         fixture.pool.close()
     }
 }

@@ -195,7 +195,7 @@ import Testing
             noResponseFaults.noResponseShare = 1
             try await simulator.setFaults(noResponseFaults, ofManagement: true)
             let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
-            try await eventuallyInTask("a request") { try await simulator.statistics().managementRequests > 0 }
+            try await eventuallyInTask("a request") { try await simulator.statistics().managementRequestCount > 0 }
             task.cancel()
             #expect(await task.value?.cause == .ambiguous)
         }

@@ -92,11 +92,11 @@ import Testing
         for second in Int64(1)...60 {
             let nowMilliseconds = second * 1_000
             #expect(breaker.probeAtMilliseconds == nowMilliseconds)
-            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: nowMilliseconds - 1))
-            #expect(!breaker.permitsProbe(pushesInFlight: 1, nowMilliseconds: nowMilliseconds))
-            #expect(breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: nowMilliseconds))
+            #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds - 1))
+            #expect(!breaker.permitsProbe(inFlightPushCount: 1, nowMilliseconds: nowMilliseconds))
+            #expect(breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds))
             breaker.recordSubmission()
-            #expect(!breaker.permitsProbe(pushesInFlight: 0, nowMilliseconds: nowMilliseconds + 100_000))
+            #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds + 100_000))
             #expect(breaker.record(.forbidden, nowMilliseconds: nowMilliseconds) == .reopened)
         }
         breaker.recordSubmission()
@@ -121,10 +121,10 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 0..<30 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.pool.breakerCause == .deviceTokens)
         #expect(!fixture.submit(50))
-        #expect(fixture.pool.freeStreams == 0)
+        #expect(fixture.pool.freeStreamCount == 0)
         #expect(try fixture.recorder.onlyResponse(to: 29).disposition == .topicSuspect)
 
         var probeCount = 0
@@ -133,9 +133,9 @@ import Testing
             if fixture.submit(100 + UInt64(probeCount)) { probeCount += 1 }
             #expect(!fixture.submit(99))
         }
-        fixture.turn(until: { probeCount == 2 })
+        fixture.runLoop(until: { probeCount == 2 })
         fixture.server.respond = { _ in .accepted }
-        fixture.turn(until: { fixture.pool.breakerCause == nil })
+        fixture.runLoop(until: { fixture.pool.breakerCause == nil })
         fixture.recorder.onRoom = nil
         #expect(fixture.submit(200))
         #expect(fixture.recorder.events.contains { if case .breakerClosed = $0 { true } else { false } })
@@ -151,7 +151,7 @@ import Testing
         fixture.recorder.onResponse = { [unowned fixture] _ in trustResults.append(fixture.pool.trustsTokenRefusals) }
         func send(_ tag: UInt64) {
             #expect(fixture.submit(tag))
-            fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+            fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         }
         fixture.server.respond = { _ in .status(400, reason: "BadDeviceToken") }
         for tag in 100..<103 { send(UInt64(tag)) }

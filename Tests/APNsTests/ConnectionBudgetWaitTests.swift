@@ -55,17 +55,17 @@ import Testing
         let otherPool = try makeOtherPool(beside: fixture, budget: budget, recorder)
         defer { otherPool.close() }
         otherPool.start()
-        fixture.turn(until: { otherPool.gauges.readyConnectionCount == 1 })
+        fixture.runLoop(until: { otherPool.gauges.readyConnectionCount == 1 })
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        fixture.runLoop(until: { fixture.pool.gauges.awaitsConnectionBudget })
         // Waits long enough that the pool asks for room again.
         let end = fixture.loop.nowMilliseconds + ConnectionOpeningSchedule.connectionBudgetWaitMilliseconds.upperBound
-        fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
+        fixture.runLoop(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.connectionCount == 2)
         #expect(fixture.recorder.limitEventCount == 1)
         let waitedMilliseconds = measureMilliseconds(fixture) {
             otherPool.close()
-            fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 })
+            fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 })
         }
         #expect(waitedMilliseconds < Self.soonMilliseconds)
         #expect(!fixture.pool.gauges.awaitsConnectionBudget)
@@ -77,13 +77,13 @@ import Testing
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
         let fixture = try makeFixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        fixture.runLoop(until: { fixture.pool.gauges.awaitsConnectionBudget })
         let waitedMilliseconds = measureMilliseconds(fixture) {
             fixture.server.connections[0].closeWithoutCloseNotify()
-            fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+            fixture.runLoop(until: { !fixture.recorder.closeCauses.isEmpty })
             // A pool without a connection may always open one, so it does not wait for room.
             #expect(!fixture.pool.gauges.awaitsConnectionBudget)
-            fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 1 })
+            fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 1 })
         }
         #expect(waitedMilliseconds < Self.soonMilliseconds)
     }
@@ -92,9 +92,9 @@ import Testing
         let budget = ConnectionBudget(connectionsMax: 1)
         let fixture = try makeFixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        fixture.runLoop(until: { fixture.pool.gauges.awaitsConnectionBudget })
         fixture.wantOnlyOneConnection()
-        fixture.turn(until: { !fixture.pool.gauges.awaitsConnectionBudget })
+        fixture.runLoop(until: { !fixture.pool.gauges.awaitsConnectionBudget })
         #expect(fixture.pool.openingSchedule.timer == .none)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
@@ -112,13 +112,13 @@ import Testing
         fixture.warmUp()
         try #require(fixture.pool.openingSchedule.timer != .none)
         fixture.wantOnlyOneConnection()
-        fixture.turn(until: { fixture.pool.openingSchedule.timer == .none })
+        fixture.runLoop(until: { fixture.pool.openingSchedule.timer == .none })
         #expect(!fixture.pool.openingSchedule.isAttemptUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.openedConnectionCount == 1)
         // The server closes the only connection, so the pool opens another one.
         fixture.server.connections[0].closeWithoutCloseNotify()
-        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
-        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 1 })
+        fixture.runLoop(until: { !fixture.recorder.closeCauses.isEmpty })
+        fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 1 })
         #expect(fixture.pool.statistics.openedConnectionCount == 2)
     }
 
@@ -134,11 +134,11 @@ import Testing
         zone.permitOne()
         fixture.pool.start()
         // The first look-up succeeds; the second waits for the test.
-        fixture.turn(until: { !fixture.pool.connections.isEmpty })
-        fixture.turn(until: { zone.lookUpCount.load(ordering: .acquiring) == 2 })
+        fixture.runLoop(until: { !fixture.pool.connections.isEmpty })
+        fixture.runLoop(until: { zone.lookUpCount.load(ordering: .acquiring) == 2 })
         fixture.wantOnlyOneConnection()
         zone.permitOne()
-        fixture.turn(until: { !fixture.pool.openingSchedule.isAttemptUnderWay })
+        fixture.runLoop(until: { !fixture.pool.openingSchedule.isAttemptUnderWay })
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.openedConnectionCount == 1)
     }
 
@@ -152,11 +152,11 @@ import Testing
         fixture.warmUp(connections: 3)
         fixture.server.respond = { _ in nil }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        let busyConnection = try #require(fixture.pool.connections.max { $0.pushesInFlight < $1.pushesInFlight })
+        let busyConnection = try #require(fixture.pool.connections.max { $0.inFlightPushCount < $1.inFlightPushCount })
         fixture.wantOnlyOneConnection()
-        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        fixture.runLoop(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus])
-        #expect(fixture.pool.connections.first === busyConnection && fixture.pool.pushesInFlight == 10)
+        #expect(fixture.pool.connections.first === busyConnection && fixture.pool.inFlightPushCount == 10)
     }
 
     /// Both connections are idle. The pool closes the connection that has never carried a push.
@@ -169,11 +169,11 @@ import Testing
             $0.backoffMillisecondsMax = 10_000
         }
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 })
+        fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 })
         try #require(fixture.pool.connections.map(\.phase) == [.open, .unauthenticated])
         fixture.wantOnlyOneConnection()
-        fixture.turn(until: { fixture.pool.connections.count == 1 })
-        #expect(fixture.pool.connections.first?.identifier == 1)
+        fixture.runLoop(until: { fixture.pool.connections.count == 1 })
+        #expect(fixture.pool.connections.first?.number == 1)
         // An hour later the spacing is over, so only a back-off could make the pool wait. There is none, because the
         // closed connection has not failed.
         let hourLaterMilliseconds = fixture.loop.nowMilliseconds + 3_600_000

@@ -20,11 +20,11 @@ import Testing
             return nil
         }
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { heldRequests.count == 100 })
+        fixture.runLoop(until: { heldRequests.count == 100 })
         // GOAWAY names the stream of the fiftieth push, so APNs has not processed the 50 pushes after it.
         let connection = heldRequests[0].connection
         connection.goAway(lastStream: heldRequests[49].stream, reason: "Shutdown")
-        fixture.turn(until: { fixture.recorder.count(.notProcessed) == 50 })
+        fixture.runLoop(until: { fixture.recorder.count(.notProcessed) == 50 })
         #expect(fixture.pool.connections.first?.phase == .draining)
         for tag in 50..<100 {
             let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
@@ -33,12 +33,12 @@ import Testing
         }
         // A new connection takes the next push while the old one still gets responses.
         fixture.server.respond = { _ in .accepted }
-        fixture.turn(until: { fixture.submit(200) })
+        fixture.runLoop(until: { fixture.submit(200) })
         for request in heldRequests.prefix(50) { connection.respond(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 0..<50 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         #expect(try fixture.recorder.onlyResponse(to: 200).connection == 2)
-        fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
+        fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] })
         let notice = fixture.recorder.events.contains {
             if case .goAway(1, 0, .shutdown, #"{"reason":"Shutdown"}"#) = $0 { true } else { false }
         }
@@ -58,13 +58,13 @@ import Testing
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 11 }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 11 }))
         for stream in last {
             peer.send(frame(FrameType.goAway, bigEndianBytes(UInt32(stream)) + bigEndianBytes(0)))
             let end = frame(FrameType.ping, [UInt8](repeating: UInt8(truncatingIfNeeded: stream), count: 8))
             peer.send(end)
             #expect(
-                fixture.turn(until: {
+                fixture.runLoop(until: {
                     peer.isClosed
                         || peer.receivedFrames.contains {
                             $0.type == FrameType.ping && Array(end.suffix(8)) == $0.payload
@@ -75,7 +75,7 @@ import Testing
         #expect(fixture.recorder.count(.notProcessed) == refused)
         #expect(!fixture.submit(100))
         for stream: Int32 in stride(from: 3, to: 23, by: 2) { peer.send(acceptedResponse(stream: stream)) }
-        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
+        #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] }))
         #expect(fixture.recorder.singleResponseCount == 11)
         #expect(fixture.recorder.count(.responded) == 11 - refused)
         for tag in 0..<10 {
@@ -92,12 +92,12 @@ import Testing
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         for tag in 0..<3 { #expect(fixture.submit(UInt64(tag))) }
-        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 4 }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 4 }))
         peer.send(
             frame(FrameType.resetStream, stream: 5, bigEndianBytes(code)) + acceptedResponse(stream: 3)
                 + acceptedResponse(stream: 7)
         )
-        #expect(fixture.turn(until: { fixture.recorder.responseCount == 4 }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 4 }))
         #expect(
             try fixture.recorder.onlyResponse(to: 1).kind
                 == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
@@ -117,15 +117,15 @@ import Testing
             if received.type == FrameType.ping { peer.send(frame(FrameType.ping, flags: 1, received.payload)) }
         }
         #expect(fixture.submit(1))
-        #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
-        #expect(fixture.turn(until: { peer.resets == [ErrorCode.cancel.rawValue] }))
+        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil }))
+        #expect(fixture.runLoop(until: { peer.resets == [ErrorCode.cancel.rawValue] }))
         #expect(fixture.submit(2))
         // The closed stream gets `:status: 410`, which becomes a new entry of the header table. The open
         // stream's `:status` refers to this entry.
         let lateHeaders = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
         let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
         peer.send(lateHeaders + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
-        #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
+        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil }))
         #expect(try fixture.recorder.onlyResponse(to: 1).kind == .ambiguous)
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 410)
         #expect(fixture.recorder.closeCauses.isEmpty)
@@ -139,7 +139,7 @@ import Testing
             return nil
         }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
+        fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] })
         #expect(fixture.recorder.count(.ambiguous) == 10)
     }
 
@@ -152,26 +152,26 @@ import Testing
             return nil
         }
         for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { heldRequests.count == 1_000 })
+        fixture.runLoop(until: { heldRequests.count == 1_000 })
         let connection = heldRequests[0].connection
         connection.setStreamsMax(1)
-        fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 1 })
+        fixture.runLoop(until: { fixture.pool.connections.first?.streamsMax == 1 })
         for request in heldRequests.prefix(999) { connection.respond(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 1 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 1 })
         #expect(!fixture.submit(1_000))
         connection.respond(.accepted, stream: heldRequests[999].stream)
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.submit(1_000))
         #expect(!fixture.submit(1_001))
         connection.setStreamsMax(1_000)
         var hadRoom = false
         fixture.recorder.onRoom = { _ in hadRoom = true }
-        fixture.turn(until: { hadRoom })
+        fixture.runLoop(until: { hadRoom })
         for tag in 1_001..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
-        fixture.turn(until: { heldRequests.count == 2_000 })
+        fixture.runLoop(until: { heldRequests.count == 2_000 })
         for request in heldRequests.suffix(1_000) { connection.respond(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.responded) == 2_001)
         #expect(fixture.server.acceptedConnectionCount == 1)
@@ -184,7 +184,7 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal % 2 == 0 ? .reset(NGHTTP2_REFUSED_STREAM.rawValue) : .accepted }
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.count(.notProcessed) == 100)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
@@ -195,14 +195,14 @@ import Testing
         fixture.server.respond = { $0.ordinal == 1 ? nil : .accepted }
         #expect(fixture.submit(1))
         let start = fixture.loop.nowMilliseconds
-        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
         #expect(fixture.loop.nowMilliseconds - start >= deadlineMilliseconds)
         let outcome = try fixture.recorder.onlyResponse(to: 1)
         #expect(outcome.kind == .ambiguous)
         #expect(outcome.wasSent)
         // Only the stream has failed, so the connection continues.
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
@@ -217,17 +217,17 @@ import Testing
         fixture.warmUp()
         fixture.server.connections[0].isMute = true
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.recorder.closeCauses.contains(.pingTimeout) })
+        fixture.runLoop(until: { fixture.recorder.closeCauses.contains(.pingTimeout) })
         #expect(fixture.recorder.count(.ambiguous) == 5)
-        fixture.turn(until: { fixture.submit(10) })
-        fixture.turn(until: { fixture.recorder.outcomes[10] != nil })
+        fixture.runLoop(until: { fixture.submit(10) })
+        fixture.runLoop(until: { fixture.recorder.outcomes[10] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 10).connection == 2)
     }
 
     @Test func `An idle connection gets a PING`() throws {
         let fixture = try PoolFixture { $0.pingAfterIdleMilliseconds = 50 }
         fixture.warmUp()
-        fixture.turn(until: { fixture.server.connections[0].pingCount >= 2 })
+        fixture.runLoop(until: { fixture.server.connections[0].pingCount >= 2 })
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.submit(1))
     }
@@ -241,15 +241,15 @@ import Testing
             return nil
         }
         for tag in 0..<50 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { heldRequestCount == 50 })
+        fixture.runLoop(until: { heldRequestCount == 50 })
         fixture.server.connections[0].closeWithoutCloseNotify()
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.closeCauses == [.connectionLost])
         fixture.server.respond = { _ in .accepted }
-        fixture.turn(until: { fixture.submit(100) })
-        fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
+        fixture.runLoop(until: { fixture.submit(100) })
+        fixture.runLoop(until: { fixture.recorder.outcomes[100] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 100).status == 200)
     }
 
@@ -262,9 +262,9 @@ import Testing
         fixture.server.respond = { _ in nil }
         fixture.server.connections[0].isMute = true
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag)) == (tag < 6)) }
-        fixture.turn(until: { fixture.server.requestCount == 6 })
+        fixture.runLoop(until: { fixture.server.requestCount == 6 })
         fixture.server.connections[0].closeWithoutCloseNotify()
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 5)
         #expect(fixture.recorder.count(.notProcessed) == 1)
     }
@@ -273,11 +273,11 @@ import Testing
         let fixture = try PoolFixture { $0.settingsTimeoutMilliseconds = 50 }
         fixture.server.sendsSettings = false
         fixture.pool.start()
-        fixture.turn(until: { fixture.recorder.closeCauses.contains(.settingsTimeout) })
+        fixture.runLoop(until: { fixture.recorder.closeCauses.contains(.settingsTimeout) })
         #expect(!fixture.submit(1))
         fixture.server.sendsSettings = true
-        fixture.turn(until: { fixture.submit(1) })
-        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.submit(1) })
+        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 1).status == 200)
     }
 
@@ -285,7 +285,7 @@ import Testing
         let port = try Listener.findUnusedLoopbackPort()
         let fixture = try PoolFixture { $0.port = port }
         fixture.pool.start()
-        fixture.turn(until: { fixture.recorder.closeCauses.count >= 3 })
+        fixture.runLoop(until: { fixture.recorder.closeCauses.count >= 3 })
         #expect(fixture.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
         #expect(!fixture.submit(1))
         #expect(fixture.recorder.responseCount == 0)
@@ -294,7 +294,7 @@ import Testing
     @Test func `A certificate for another name is refused`() throws {
         let fixture = try PoolFixture { $0.serverName = "api.push.example" }
         fixture.pool.start()
-        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+        fixture.runLoop(until: { !fixture.recorder.closeCauses.isEmpty })
         #expect(fixture.recorder.closeCauses.first == .certificateRefused)
         #expect(fixture.server.requestCount == 0)
     }
@@ -303,7 +303,7 @@ import Testing
         let fixture = try PoolFixture { $0.requestsPerConnectionMax = 10 }
         fixture.pool.start()
         var nextTag: UInt64 = 0
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if nextTag < 35, fixture.submit(nextTag) { nextTag += 1 }
             return fixture.recorder.responseCount == 35
         })
@@ -320,7 +320,7 @@ import Testing
         fixture.recorder.onRoom = { [unowned fixture] _ in while nextTag < 500, fixture.submit(nextTag) { nextTag += 1 }
         }
         while fixture.submit(nextTag) { nextTag += 1 }
-        fixture.turn(until: { fixture.recorder.responseCount == 501 })
+        fixture.runLoop(until: { fixture.recorder.responseCount == 501 })
         #expect(fixture.server.connections[0].openStreamsPeak == 7)
         fixture.recorder.onRoom = nil
     }

@@ -87,9 +87,9 @@ import Testing
                 identifier: (1, 2)
             )
         )
-        #expect(client.turn(until: { client.recorder.responseCount == 1 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 1 }))
         #expect(client.broadcast(endBody, to: Self.channel, priority: 5, expirationSeconds: 0, identifier: (1, 3)))
-        #expect(client.turn(until: { client.recorder.responseCount == 2 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 2 }))
 
         let requests = try recording.requests(2)
         #expect(requests.map(\.body) == [largestBody, endBody])

@@ -53,7 +53,7 @@ final class ForeignServerClient {
     ) -> Bool {
         let tag = nextTag
         nextTag += 1
-        return turn(until: {
+        return runLoop(until: {
             Array(channel.utf8)
                 .withUnsafeBytes { channel in
                     body.withUnsafeBytes { body in
@@ -107,8 +107,8 @@ final class ForeignServerClient {
         }
     }
 
-    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
-    func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
+    /// Runs the loop until the condition holds. Returns false if it does not hold in time.
+    func runLoop(until condition: () -> Bool) -> Bool { loop.run(until: condition) }
 }
 
 /// An independent server as a separate process.

@@ -35,7 +35,7 @@ import Testing
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 1_500)
-        #expect(client.turn(until: { client.recorder.responseCount == 1_500 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [given.status] })
         // Before the server listens, connections fail. Then one connection carries all pushes, so connections
         // have no other cause to close.
@@ -51,7 +51,7 @@ import Testing
         let client = try ForeignServerClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
         defer { client.pool.close() }
         client.begin(total: 1_500)
-        #expect(client.turn(until: { client.recorder.responseCount == 1_500 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [200] })
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
@@ -64,11 +64,11 @@ import Testing
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 6_000)
-        #expect(client.turn(until: { client.recorder.responseCount >= 1_000 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount >= 1_000 }))
         server.kill()
-        #expect(client.turn(until: { client.recorder.closeCauses.contains(.connectionLost) }))
+        #expect(client.runLoop(until: { client.recorder.closeCauses.contains(.connectionLost) }))
         server = try Nghttpd.start(["--echo-upload"], port: server.port)
-        #expect(client.turn(until: { client.recorder.responseCount == 6_000 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 6_000 }))
         #expect(client.recorder.singleResponseCount == 6_000)
         let lostCount = client.recorder.count(.ambiguous) + client.recorder.count(.notProcessed)
         #expect(lostCount <= 1_000)
@@ -85,7 +85,7 @@ import Testing
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 3_200)
-        #expect(client.turn(until: { client.recorder.responseCount == 3_200 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 3_200 }))
         for (tag, outcomes) in client.recorder.outcomes {
             let outcome = try #require(outcomes.first)
             switch tag % 16 {
@@ -109,7 +109,7 @@ import Testing
         let client = try ForeignServerClient(port: server.port, channel: Caddy.channel)
         defer { client.pool.close() }
         client.begin(total: 3_200)
-        #expect(client.turn(until: { client.recorder.responseCount == 3_200 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 3_200 }))
         for (tag, outcomes) in client.recorder.outcomes where tag.isMultiple(of: 2) {
             #expect(outcomes.map(\.status) == [200])
         }
@@ -125,12 +125,12 @@ import Testing
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 20_000)
-        #expect(client.turn(until: { client.recorder.responseCount >= 1_000 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount >= 1_000 }))
         server.terminate()
-        #expect(client.turn(until: { client.recorder.retirementCauses.contains(.goAway) }))
+        #expect(client.runLoop(until: { client.recorder.retirementCauses.contains(.goAway) }))
         server.kill()
         server = try Caddy.start(port: server.port)
-        #expect(client.turn(until: { client.recorder.responseCount == 20_000 }))
+        #expect(client.runLoop(until: { client.recorder.responseCount == 20_000 }))
         #expect(client.recorder.singleResponseCount == 20_000)
         // The test kills Caddy while it drains, so the pushes of one connection may have no response.
         #expect(client.recorder.count(.responded) >= 19_000)

@@ -16,7 +16,7 @@ import Testing
         }
         fixture.warmUp()
         #expect(fixture.submit(0xab, priority: 10, expirationSeconds: 0))
-        fixture.turn(until: { requests.count == 2 })
+        fixture.runLoop(until: { requests.count == 2 })
         let request = requests[1]
         let names = request.fields.map(\.name)
         #expect(Set(names).count == names.count)
@@ -54,7 +54,7 @@ import Testing
         }
         fixture.warmUp()
         for tag in 1...100 { #expect(fixture.submit(UInt64(tag), expirationSeconds: Int64(tag))) }
-        fixture.turn(until: { requests.count == 101 })
+        fixture.runLoop(until: { requests.count == 101 })
         for (index, request) in requests.enumerated() {
             let neverIndexed = Set(request.fields.filter(\.isNeverIndexed).map(\.name))
             #expect(

@@ -181,8 +181,9 @@ final class HostileFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop and a stream that waits for the end of the turn retain each other. One more turn frees both.
-        loop.runTurn(waitMilliseconds: 0)
+        // The loop and a stream that waits for the end of the iteration retain each other. One more iteration frees
+        // both.
+        loop.runIteration(waitMilliseconds: 0)
         body.deallocate()
     }
 
@@ -202,8 +203,8 @@ final class HostileFixture {
             }
     }
 
-    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
-    func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
+    /// Runs the loop until the condition holds. Returns false if it does not hold in time.
+    func runLoop(until condition: () -> Bool) -> Bool { loop.run(until: condition) }
 
     /// Starts the pool and responds to its first push, on stream 1, so that the connection accepts pushes in parallel.
     /// Returns false if this does not happen in time.
@@ -212,7 +213,7 @@ final class HostileFixture {
             if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }
         pool.start()
-        let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.responseCount == 1 })
+        let isWarm = runLoop(until: { submit(1_000_000) }) && runLoop(until: { recorder.responseCount == 1 })
         server.onFrame = { _, _ in }
         return isWarm
     }

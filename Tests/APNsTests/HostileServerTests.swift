@@ -145,17 +145,17 @@ import Testing
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
-        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         // The client counts the frames of one second to detect a flood. Here it counts for longer than one second,
         // because a busy machine needs more time to read the frames.
         fixture.pool.connections.first?.framesRefilledAtMilliseconds =
             fixture.loop.nowMilliseconds + EventLoop.eventTimeoutMilliseconds
         peer.send(attack.bytes)
-        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
+        #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.protocolError] }))
         // The client may close while the server's flood is unread. TCP is then reset, and the client's GOAWAY
         // may be lost, so after a flood the test also accepts an end without GOAWAY.
         let isFlood = attack.bytes.count > 100_000
-        #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
+        #expect(fixture.runLoop(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
         #expect(fixture.recorder.responseCount == 5)
         #expect(fixture.recorder.singleResponseCount == 5)
@@ -172,7 +172,7 @@ import Testing
         let fixture = try HostileFixture()
         fixture.server.greeting = greeting
         fixture.pool.start()
-        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
+        #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.protocolError] }))
         #expect(!fixture.submit(1))
         #expect(fixture.recorder.responseCount == 0)
     }
@@ -236,12 +236,12 @@ import Testing
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
-        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         peer.send(attack.bytes + (0..<4).flatMap { acceptedResponse(stream: 3 + 2 * Int32($0)) })
-        #expect(fixture.turn(until: { fixture.recorder.responseCount == 5 }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 5 }))
         #expect(try fixture.recorder.onlyResponse(to: 0).kind == .ambiguous)
         for tag in 1..<4 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
-        #expect(fixture.turn(until: { peer.resets == [attack.code.rawValue] }))
+        #expect(fixture.runLoop(until: { peer.resets == [attack.code.rawValue] }))
         #expect(peer.goAway == nil)
         #expect(fixture.submit(10))
     }
@@ -254,7 +254,7 @@ import Testing
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
-        #expect(fixture.turn(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         var bytes = frame(0xEE, flags: 0xFF, stream: 99, [1, 2, 3])
         bytes += frame(FrameType.settings, setting(0xFFFF, 7) + setting(Setting.headerListSizeMax, 8_000))
         bytes += frame(FrameType.priority, stream: 3, [0, 0, 0, 0, 0])
@@ -279,18 +279,18 @@ import Testing
         if isByteByByte {
             for byte in bytes {
                 peer.send([byte])
-                fixture.loop.runTurn(waitMilliseconds: 0)
+                fixture.loop.runIteration(waitMilliseconds: 0)
             }
         } else {
             peer.send(bytes)
         }
-        #expect(fixture.turn(until: { fixture.recorder.responseCount == 5 }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 5 }))
         let deadTokenResponse = try fixture.recorder.onlyResponse(to: 0)
         #expect(deadTokenResponse.status == 410 && deadTokenResponse.reason == .unregistered)
         #expect(try fixture.recorder.onlyResponse(to: 1).status == 304)
         for tag in 2..<4 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         let pong = HostileServer.ReceivedFrame(type: FrameType.ping, flags: 1, stream: 0, payload: Array(1...8))
-        #expect(fixture.turn(until: { peer.receivedFrames.contains(pong) }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.contains(pong) }))
         #expect(fixture.submit(10))
     }
 
@@ -301,9 +301,9 @@ import Testing
         let peer = try #require(fixture.server.peers.first)
         peer.stopReading()
         let pings = (0..<9_000).flatMap { _ in frame(FrameType.ping, [UInt8](repeating: 0, count: 8)) }
-        let hasEnded = fixture.turn(until: {
+        let hasEnded = fixture.runLoop(until: {
             peer.send(pings)
-            fixture.loop.runTurn(waitMilliseconds: 1)
+            fixture.loop.runIteration(waitMilliseconds: 1)
             return !fixture.recorder.closeCauses.isEmpty
         })
         #expect(hasEnded)
@@ -336,7 +336,7 @@ import Testing
                 let streams = peer.receivedFrames.filter { $0.type == FrameType.headers }.map(\.stream)
                 if streams.count > 1 { peer.send(randomFrames(&generator, streams: streams.suffix(20))) }
             }
-            fixture.loop.runTurn(waitMilliseconds: 2)
+            fixture.loop.runIteration(waitMilliseconds: 2)
         }
         fixture.pool.close()
         #expect(pushCount > 20)

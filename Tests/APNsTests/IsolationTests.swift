@@ -37,13 +37,13 @@ import Testing
         fixture.warmUp()
         let warmUpPushes = fixture.recorder.responseCount
         troubledApp.begin()
-        fixture.turn(until: { troubledApp.hasShownTrouble })
+        fixture.runLoop(until: { troubledApp.hasShownTrouble })
 
         let total: UInt64 = 4_000
         var nextTag: UInt64 = 0
         var slowestMilliseconds: Int64 = 0
         let fill: () -> Void = { [unowned fixture] in
-            while nextTag < total, fixture.pool.pushesInFlight < 200, fixture.submit(nextTag) { nextTag += 1 }
+            while nextTag < total, fixture.pool.inFlightPushCount < 200, fixture.submit(nextTag) { nextTag += 1 }
         }
         fixture.recorder.onResponse = {
             slowestMilliseconds = max(slowestMilliseconds, $0.responseAtMilliseconds - $0.sentAtMilliseconds)
@@ -51,7 +51,7 @@ import Testing
             fill()
         }
         fill()
-        fixture.turn(until: { fixture.recorder.responseCount - warmUpPushes == Int(total) })
+        fixture.runLoop(until: { fixture.recorder.responseCount - warmUpPushes == Int(total) })
         fixture.recorder.onResponse = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
@@ -101,8 +101,8 @@ import Testing
         }
         defer { for pool in pools { pool.close() } }
         for (pool, recorder) in zip(pools, recorders) {
-            for tag in 0..<50 { fixture.turn(until: { fixture.submit(UInt64(tag), to: pool) }) }
-            fixture.turn(until: { recorder.responseCount == 50 })
+            for tag in 0..<50 { fixture.runLoop(until: { fixture.submit(UInt64(tag), to: pool) }) }
+            fixture.runLoop(until: { recorder.responseCount == 50 })
             #expect(recorder.singleResponseCount == 50)
         }
         #expect(keysByConnection.count == 4)
@@ -204,7 +204,7 @@ private final class TroubledApp {
     var hasShownTrouble: Bool {
         switch trouble {
         case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2
-        case .noResponses: pool.pushesInFlight >= 1_000
+        case .noResponses: pool.inFlightPushCount >= 1_000
         case .refusedKey, .unavailable, .wrongEnvironment: pool.breakerCause != nil
         }
     }

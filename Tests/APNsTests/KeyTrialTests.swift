@@ -21,13 +21,13 @@ import Testing
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         #expect(fixture.pool.tokenSource.keyStatus.candidateIdentifier == "NEXTKEY000")
         var tag: UInt64 = 0
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
-            fixture.loop.runTurn(waitMilliseconds: 1)
+            fixture.loop.runIteration(waitMilliseconds: 1)
             return fixture.pool.connections.count == 2
                 && fixture.pool.connections.allSatisfy { $0.providerToken?.keyGeneration == 1 && $0.phase == .open }
         })
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(
             fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
@@ -64,7 +64,7 @@ import Testing
         var tag: UInt64 = 0
         var isTried = false
         fixture.recorder.onResponse = { if $0.connectionNumber != 1 { isTried = true } }
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             return isTried
         })
@@ -75,7 +75,7 @@ import Testing
         // The first attempt may have proven nothing about the new key. Then the pool uses the new key as soon as
         // APNs has accepted one push with it.
         fixture.server.respond = { _ in .accepted }
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.tokenSource.keyStatus.keyIdentifier == "NEXTKEY000"
         })
@@ -90,10 +90,10 @@ import Testing
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         // Waits for the end of the sizing interval in which the pool sent its first push. In the next interval the
         // pool is idle.
-        fixture.turn(until: { fixture.pool.intervalCounts.pushesEnded == 0 })
+        fixture.runLoop(until: { fixture.pool.intervalCounts.endedPushCount == 0 })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganAtMilliseconds
-        fixture.turn(until: { fixture.pool.intervalBeganAtMilliseconds != began })
+        fixture.runLoop(until: { fixture.pool.intervalBeganAtMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
         #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
@@ -110,14 +110,14 @@ import Testing
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.connections.contains { $0.phase == .unauthenticated && $0.pushesInFlight == 1 }
+            return fixture.pool.connections.contains { $0.phase == .unauthenticated && $0.inFlightPushCount == 1 }
         })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
-        fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })
+        fixture.runLoop(until: { !fixture.recorder.retirementCauses.isEmpty })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
-        #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
+        #expect(fixture.pool.connections.first { $0.phase == .draining }?.number == 2)
     }
 
     /// APNs refuses the key in use from the first push on. The next key replaces it, whether this pool or another pool
@@ -131,7 +131,7 @@ import Testing
         fixture.server.respond = { _ in refusal }
         fixture.pool.start()
         var tag: UInt64 = 0
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.breakerCause == .providerToken
         })
@@ -144,11 +144,11 @@ import Testing
         if isProvenElsewhere {
             tokens.endTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
         }
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.breakerCause == nil
         })
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
@@ -165,12 +165,12 @@ import Testing
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
         var tag: UInt64 = 0
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
-            fixture.loop.runTurn(waitMilliseconds: 1)
+            fixture.loop.runIteration(waitMilliseconds: 1)
             return fixture.pool.tokenSource.keyStatus.refusalReason != nil
         })
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(
             fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
@@ -195,11 +195,11 @@ import Testing
         let tokens = fixture.pool.tokenSource
         try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             let trialConnection = fixture.pool.connections.first { $0.trialToken != nil }
             // The pool opens the trial's connection only after it has sent pushes. These go to the other connection.
             if trialConnection == nil, fixture.pool.trialToken == nil, fixture.submit(tag) { tag += 1 }
-            return trialConnection?.phase == .unauthenticated && fixture.pool.pushesInFlight == 0
+            return trialConnection?.phase == .unauthenticated && fixture.pool.inFlightPushCount == 0
         })
         let connection = try #require(fixture.pool.connections.first { $0.trialToken != nil })
         // Simulates a trial that began when the token was signed.
@@ -210,16 +210,16 @@ import Testing
         connection.providerToken = oldToken
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         connection.tokenPinnedAtSeconds = beganAtSeconds
-        connection.newerTokenCheckAtMilliseconds = fixture.loop.wallMilliseconds
+        connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
         let oldAuthorization = "bearer " + oldToken.text
         fixture.server.respond = {
             $0.value("authorization") == oldAuthorization ? .status(403, reason: "ExpiredProviderToken") : .accepted
         }
-        fixture.turn(until: {
+        fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             return tokens.keyStatus.candidateIdentifier == nil
         })
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
     }

@@ -17,7 +17,7 @@ import Testing
         var submittedCount: UInt64 = 0
         while fixture.submit(submittedCount, bodyBytes: 16_384) {
             submittedCount += 1
-            fixture.loop.runTurn(waitMilliseconds: 0)
+            fixture.loop.runIteration(waitMilliseconds: 0)
         }
         #expect(submittedCount < 1_000)
         return (peer, submittedCount)
@@ -31,7 +31,7 @@ import Testing
         try #require(outputBytes > Stream.highWaterBytes)
         let ping: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
         peer.send(frame(FrameType.ping, ping))
-        let isHandled = fixture.turn(until: {
+        let isHandled = fixture.runLoop(until: {
             stream.pendingOutputBytes > outputBytes || !fixture.recorder.closeCauses.isEmpty
         })
         try #require(isHandled && fixture.recorder.closeCauses.isEmpty)
@@ -42,7 +42,7 @@ import Testing
             stream: 0,
             payload: ping
         )
-        #expect(fixture.turn(until: { peer.receivedFrames.contains(pong) }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.contains(pong) }))
     }
 
     /// The server reads slowly, but in time: the output buffer becomes full, and no push fails.
@@ -53,7 +53,7 @@ import Testing
         // The output buffer is still full when half of the oldest push's time limit has passed. The other half is
         // enough for the server to read everything.
         let beganAtMilliseconds = fixture.loop.nowMilliseconds
-        #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - beganAtMilliseconds > deadline / 2 + 100 }))
+        #expect(fixture.runLoop(until: { fixture.loop.nowMilliseconds - beganAtMilliseconds > deadline / 2 + 100 }))
         #expect(!fixture.submit(submittedCount))
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.data, frame.flags & FrameFlags.endStream != 0 {
@@ -61,7 +61,7 @@ import Testing
             }
         }
         peer.resumeReading()
-        #expect(fixture.turn(until: { fixture.pool.pushesInFlight == 0 }))
+        #expect(fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.recorder.count(.responded) == Int(submittedCount) + 1)
     }
@@ -71,27 +71,31 @@ import Testing
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
         fixture.pool.start()
-        #expect(fixture.turn(until: { fixture.pool.connections.first?.phase == .unauthenticated }))
-        #expect(!fixture.submit(1) && fixture.pool.freeStreams == 0)
+        #expect(fixture.runLoop(until: { fixture.pool.connections.first?.phase == .unauthenticated }))
+        #expect(!fixture.submit(1) && fixture.pool.freeStreamCount == 0)
         let peer = try #require(fixture.server.peers.first)
         var roomCount = 0
         fixture.recorder.onRoom = { _ in roomCount += 1 }
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 3)))
-        #expect(fixture.turn(until: { roomCount == 1 }))
+        #expect(fixture.runLoop(until: { roomCount == 1 }))
         #expect(fixture.submit(1) && !fixture.submit(2))
-        #expect(fixture.turn(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 1 } }))
+        #expect(
+            fixture.runLoop(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 1 } })
+        )
         peer.send(acceptedResponse(stream: 1))
-        #expect(fixture.turn(until: { fixture.recorder.responseCount == 1 }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 1 }))
         #expect(fixture.submit(2) && fixture.submit(3))
-        #expect(fixture.turn(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 5 } }))
+        #expect(
+            fixture.runLoop(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 5 } })
+        )
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0)))
-        #expect(fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 0 }))
+        #expect(fixture.runLoop(until: { fixture.pool.connections.first?.streamsMax == 0 }))
         #expect(!fixture.submit(4))
         peer.send(acceptedResponse(stream: 3) + acceptedResponse(stream: 5))
-        #expect(fixture.turn(until: { fixture.recorder.responseCount == 3 }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 3 }))
         #expect(!fixture.submit(4))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0x7FFF_FFFF)))
-        #expect(fixture.turn(until: { roomCount == 3 }))
+        #expect(fixture.runLoop(until: { roomCount == 3 }))
         for tag in 4..<1_004 { #expect(fixture.submit(UInt64(tag), bodyBytes: 10)) }
         #expect(!fixture.submit(1_004, bodyBytes: 10))
         fixture.recorder.onRoom = nil
@@ -111,7 +115,7 @@ import Testing
         }
         var nextTag: UInt64 = 0
         #expect(
-            fixture.turn(until: {
+            fixture.runLoop(until: {
                 while nextTag < 20, fixture.submit(nextTag) { nextTag += 1 }
                 return fixture.recorder.responseCount == 21
             })
@@ -124,7 +128,7 @@ import Testing
         #expect(streams == [[1] + lastStreams, firstStreams])
         #expect(fixture.recorder.retirementCauses == [.requestsMax])
         #expect(fixture.recorder.count(.responded) == 21)
-        #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
+        #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] }))
     }
 
     /// Windows begin at zero, grow by a byte, and become negative. The body is sent in pieces, and is
@@ -138,35 +142,35 @@ import Testing
             peer.receivedFrames.count { $0.type == FrameType.settings && $0.flags & FrameFlags.acknowledgement != 0 }
                 == count
         }
-        #expect(fixture.turn(until: { hasAcknowledged(2) }))
+        #expect(fixture.runLoop(until: { hasAcknowledged(2) }))
         #expect(fixture.submit(1) && fixture.submit(2))
         let sentBytes = { (stream: Int32) in
             peer.receivedFrames.filter { $0.type == FrameType.data && $0.stream == stream }.map(\.payload.count)
         }
         peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(1)))
-        #expect(fixture.turn(until: { sentBytes(3) == [1] }))
+        #expect(fixture.runLoop(until: { sentBytes(3) == [1] }))
         // Stream 5 has a window of its own, so its body does not wait for stream 3's.
         peer.send(frame(FrameType.windowUpdate, stream: 5, bigEndianBytes(200)))
-        #expect(fixture.turn(until: { sentBytes(5) == [100] }))
+        #expect(fixture.runLoop(until: { sentBytes(5) == [100] }))
         // The initial window of all streams grows by 40, and then shrinks by 20, so that stream 3's window is
         // below zero.
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
-        #expect(fixture.turn(until: { sentBytes(3) == [1, 40] }))
+        #expect(fixture.runLoop(until: { sentBytes(3) == [1, 40] }))
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))
-        #expect(fixture.turn(until: { hasAcknowledged(4) }))
+        #expect(fixture.runLoop(until: { hasAcknowledged(4) }))
         peer.send(
             frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(20))
                 + frame(FrameType.ping, [UInt8](repeating: 7, count: 8))
         )
-        #expect(fixture.turn(until: { peer.receivedFrames.contains { $0.type == FrameType.ping } }))
+        #expect(fixture.runLoop(until: { peer.receivedFrames.contains { $0.type == FrameType.ping } }))
         #expect(sentBytes(3) == [1, 40])
         peer.send(acceptedResponse(stream: 5))
-        #expect(fixture.turn(until: { fixture.recorder.outcomes[2] != nil }))
+        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil }))
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(59)))
-        #expect(fixture.turn(until: { sentBytes(3) == [1, 40, 59] }))
+        #expect(fixture.runLoop(until: { sentBytes(3) == [1, 40, 59] }))
         peer.send(acceptedResponse(stream: 3))
-        #expect(fixture.turn(until: { fixture.recorder.outcomes[1] != nil }))
+        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil }))
         #expect(try fixture.recorder.onlyResponse(to: 1).status == 200)
         #expect(peer.receivedFrames.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)
     }

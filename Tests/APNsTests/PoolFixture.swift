@@ -3,7 +3,7 @@ import Reactor
 import Testbed
 import Testing
 
-/// A pool that is tested against a server. Both run on one loop, so a test turns both with ``turn(until:)``. The
+/// A pool that is tested against a server. Both run on one loop, so a test runs both with ``runLoop(until:)``. The
 /// recorder keeps the pool's responses and events.
 final class PoolFixture {
     let loop: EventLoop
@@ -42,8 +42,9 @@ final class PoolFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop and a stream that waits for the end of the turn retain each other. One more turn frees both.
-        loop.runTurn(waitMilliseconds: 0)
+        // The loop and a stream that waits for the end of the iteration retain each other. One more iteration frees
+        // both.
+        loop.runIteration(waitMilliseconds: 0)
         body.deallocate()
     }
 
@@ -112,9 +113,9 @@ final class PoolFixture {
             }
     }
 
-    /// Turns the loop until the condition holds. Fails the test if it does not hold in time.
-    func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
-        Testbed.turn(loop, until: condition, sourceLocation: sourceLocation)
+    /// Runs the loop until the condition holds. Fails the test if it does not hold in time.
+    func runLoop(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
+        Testbed.runLoop(loop, until: condition, sourceLocation: sourceLocation)
     }
 
     /// Starts the pool, and sends single pushes until this many connections accept pushes in parallel. The tags of
@@ -122,9 +123,9 @@ final class PoolFixture {
     func warmUp(connections: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
         pool.start()
         var tag: UInt64 = 1_000_000
-        turn(
+        runLoop(
             until: {
-                if authenticatedConnectionCount >= connections { return pool.pushesInFlight == 0 }
+                if authenticatedConnectionCount >= connections { return pool.inFlightPushCount == 0 }
                 if submit(tag) { tag += 1 }
                 return false
             },

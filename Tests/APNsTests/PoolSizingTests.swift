@@ -19,12 +19,10 @@ import Testing
         peak: Int = 0,
         errors: Int = 0,
         roundTripMilliseconds: Int64 = 60
-    )
-        -> PoolSizing.IntervalCounts
-    {
+    ) -> PoolSizing.IntervalCounts {
         var interval = PoolSizing.IntervalCounts()
         interval.starvedMilliseconds = starvedMilliseconds
-        interval.inFlightPeak = peak
+        interval.peakInFlightPushCount = peak
         for response in 0..<100 {
             interval.countPush(
                 isFailure: response < errors,
@@ -38,23 +36,23 @@ import Testing
     /// Only a push with a response measures the round trip. A push that was lost or timed out does not.
     @Test func `The round trip is measured only from responses`() throws {
         var sizing = try makeSizing()
-        var lostInterval = interval(roundTripMilliseconds: 300)
-        for _ in 0..<10 { lostInterval.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1) }
-        #expect(sizing.end(lostInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none)
+        var firstCounts = interval(roundTripMilliseconds: 300)
+        for _ in 0..<10 { firstCounts.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1) }
+        #expect(sizing.endInterval(firstCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0) == .none)
         // The first interval made 300 ms the usual round trip. So 300 ms do not count as slow in this interval.
-        var lateInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
+        var secondCounts = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         for _ in 0..<10 {
-            lateInterval.countPush(isFailure: true, hasFinalStatus: false, roundTripMilliseconds: 1_000_000)
+            secondCounts.countPush(isFailure: true, hasFinalStatus: false, roundTripMilliseconds: 1_000_000)
         }
         #expect(
-            sizing.end(lateInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .grow
+            sizing.endInterval(secondCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 1_000) == .grow
         )
         // In this interval no push got a response and none failed.
-        var silentInterval = PoolSizing.IntervalCounts()
-        silentInterval.starvedMilliseconds = 1_000
-        silentInterval.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
+        var thirdCounts = PoolSizing.IntervalCounts()
+        thirdCounts.starvedMilliseconds = 1_000
+        thirdCounts.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
         #expect(
-            sizing.end(silentInterval, openConnections: 2, streamsPerConnection: 1_000, nowMilliseconds: 2_000) == .grow
+            sizing.endInterval(thirdCounts, openConnectionCount: 2, streamsMax: 1_000, nowMilliseconds: 2_000) == .grow
         )
     }
 
@@ -67,9 +65,9 @@ import Testing
         }
         fixture.pool.intervalCounts = PoolSizing.IntervalCounts()
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 5)
-        #expect(fixture.pool.intervalCounts.responses == 0)
+        #expect(fixture.pool.intervalCounts.responseCount == 0)
         #expect(fixture.pool.intervalCounts.roundTripMillisecondsMin == .max)
     }
 
@@ -78,123 +76,123 @@ import Testing
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try makeSizing()
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 1_000),
-                openConnections: 1,
-                streamsPerConnection: 100,
+                openConnectionCount: 1,
+                streamsMax: 100,
                 nowMilliseconds: 0
             )
                 == .grow
         )
         #expect(
-            sizing.end(interval(peak: 51), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 1_000)
+            sizing.endInterval(interval(peak: 51), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 1_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 50), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 2_000)
+            sizing.endInterval(interval(peak: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 2_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 50), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 4_999)
+            sizing.endInterval(interval(peak: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 4_999)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 50), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 5_000)
+            sizing.endInterval(interval(peak: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 5_000)
                 == .shrink
         )
-        #expect(sizing.connectionsWanted == 1)
+        #expect(sizing.wantedConnectionCount == 1)
     }
 
     @Test func `The pool grows one connection at a time, up to its limit`() throws {
         var sizing = try makeSizing()
-        #expect(sizing.connectionsWanted == 1)
+        #expect(sizing.wantedConnectionCount == 1)
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 499),
-                openConnections: 1,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 1,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .none
         )
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 500),
-                openConnections: 1,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 1,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .grow
         )
         // The second connection is still being opened, so the pool wants no third one.
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 1_000),
-                openConnections: 1,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 1,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .none
         )
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 1_000),
-                openConnections: 2,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 2,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .grow
         )
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 1_000),
-                openConnections: 3,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 3,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .grow
         )
         #expect(
-            sizing.end(
+            sizing.endInterval(
                 interval(starvedMilliseconds: 1_000),
-                openConnections: 4,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 4,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .none
         )
-        #expect(sizing.connectionsWanted == 4)
+        #expect(sizing.wantedConnectionCount == 4)
     }
 
     @Test func `The pool does not grow while its pushes fail`() throws {
         var sizing = try makeSizing()
-        let failingInterval = interval(starvedMilliseconds: 1_000, errors: 11)
+        let failingCounts = interval(starvedMilliseconds: 1_000, errors: 11)
         #expect(
-            sizing.end(failingInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0) == .none
+            sizing.endInterval(failingCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0) == .none
         )
         // Round trips of 60 ms are known, and these responses take five times as long. At first the pool
         // assumes that APNs is slow, so it does not grow.
-        let slowInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
+        let slowCounts = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         #expect(
-            sizing.end(slowInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 1_000) == .none
+            sizing.endInterval(slowCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 1_000) == .none
         )
         // After two minutes the longer time counts as the usual round trip, so the pool grows.
         #expect(
-            sizing.end(slowInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 121_000) == .grow
+            sizing.endInterval(slowCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 121_000) == .grow
         )
         var nearSizing = try makeSizing()
         #expect(
-            nearSizing.end(
+            nearSizing.endInterval(
                 interval(roundTripMilliseconds: 1),
-                openConnections: 1,
-                streamsPerConnection: 1_000,
+                openConnectionCount: 1,
+                streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .none
         )
-        let lessNearInterval = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 40)
+        let lessNearCounts = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 40)
         #expect(
-            nearSizing.end(lessNearInterval, openConnections: 1, streamsPerConnection: 1_000, nowMilliseconds: 0)
+            nearSizing.endInterval(lessNearCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0)
                 == .grow
         )
     }
@@ -203,10 +201,10 @@ import Testing
         var sizing = try makeSizing(min: 1, max: 4)
         for openConnections in 1...3 {
             #expect(
-                sizing.end(
+                sizing.endInterval(
                     interval(starvedMilliseconds: 1_000),
-                    openConnections: openConnections,
-                    streamsPerConnection: 100,
+                    openConnectionCount: openConnections,
+                    streamsMax: 100,
                     nowMilliseconds: 0
                 ) == .grow
             )
@@ -214,46 +212,46 @@ import Testing
         // Three connections have 300 streams. The pool keeps the fourth connection while the peak of an interval is
         // above half of that: above 150 pushes in flight.
         #expect(
-            sizing.end(interval(peak: 151), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 1_000)
+            sizing.endInterval(interval(peak: 151), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 1_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 150), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 2_000)
+            sizing.endInterval(interval(peak: 150), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 2_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 150), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 4_000)
+            sizing.endInterval(interval(peak: 150), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 4_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 151), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 5_000)
+            sizing.endInterval(interval(peak: 151), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 5_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 1), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 6_000)
+            sizing.endInterval(interval(peak: 1), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 6_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 1), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 9_000)
+            sizing.endInterval(interval(peak: 1), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 9_000)
                 == .shrink
         )
         #expect(
-            sizing.end(interval(peak: 1), openConnections: 3, streamsPerConnection: 100, nowMilliseconds: 11_000)
+            sizing.endInterval(interval(peak: 1), openConnectionCount: 3, streamsMax: 100, nowMilliseconds: 11_000)
                 == .none
         )
         #expect(
-            sizing.end(interval(peak: 1), openConnections: 3, streamsPerConnection: 100, nowMilliseconds: 12_000)
+            sizing.endInterval(interval(peak: 1), openConnectionCount: 3, streamsMax: 100, nowMilliseconds: 12_000)
                 == .shrink
         )
         #expect(
-            sizing.end(interval(peak: 0), openConnections: 2, streamsPerConnection: 100, nowMilliseconds: 15_000)
+            sizing.endInterval(interval(peak: 0), openConnectionCount: 2, streamsMax: 100, nowMilliseconds: 15_000)
                 == .shrink
         )
         #expect(
-            sizing.end(interval(peak: 0), openConnections: 1, streamsPerConnection: 100, nowMilliseconds: 90_000)
+            sizing.endInterval(interval(peak: 0), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 90_000)
                 == .none
         )
-        #expect(sizing.connectionsWanted == 1)
+        #expect(sizing.wantedConnectionCount == 1)
     }
 
     @Test func `The retry budget is a tenth of the first attempts`() {
@@ -323,14 +321,14 @@ import Testing
         fixture.recorder.onRoom = { _ in fill() }
         fixture.recorder.onResponse = { _ in fill() }
         fill()
-        fixture.turn(until: { fixture.pool.gauges.streamsAllowed == 40 })
+        fixture.runLoop(until: { fixture.pool.gauges.streamsMax == 40 })
         #expect(fixture.pool.gauges.readyConnectionCount == 4)
         hasDemand = false
-        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 1 && fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 1 && fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus, .surplus])
         #expect(fixture.recorder.singleResponseCount == Int(nextTag))
         #expect(fixture.recorder.count(.responded) == Int(nextTag))
-        fixture.turn(until: { fixture.pool.connections.count == 1 })
+        fixture.runLoop(until: { fixture.pool.connections.count == 1 })
         fixture.recorder.onRoom = nil
         fixture.recorder.onResponse = nil
     }
@@ -345,7 +343,7 @@ import Testing
             $0.connectionBudget = budget
         }
         fixture.pool.start()
-        fixture.turn(until: { fixture.pool.gauges.awaitsConnectionBudget })
+        fixture.runLoop(until: { fixture.pool.gauges.awaitsConnectionBudget })
         #expect(fixture.pool.connections.count == 2)
         #expect(budget.connectionCount == 2)
         // A pool of another app still gets its first connection.
@@ -361,7 +359,7 @@ import Testing
             handler: other
         )
         pool.start()
-        fixture.turn(until: { pool.gauges.awaitsConnectionBudget })
+        fixture.runLoop(until: { pool.gauges.awaitsConnectionBudget })
         #expect(pool.connections.count == 1)
         #expect(budget.connectionCount == 3)
         pool.close()

@@ -15,8 +15,8 @@ import Testing
         }
         fixture.pool.start()
         #expect(!fixture.submit(7))
-        fixture.turn(until: { fixture.submit(7) })
-        fixture.turn(until: { fixture.recorder.responseCount == 1 })
+        fixture.runLoop(until: { fixture.submit(7) })
+        fixture.runLoop(until: { fixture.recorder.responseCount == 1 })
         let outcome = try fixture.recorder.onlyResponse(to: 7)
         #expect(outcome.kind == .responded)
         #expect(outcome.status == 200)
@@ -25,7 +25,7 @@ import Testing
         #expect(outcome.wasSent)
         #expect(outcome.connection == 1)
         #expect(request?.body == fixture.bodyContent)
-        #expect(fixture.pool.pushesInFlight == 0)
+        #expect(fixture.pool.inFlightPushCount == 0)
     }
 
     @Test func `An unauthenticated connection sends one request and waits for its response`() throws {
@@ -37,19 +37,19 @@ import Testing
             return nil
         }
         fixture.pool.start()
-        fixture.turn(until: { fixture.submit(0) })
+        fixture.runLoop(until: { fixture.submit(0) })
         for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { heldRequest != nil })
+        fixture.runLoop(until: { heldRequest != nil })
         for tag in 1...50 { #expect(!fixture.submit(UInt64(tag))) }
         #expect(fixture.server.requestCount == 1)
-        #expect(fixture.pool.freeStreams == 0)
+        #expect(fixture.pool.freeStreamCount == 0)
 
         var hadRoom = false
         fixture.recorder.onRoom = { _ in hadRoom = true }
         let request = try #require(heldRequest)
         request.connection.respond(.accepted, stream: request.stream)
-        fixture.turn(until: { hadRoom })
-        #expect(fixture.pool.freeStreams == 1_000)
+        fixture.runLoop(until: { hadRoom })
+        #expect(fixture.pool.freeStreamCount == 1_000)
         #expect(request.connection.openStreamsPeak == 1)
     }
 
@@ -73,11 +73,11 @@ import Testing
         fixture.server.respond = { $0.ordinal < 3 ? .status(status, reason: reason) : .accepted }
         fixture.pool.start()
         for tag in 0..<4 {
-            fixture.turn(until: { fixture.submit(UInt64(tag)) })
+            fixture.runLoop(until: { fixture.submit(UInt64(tag)) })
             #expect(!fixture.submit(99))
-            fixture.turn(until: { fixture.recorder.responseCount == tag + 1 })
+            fixture.runLoop(until: { fixture.recorder.responseCount == tag + 1 })
         }
-        #expect(fixture.pool.freeStreams == 1_000)
+        #expect(fixture.pool.freeStreamCount == 1_000)
         #expect(try fixture.recorder.onlyResponse(to: 2).disposition == expected)
         #expect(fixture.authenticatedConnectionCount == 1)
     }
@@ -87,8 +87,8 @@ import Testing
         let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMillisecondsMax) = (60_000, 60_000) }
         fixture.server.respond = { _ in .status(503, reason: "Shutdown") }
         fixture.pool.start()
-        fixture.turn(until: { fixture.submit(1) })
-        fixture.turn(until: { fixture.recorder.closeCauses == [.retired] })
+        fixture.runLoop(until: { fixture.submit(1) })
+        fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] })
         #expect(fixture.recorder.retirementCauses == [.serverClosing])
         #expect(fixture.pool.openingSchedule.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
     }
@@ -108,15 +108,15 @@ import Testing
             return request.connection === healthyConnection ? .accepted : .status(503, reason: "ServiceUnavailable")
         }
         fixture.warmUp()
-        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 && fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 && fixture.pool.inFlightPushCount == 0 })
         for tag in UInt64(0)..<4 {
             #expect(fixture.submit(tag))
-            fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+            fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         }
         #expect(try (0..<4).map { try fixture.recorder.onlyResponse(to: $0).status } == [503, 200, 200, 200])
         fixture.pool.beginSizingInterval()
         #expect(fixture.submit(4))
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(try fixture.recorder.onlyResponse(to: 4).status == 503, "each interval tries the connection once")
     }
 
@@ -130,9 +130,9 @@ import Testing
         }
         fixture.warmUp()
         #expect(fixture.submit(1))
-        fixture.turn(until: { fixture.pool.gauges.readyConnectionCount == 2 && fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 && fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(
             try fixture.recorder.onlyResponse(to: 1).connection == 1
                 && fixture.recorder.onlyResponse(to: 2).connection == 2
@@ -147,16 +147,16 @@ import Testing
         var peak = 0
         let fill: () -> Void = { [unowned fixture] in
             while nextTag < total, fixture.submit(nextTag) { nextTag += 1 }
-            peak = max(peak, fixture.pool.pushesInFlight)
+            peak = max(peak, fixture.pool.inFlightPushCount)
         }
         fixture.recorder.onRoom = { _ in fill() }
         fill()
         let responsesBefore = fixture.recorder.responseCount
-        fixture.turn(until: { fixture.recorder.responseCount - responsesBefore == Int(total) })
+        fixture.runLoop(until: { fixture.recorder.responseCount - responsesBefore == Int(total) })
         #expect(peak == 1_000)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
-        #expect(fixture.pool.pushesInFlight == 0)
+        #expect(fixture.pool.inFlightPushCount == 0)
         #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 0)
     }
 
@@ -169,7 +169,7 @@ import Testing
         fixture.server.respond = { _ in nil }
         for tag in 0..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
-        let counts = fixture.pool.connections.map(\.pushesInFlight)
+        let counts = fixture.pool.connections.map(\.inFlightPushCount)
         #expect(counts == [1_000, 1_000])
         fixture.pool.close()
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
@@ -183,7 +183,7 @@ import Testing
         }
         fixture.warmUp(connections: 2)
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 0..<100 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).connection == 2) }
     }
 
@@ -197,9 +197,9 @@ import Testing
         fixture.warmUp(connections: 2)
         fixture.server.respond = { _ in nil }
         for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
-        #expect(fixture.pool.connections.map(\.pushesInFlight) == [0, 1_000])
+        #expect(fixture.pool.connections.map(\.inFlightPushCount) == [0, 1_000])
         #expect(fixture.submit(1_000, avoiding: 1))
-        #expect(fixture.pool.connections.map(\.pushesInFlight) == [1, 1_000])
+        #expect(fixture.pool.connections.map(\.inFlightPushCount) == [1, 1_000])
         fixture.pool.close()
     }
 
@@ -214,12 +214,12 @@ import Testing
         let seconds = fixture.loop.wallMilliseconds / 1_000
         connection.providerToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
         connection.tokenPinnedAtSeconds = seconds - 60
-        connection.newerTokenCheckAtMilliseconds = 0
+        connection.newerTokenCheckAtWallMilliseconds = 0
         // Both connections have the same number of free streams, so the pool now chooses the first one.
         fixture.pool.preferredConnection = nil
         #expect(fixture.submit(1))
         #expect(fixture.recorder.retirementCauses == [.providerToken])
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(try fixture.recorder.onlyResponse(to: 1).connection == 2)
     }
 
@@ -232,8 +232,8 @@ import Testing
         while tag < 1_000, fixture.submit(tag, priority: 1) { tag += 1 }
         #expect(tag == 256 && roomReports == 0)
         // APNs has no push, so no response can make the pool report room. The pool reports room at the end of this
-        // turn, after it has responded to the malformed pushes.
-        fixture.loop.runTurn(waitMilliseconds: 0)
+        // iteration, after it has responded to the malformed pushes.
+        fixture.loop.runIteration(waitMilliseconds: 0)
         #expect(fixture.recorder.count(.malformed) == 256 && roomReports == 1)
     }
 
@@ -254,13 +254,13 @@ import Testing
             return nil
         }
         #expect(fixture.submit(1))
-        fixture.turn(until: { heldRequest != nil })
+        fixture.runLoop(until: { heldRequest != nil })
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.pool.breakerCause == .providerToken })
+        fixture.runLoop(until: { fixture.pool.breakerCause == .providerToken })
         let probeAtMilliseconds = try #require(fixture.pool.breaker.probeAtMilliseconds)
-        fixture.turn(until: { fixture.loop.nowMilliseconds >= probeAtMilliseconds })
-        // The timer of the probe fires in this turn at the latest.
-        fixture.loop.runTurn(waitMilliseconds: 0)
+        fixture.runLoop(until: { fixture.loop.nowMilliseconds >= probeAtMilliseconds })
+        // The timer of the probe fires in this iteration at the latest.
+        fixture.loop.runIteration(waitMilliseconds: 0)
         #expect(!fixture.submit(3))
         var hadRoom = false
         fixture.recorder.onRoom = { _ in hadRoom = true }
@@ -271,12 +271,12 @@ import Testing
         } else {
             request.connection.closeWithoutCloseNotify()
         }
-        // The pool must report room in the turn in which the connection ends, before it has another connection.
-        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+        // The pool must report room in the iteration in which the connection ends, before it has another connection.
+        fixture.runLoop(until: { !fixture.recorder.closeCauses.isEmpty })
         #expect(hadRoom && fixture.submit(3))
     }
 
-    @Test func `A malformed push gets its response at the end of the turn`() throws {
+    @Test func `A malformed push gets its response at the end of the iteration`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let requestsBefore = fixture.server.requestCount
@@ -299,7 +299,7 @@ import Testing
             #expect(isTaken)
         }
         #expect(fixture.recorder.outcomes[1] == nil)
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 1...7 {
             let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
             #expect(outcome.kind == .malformed)
@@ -317,15 +317,15 @@ import Testing
             return nil
         }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { heldRequests.count == 10 })
+        fixture.runLoop(until: { heldRequests.count == 10 })
         fixture.pool.drain()
         #expect(!fixture.submit(10))
-        #expect(fixture.pool.pushesInFlight == 10)
+        #expect(fixture.pool.inFlightPushCount == 10)
         for request in heldRequests { request.connection.respond(.accepted, stream: request.stream) }
-        fixture.turn(until: { fixture.recorder.events.contains { if case .drained = $0 { true } else { false } } })
+        fixture.runLoop(until: { fixture.recorder.events.contains { if case .drained = $0 { true } else { false } } })
         for tag in 0..<10 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         #expect(fixture.recorder.closeCauses == [.retired])
-        fixture.turn(until: { fixture.server.openConnections.isEmpty })
+        fixture.runLoop(until: { fixture.server.openConnections.isEmpty })
         #expect(fixture.server.connections.map(\.goAwayCount) == [1])
     }
 
@@ -335,7 +335,7 @@ import Testing
         let responsesBefore = fixture.recorder.responseCount
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
         fixture.recorder.onResponse = { [pool = fixture.pool] _ in pool.close() }
-        fixture.turn(until: { fixture.recorder.responseCount - responsesBefore == 100 })
+        fixture.runLoop(until: { fixture.recorder.responseCount - responsesBefore == 100 })
         #expect(fixture.recorder.count(.ambiguous) > 0)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.pool.connections.isEmpty)

@@ -122,7 +122,7 @@ import Testing
         let source = try makeSource()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
-        #expect(source.sharingState.inUseIssuedAtSeconds == nil)
+        #expect(source.renewalInput.inUseIssuedAtSeconds == nil)
         #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
     }
 
@@ -133,8 +133,8 @@ import Testing
         #expect(SharedToken(encodedText: token.encodedText) == token)
         #expect(source.currentToken(unixSeconds: nowSeconds)?.text == token.text)
         source.dropRefused(try #require(source.currentToken(unixSeconds: nowSeconds)), unixSeconds: nowSeconds + 1_300)
-        #expect(source.sharingState.refusedIssuedAtSeconds == nowSeconds)
-        #expect(source.sharingState.inUseIssuedAtSeconds == nil)
+        #expect(source.renewalInput.refusedIssuedAtSeconds == nowSeconds)
+        #expect(source.renewalInput.inUseIssuedAtSeconds == nil)
     }
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.

@@ -61,16 +61,16 @@ import Testing
         // The connection pins the token in the second in which the token is signed.
         let pinnedAtSeconds = connection.tokenPinnedAtSeconds
         #expect(beganAtSeconds <= pinnedAtSeconds && pinnedAtSeconds <= seconds)
-        #expect(connection.newerTokenCheckAtMilliseconds == (pinnedAtSeconds + 35 * 60) * 1_000)
+        #expect(connection.newerTokenCheckAtWallMilliseconds == (pinnedAtSeconds + 35 * 60) * 1_000)
         // Simulates a token that is due for renewal and was pinned long ago.
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.providerToken = oldToken
         connection.tokenPinnedAtSeconds = seconds - 20 * 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         #expect(fixture.submit(1))
-        connection.newerTokenCheckAtMilliseconds = fixture.loop.wallMilliseconds
+        connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(seenAuthorizations.count == 2 && seenAuthorizations.contains("bearer old"))
         #expect(connection.providerToken !== oldToken)
     }
@@ -93,10 +93,10 @@ import Testing
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         tokensByConnection.removeAll()
         #expect(fixture.submit(1))
-        connection.newerTokenCheckAtMilliseconds = 0
+        connection.newerTokenCheckAtWallMilliseconds = 0
         #expect(!fixture.submit(2))
-        fixture.turn(until: { fixture.submit(3) })
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.submit(3) })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(
             try fixture.recorder.onlyResponse(to: 1).connection == 1
@@ -126,12 +126,12 @@ import Testing
             $0.connection === fixture.server.connections[0] ? .status(403, reason: "ExpiredProviderToken") : .accepted
         }
         for tag in 0..<20 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 0..<20 {
             #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).disposition == .refreshProviderToken)
         }
-        fixture.turn(until: { fixture.submit(100) })
-        fixture.turn(until: { fixture.recorder.outcomes[100] != nil })
+        fixture.runLoop(until: { fixture.submit(100) })
+        fixture.runLoop(until: { fixture.recorder.outcomes[100] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 100).connection == 2)
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.breakerCause == nil)
@@ -224,11 +224,11 @@ import Testing
             let kid = #expect(throws: InvalidSettingError.self) {
                 try ProviderTokenSource(key: key, keyIdentifier: identifier, teamIdentifier: "DEF123GHIJ")
             }
-            #expect(kid?.field == "keyIdentifier")
+            #expect(kid?.setting == "keyIdentifier")
             let team = #expect(throws: InvalidSettingError.self) {
                 try ProviderTokenSource(key: key, keyIdentifier: "DEF123GHIJ", teamIdentifier: identifier)
             }
-            #expect(team?.field == "teamIdentifier")
+            #expect(team?.setting == "teamIdentifier")
         }
     }
 

@@ -94,7 +94,7 @@ final class PushServer: ListenerHandler {
 }
 
 /// One accepted connection.
-final class ServerConnection: StreamHandler, TurnEndHandler {
+final class ServerConnection: StreamHandler, IterationEndHandler {
     unowned let server: PushServer
     let descriptor: Int32
     private var stream: Stream?
@@ -102,7 +102,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private(set) var isClosed = false
     private var incomingRequests: [Int32: (fields: [ServedRequest.Field], body: [UInt8])] = [:]
     private var outgoingResponses: [Int32: (response: ServedResponse, sent: Int)] = [:]
-    private var isTurnEndScheduled = false
+    private var isIterationEndScheduled = false
     private(set) var openStreams = 0
     private(set) var openStreamsPeak = 0
     private(set) var requestCount = 0
@@ -320,13 +320,13 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     }
 
     private func scheduleWrite() {
-        guard !isTurnEndScheduled else { return }
-        isTurnEndScheduled = true
-        server.loop.callAtTurnEnd(self)
+        guard !isIterationEndScheduled else { return }
+        isIterationEndScheduled = true
+        server.loop.callAtIterationEnd(self)
     }
 
-    func turnEnded() {
-        isTurnEndScheduled = false
+    func iterationEnded() {
+        isIterationEndScheduled = false
         write()
     }
 

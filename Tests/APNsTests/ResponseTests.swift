@@ -41,8 +41,8 @@ import Testing
         fixture.pool.start()
         for (index, expected) in Self.table.enumerated() {
             rowIndex = index
-            fixture.turn(until: { fixture.submit(UInt64(index)) })
-            fixture.turn(until: { fixture.recorder.responseCount == index + 1 })
+            fixture.runLoop(until: { fixture.submit(UInt64(index)) })
+            fixture.runLoop(until: { fixture.recorder.responseCount == index + 1 })
             let outcome = try fixture.recorder.onlyResponse(to: UInt64(index))
             #expect(outcome.kind == .responded)
             #expect(outcome.status == expected.status)
@@ -156,7 +156,7 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { _ in given.response }
         #expect(fixture.submit(1))
-        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
         let outcome = try fixture.recorder.onlyResponse(to: 1)
         #expect(outcome.kind == given.kind)
         #expect(outcome.status == given.status)
@@ -164,7 +164,7 @@ import Testing
         // The connection still accepts pushes.
         fixture.server.respond = { _ in .accepted }
         #expect(fixture.submit(2))
-        fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
@@ -191,7 +191,7 @@ import Testing
             ServedResponse(fields: [(":status", "200")] + Array(repeating: field, count: 8))
         }
         #expect(fixture.submit(1))
-        fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
         #expect(fixture.pool.connections.count == 1)
     }
 
@@ -205,7 +205,7 @@ import Testing
             )
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
     }
 

@@ -40,7 +40,7 @@ import Testing
             $0.goAwayAfterRequests = 150
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
-            #expect(statistics.goAways >= 10 && sent.closeCauses.allSatisfy { $0 == .retired })
+            #expect(statistics.goAwayCount >= 10 && sent.closeCauses.allSatisfy { $0 == .retired })
             #expect(sent.goAwayCount >= 10)
         },
         Case("GOAWAY with ENHANCE_YOUR_CALM, the last 100 unprocessed", timeout: 5_000) {
@@ -52,7 +52,7 @@ import Testing
             // The last connections may carry too few requests to get their GOAWAY. Their pushes may then stay
             // without a response and be ambiguous.
             #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
-            #expect(statistics.goAways >= 5 && sent.goAwayCount >= 5)
+            #expect(statistics.goAwayCount >= 5 && sent.goAwayCount >= 5)
             #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
         },
         Case("GOAWAY in two steps") {
@@ -61,29 +61,29 @@ import Testing
             $0.latencyMilliseconds = 0...40
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
-            #expect(statistics.connectionsAccepted >= 4 && sent.goAwayCount >= 2)
+            #expect(statistics.acceptedConnectionCount >= 4 && sent.goAwayCount >= 2)
         },
         Case("connections cut") {
             $0.cutAfterRequests = 300
             $0.latencyMilliseconds = 0...20
         } expect: { sent, statistics in
-            #expect(statistics.connectionsCut >= 2)
+            #expect(statistics.cutConnectionCount >= 2)
             #expect(sent.count(.ambiguous) >= 100 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
             #expect(sent.closeCauses.contains(.connectionLost))
         },
         Case("connections half open", timeout: 1_000) {
             $0.silentAfterRequests = 700
         } expect: { sent, statistics in
-            #expect(statistics.connectionsSilenced >= 2 && statistics.requestsWithoutResponse > 0)
+            #expect(statistics.silencedConnectionCount >= 2 && statistics.unansweredRequestCount > 0)
             #expect(sent.closeCauses.contains(.pingTimeout))
-            #expect(sent.count(.ambiguous) >= statistics.requestsWithoutResponse)
+            #expect(sent.count(.ambiguous) >= statistics.unansweredRequestCount)
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("connections half open and not read", timeout: 1_000) {
             $0.silentAfterRequests = 700
             $0.silentStopsReading = true
         } expect: { sent, statistics in
-            #expect(statistics.connectionsSilenced >= 2 && sent.closeCauses.contains(.pingTimeout))
+            #expect(statistics.silencedConnectionCount >= 2 && sent.closeCauses.contains(.pingTimeout))
             #expect(sent.count(.ambiguous) > 0 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("a small window") {
@@ -101,8 +101,8 @@ import Testing
             $0.concurrentStreams = 1
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
-            #expect(statistics.requests == pushCount)
-            #expect(sent.inFlightPeak <= 2 && sent.streamLimits == [1, 1])
+            #expect(statistics.requestCount == pushCount)
+            #expect(sent.peakInFlightPushCount <= 2 && sent.streamLimits == [1, 1])
         },
     ]
 
@@ -131,24 +131,24 @@ import Testing
         Case("unknown reasons") {
             $0.unknownReasonShare = 0.2
         } expect: { sent, statistics in
-            #expect(sent.count(.rejected) == statistics.undocumentedResponses)
-            #expect(sent.countResponses { $0.reasonText == "ReasonOfTomorrow" } == statistics.undocumentedResponses)
-            #expect(statistics.undocumentedResponses > 200)
+            #expect(sent.count(.rejected) == statistics.undocumentedResponseCount)
+            #expect(sent.countResponses { $0.reasonText == "ReasonOfTomorrow" } == statistics.undocumentedResponseCount)
+            #expect(statistics.undocumentedResponseCount > 200)
         },
         Case("bodies that are not JSON") {
             $0.notJSONShare = 0.2
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
             #expect(
-                sent.countResponses { $0.status == 503 && $0.reason == .absent } == statistics.undocumentedResponses
+                sent.countResponses { $0.status == 503 && $0.reason == .absent } == statistics.undocumentedResponseCount
             )
-            #expect(statistics.undocumentedResponses > 200)
+            #expect(statistics.undocumentedResponseCount > 200)
         },
         Case("1xx first") {
             $0.informationalShare = 0.5
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushCount && statistics.requests == pushCount)
-            #expect(statistics.informationalResponses > 500)
+            #expect(sent.count(.accepted) == pushCount && statistics.requestCount == pushCount)
+            #expect(statistics.informationalResponseCount > 500)
         },
         Case("responses after the deadline", timeout: 5_000) {
             $0.lateShare = 0.05
@@ -162,23 +162,23 @@ import Testing
             $0.noResponseShare = 0.05
             $0.requestsWithoutResponseTakeEffect = false
         } expect: { sent, statistics in
-            #expect(statistics.requestsWithoutResponse > 40)
-            #expect(sent.count(.ambiguous) >= statistics.requestsWithoutResponse)
+            #expect(statistics.unansweredRequestCount > 40)
+            #expect(sent.count(.ambiguous) >= statistics.unansweredRequestCount)
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
         },
         Case("refused streams") {
             $0.refusedShare = 0.1
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
-            #expect(sent.countResponses { $0.kind == .notProcessed } == statistics.streamsRefused)
-            #expect(statistics.streamsRefused > 100)
+            #expect(sent.countResponses { $0.kind == .notProcessed } == statistics.refusedStreamCount)
+            #expect(statistics.refusedStreamCount > 100)
         },
         Case("the next 50 reset with CANCEL") {
             $0.resetShare = 1
             $0.resetCode = 8
             $0.faultyRequests = 50
         } expect: { sent, statistics in
-            #expect(sent.count(.ambiguous) == 50 && statistics.streamsReset == 50)
+            #expect(sent.count(.ambiguous) == 50 && statistics.resetStreamCount == 50)
             #expect(sent.count(.accepted) == pushCount - 50)
         },
     ]
@@ -209,7 +209,7 @@ import Testing
                 $0.connectionsMin = 1
             }
             try await eventuallyInTask("a thousand requests", every: .milliseconds(1)) {
-                try await fixture.simulator.statistics().requests >= 1_000
+                try await fixture.simulator.statistics().requestCount >= 1_000
             }
             faults.concurrentStreams = 1
             faults.latencyMilliseconds = 100...100
@@ -217,7 +217,7 @@ import Testing
             // The pushes in flight get their responses. From then on pushes are sent one after the other.
             var (requests, singleRequests) = (0, 0)
             try await eventuallyInTask("pushes one by one", every: .milliseconds(1)) {
-                let now = try await fixture.simulator.statistics().requests
+                let now = try await fixture.simulator.statistics().requestCount
                 if now != requests { singleRequests = now == requests + 1 ? singleRequests + 1 : 0 }
                 requests = now
                 return singleRequests == 5
@@ -227,11 +227,11 @@ import Testing
             let sent = try await sending
             let statistics = try await fixture.simulator.statistics()
             #expect(
-                sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
+                sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.acceptedConnectionCount == 1
             )
             // nghttp2 refuses pushes that come before the client knows the lower limit. The simulator counts
             // a refused push only when the client sends it again, so it counts every push once.
-            #expect(statistics.requests == 8_000 && requests < 8_000)
+            #expect(statistics.requestCount == 8_000 && requests < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
             await fixture.simulator.stop()
             try check(sent, try fixture.log())

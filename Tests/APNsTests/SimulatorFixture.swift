@@ -137,7 +137,7 @@ struct SentPushes: Sendable {
     /// limit after that.
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
-    var inFlightPeak = 0
+    var peakInFlightPushCount = 0
     /// How often a send window stopped a connection: after the pool had taken all pushes that it could, the connection
     /// had free streams, but too small a window.
     var windowStopCount = 0
@@ -163,8 +163,8 @@ struct SentPushes: Sendable {
         sender.loop.lookUp = lookUp
         defer {
             sender.pool.close()
-            // The loop retains handlers until the end of a turn, so one more turn frees them.
-            sender.loop.runTurn(waitMilliseconds: 0)
+            // The loop retains handlers until the end of an iteration, so one more iteration frees them.
+            sender.loop.runIteration(waitMilliseconds: 0)
         }
         try sender.run()
         return SentPushes(
@@ -178,7 +178,7 @@ struct SentPushes: Sendable {
                 default: nil
                 }
             },
-            inFlightPeak: sender.inFlightPeak,
+            peakInFlightPushCount: sender.peakInFlightPushCount,
             windowStopCount: sender.windowStopCount,
             sendWindowsLeftBytes: sender.sendWindowsLeftBytes
         )
@@ -194,7 +194,7 @@ struct SentPushes: Sendable {
         private let body: [UInt8]
         private var waitingPushes: [(tag: UInt64, avoided: UInt32)]
         private var unfinishedPushes: Int
-        private(set) var inFlightPeak = 0
+        private(set) var peakInFlightPushCount = 0
         private(set) var windowStopCount = 0
         private(set) var sendWindowsLeftBytes: [Int64] = []
 
@@ -230,12 +230,12 @@ struct SentPushes: Sendable {
             // Waits for all connections. Otherwise the first one might carry all pushes before the others are
             // ready.
             try #require(
-                loop.turn { pool.gauges.readyConnectionCount >= pool.configuration.connectionsMin },
+                loop.run { pool.gauges.readyConnectionCount >= pool.configuration.connectionsMin },
                 "the connections did not come up"
             )
             try token.withUnsafeBytes { token in
                 try body.withUnsafeBytes { body in
-                    let isFinished = loop.turn(waitMilliseconds: 5, step: { fill(token, body) }) {
+                    let isFinished = loop.run(waitMilliseconds: 5, step: { fill(token, body) }) {
                         unfinishedPushes == 0
                     }
                     try #require(isFinished, "\(unfinishedPushes) pushes without an outcome")
@@ -243,7 +243,7 @@ struct SentPushes: Sendable {
                     // Waits until the pool has drained, because a second response to a push would come during
                     // this time.
                     pool.drain()
-                    _ = loop.turn { pool.connections.isEmpty }
+                    _ = loop.run { pool.connections.isEmpty }
                 }
             }
         }
@@ -264,9 +264,9 @@ struct SentPushes: Sendable {
                 guard isTaken else { break }
                 waitingPushes.removeLast()
             }
-            inFlightPeak = max(inFlightPeak, pool.pushesInFlight)
+            peakInFlightPushCount = max(peakInFlightPushCount, pool.inFlightPushCount)
             windowStopCount += pool.connections.count {
-                $0.streamsMax > $0.pushesInFlight && $0.sendWindowBytes < ConnectionLimits.sendWindowBytesMin
+                $0.streamsMax > $0.inFlightPushCount && $0.sendWindowBytes < ConnectionLimits.sendWindowBytesMin
             }
         }
     }

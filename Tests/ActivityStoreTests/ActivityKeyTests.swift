@@ -30,14 +30,14 @@ import Testing
         let server = try RedisServer()
         let activities = ["0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111", "match-17"]
         let caller = try StoreCaller(server.unixURL)
-        try #require(caller.turnUntilReady())
+        try #require(caller.runLoopUntilReady())
         for activity in activities {
             let start = Operation.start(version: .at(1), claim: 1)
             #expect(caller.store.issue(start, key: .activity(activity), tag: 1) == .issued)
         }
         server.command("SET", "{app/0c6ef1f2}", "a device's")
         server.command("SET", "{app.two=match-17}", "another's")
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let found = server.command(bytes: [Array("KEYS".utf8), Array(ActivityKey.pattern(app: "app").utf8)])
             .map { String(decoding: ActivityKey.activity(ofKey: $0, app: Array("app".utf8)), as: UTF8.self) }
         #expect(Set(found) == Set(activities))

@@ -39,11 +39,11 @@ final class AudienceCaller: AudienceStoreHandler {
         configuration.replyDeadlineMilliseconds = 60_000
         configuration.callsPerCommandMax = callsPerCommandMax
         try self.init(configuration, server: server)
-        try #require(turn { store.isReady })
+        try #require(runLoop { store.isReady })
     }
 
-    func turn(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
-        loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
+    func runLoop(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
+        loop.run(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
     /// Issues a call as soon as the store has room for it. Returns the call's tag.
@@ -51,7 +51,7 @@ final class AudienceCaller: AudienceStoreHandler {
         nextTag += 1
         let call = AudienceCall(tag: nextTag, app: AudienceScene.app, audience: audience, operation: operation)
         var outcome = IssueOutcome.full
-        _ = turn {
+        _ = runLoop {
             outcome = call.withBorrowedBytes { store.issue($0) }
             return outcome != .full && outcome != .notReady
         }
@@ -66,12 +66,12 @@ final class AudienceCaller: AudienceStoreHandler {
         audience: AudienceDigest = AudienceScene.audience
     ) throws -> AudienceReply<[UInt8]> {
         let tag = try issue(operation, audience: audience)
-        try turnUntilIdle()
+        try runLoopUntilIdle()
         return try #require(replies[tag], "\(String(describing: failures[tag]))")
     }
 
-    func turnUntilIdle() throws {
-        try #require(turn { store.outstandingCallCount == 0 })
+    func runLoopUntilIdle() throws {
+        try #require(runLoop { store.outstandingCallCount == 0 })
     }
 
     /// Appends all entries. Repeats the calls that fail.
@@ -79,7 +79,7 @@ final class AudienceCaller: AudienceStoreHandler {
         var waitingEntries = entries
         while !waitingEntries.isEmpty {
             let tags = try waitingEntries.map { try issue(.append($0), audience: audience) }
-            try turnUntilIdle()
+            try runLoopUntilIdle()
             waitingEntries = zip(waitingEntries, tags).filter { failures[$0.1] != nil }.map(\.0)
         }
     }

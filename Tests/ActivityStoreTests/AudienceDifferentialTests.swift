@@ -67,9 +67,9 @@ import Testing
         var counts = OutcomeCounts()
         counts[.delivered] = 3
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
-        let part = BroadcastPart(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
+        let broadcast = FinishedBroadcast(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
         var calls: [AudienceCaller.Operation] = [
-            .finishBroadcast(part, version: admission.version, .failed, ResponseTimes()),
+            .finishBroadcast(broadcast, version: admission.version, .failed, ResponseTimes()),
             .finishRange(range, version: admission.version, counts, ResponseTimes()),
         ]
         if !isRangeLast { calls.reverse() }
@@ -78,9 +78,9 @@ import Testing
         // Redis counts a repeated call only once, so its reply stays the same.
         #expect(try caller.perform(calls[0], audience: audience) == firstReply)
         let lastReply = try caller.perform(calls[1], audience: audience)
-        var broadcasts = OutcomeCounts()
-        broadcasts[.failed] = 1
-        #expect(lastReply.totals == counts && lastReply.broadcasts == broadcasts)
+        var broadcastCounts = OutcomeCounts()
+        broadcastCounts[.failed] = 1
+        #expect(lastReply.totals == counts && lastReply.broadcastCounts == broadcastCounts)
         #expect(try caller.perform(calls[0], audience: audience) == lastReply)
     }
 
@@ -172,7 +172,7 @@ import Testing
     }
 }
 
-/// Random calls about one audience's record.
+/// Random calls about one audience's hash.
 struct RecordHistory {
     var random: SplitMix64
     var nowMilliseconds: Int64
@@ -235,8 +235,8 @@ struct RecordHistory {
         return times
     }
 
-    private mutating func randomBroadcast() -> BroadcastPart {
-        BroadcastPart(
+    private mutating func randomBroadcast() -> FinishedBroadcast {
+        FinishedBroadcast(
             environment: random.below(2) == 0 ? .production : .sandbox,
             rangeCount: random.pick([1, 2, 2, 4]),
             broadcastCount: random.pick([1, 2])

@@ -83,7 +83,7 @@ import Testing
         model.nowMilliseconds += 24 * 3_600_000
         setChannel(isAnnounced ? channel : nil)
         model.nowMilliseconds += 24 * 3_600_000
-        // The audience's record has the claim. The verdict `lost` means that the record has expired.
+        // The audience's hash has the claim. The verdict `lost` means that the hash has expired.
         #expect(model.perform(checkpoint).verdict == (isAnnounced ? .settled : .lost))
     }
 

@@ -106,7 +106,7 @@ import Testing
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         func expectRefusal() throws {
             let tag = try caller.issue(.append(entry))
-            try caller.turnUntilIdle()
+            try caller.runLoopUntilIdle()
             #expect(caller.failures[tag] == .foreignValue)
         }
         // These three pages are invalid: one has an unknown format, one is too short for a header, and one
@@ -130,7 +130,7 @@ import Testing
         // directory still succeeds.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
         let tag = try caller.issue(.page(segment: 0, lowerBound: 0))
-        try caller.turnUntilIdle()
+        try caller.runLoopUntilIdle()
         #expect(caller.failures[tag] == .foreignValue)
     }
 
@@ -144,7 +144,7 @@ import Testing
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
             let tags = try (0..<3).map { _ in try caller.issue(.append(entry)) }
-            try caller.turnUntilIdle()
+            try caller.runLoopUntilIdle()
             for tag in tags { #expect(caller.failures[tag] == .foreignValue, "\(value)") }
             #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.directory]) == [value])
         }
@@ -159,8 +159,8 @@ import Testing
         let entries = AudienceScene.entries(0..<500, at: caller.loop.wallMilliseconds)
         let tags = try entries.map { try caller.issue(.append($0)) }
         try server.restart()
-        #expect(caller.turn { tags.allSatisfy { caller.failures[$0] != nil || caller.replies[$0] != nil } })
-        #expect(caller.turn { caller.store.isReady })
+        #expect(caller.runLoop { tags.allSatisfy { caller.failures[$0] != nil || caller.replies[$0] != nil } })
+        #expect(caller.runLoop { caller.store.isReady })
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
     }
@@ -197,7 +197,7 @@ import Testing
         let caller = try AudienceCaller(
             RedisConfiguration(url: try RedisURL("unix://causeway:s%40cret@\(server.socketPath)"))
         )
-        try #require(caller.turn { caller.store.isReady })
+        try #require(caller.runLoop { caller.store.isReady })
         let nowMilliseconds = caller.loop.wallMilliseconds
         let entries = AudienceScene.entries(0..<200, at: nowMilliseconds)
         try caller.join(entries)
@@ -212,7 +212,7 @@ import Testing
             admission.digest = UInt64(count)
             (admission.isEnd, admission.isStart) = (false, false)
             try #require(
-                caller.turn(limitMilliseconds: 60_000) { (try? caller.perform(.admit(admission)).verdict) == .send }
+                caller.runLoop(limitMilliseconds: 60_000) { (try? caller.perform(.admit(admission)).verdict) == .send }
             )
             for index in 0..<count {
                 let range = try #require(SegmentRange(index: index, rangeCount: count))
@@ -234,7 +234,7 @@ import Testing
         for _ in 0..<EntryAppendTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
-        try caller.turnUntilIdle()
+        try caller.runLoopUntilIdle()
         #expect(caller.replies.count + caller.failures.count == EntryAppendTable.capacity)
         #expect(caller.replies.count > PageLimits.bytesBeforeArranging / MemberEntryFormat.bytesMax)
         #expect(caller.failures.values.allSatisfy { $0 == .busy })

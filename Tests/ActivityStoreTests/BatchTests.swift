@@ -35,7 +35,7 @@ import Testing
         configuration.callsPerCommandMax = callsPerCommandMax
         configuration.replyDeadlineMilliseconds = 60_000
         let caller = try StoreCaller(configuration)
-        try #require(caller.turnUntilReady())
+        try #require(caller.runLoopUntilReady())
         caller.events = []
         server.command("CONFIG", "RESETSTAT")
         return (server, caller)
@@ -52,7 +52,7 @@ import Testing
             expected.append(.admitted(tag, model.perform(key.call(makeUpdate(5), tag: tag))))
         }
         #expect(caller.store.outstandingCallCount == calls)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == expected)
         #expect(server.callCount(of: "evalsha") == commands)
         #expect(caller.callCountsPerReply.count == commands && caller.callCountsPerReply.reduce(0, +) == calls)
@@ -67,7 +67,7 @@ import Testing
         for tag in 0..<10 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == (0..<10).map { .admitted($0, OwnedReply(.noToken)) })
         #expect(server.callCount(of: "evalsha") == 10)
         caller.store.close()
@@ -94,7 +94,7 @@ import Testing
         #expect(caller.store.issue(makeSettlement(2), key: key, tag: 6) == .issued)
         #expect(caller.store.issue(makeUpdate(2), key: key, tag: 7) == .issued)
         #expect(caller.store.issue(makeUpdate(1), key: key, tag: 8) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.noToken)),
@@ -124,7 +124,7 @@ import Testing
                 )
                 #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
             }
-            #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+            #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         }
         #expect(server.callCount(of: "evalsha") == 4)
         #expect(caller.events.count == 2 * (CallBatch.pacesMax + 1))
@@ -157,7 +157,7 @@ import Testing
         #expect(
             caller.store.issue(.unregister(atMilliseconds: 2), key: keys[2], tag: 0) == .issued
         )
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         caller.events = []
         server.command("CONFIG", "RESETSTAT")
         for (tag, index) in [0, 1, 2, 0, 2, 1, 1].enumerated() {
@@ -171,7 +171,7 @@ import Testing
             )
             #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(server.callCount(of: "evalsha") == 1)
         let budgetsLeft = caller.events.map { event in
             if case .replied(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
@@ -189,7 +189,7 @@ import Testing
         for tag in 0..<8 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let expected = (0..<8 as Range<UInt64>)
             .map { tag -> StoreCaller.Event in
                 [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .foreignValue) : .admitted(tag, OwnedReply(.noToken))
@@ -230,14 +230,14 @@ import Testing
         let key = TestKey.activity("one")
         let register = Operation.register(attributesType: nil, registration: makeToken(1), shownVersion: nil)
         #expect(caller.store.issue(register, key: key, tag: 0) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         var value = server.value(key.text)
         change(&value)
         server.command(bytes: [Array("SET".utf8), Array(key.text.utf8), value])
         caller.events = []
         #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
         #expect(caller.store.issue(makeSettlement(5), key: key, tag: 2) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == [.failed(1, .admit, .foreignValue), .failed(2, .settle, .foreignValue)])
         #expect(server.value(key.text) == value)
         caller.store.close()
@@ -249,15 +249,15 @@ import Testing
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         server.kill()
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let expectedFailures = (0..<100 as Range<UInt64>).map { StoreCaller.Event.failed($0, .admit, .stream) }
         #expect(caller.events.filter { if case .failed = $0 { true } else { false } } == expectedFailures)
         try server.start()
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         // The next call gets only its own reply, because the connection has dropped the calls from before the loss.
         #expect(caller.store.issue(makeUpdate(5), key: .activity("one"), tag: 1) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
         caller.store.close()
     }
@@ -268,7 +268,7 @@ import Testing
         for tag in 0..<20 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
         #expect(caller.store.isReady)
         #expect(server.command("DBSIZE") == ["0"])
@@ -290,7 +290,7 @@ import Testing
             #expect(caller.store.issue(makeUpdate(5, alert: true), key: key, tag: 1) == .issued)
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         // A reply has room for the longest held command alone, or for the first three of the other four.
         #expect(heldLengths(caller, indices: [0, 1]) == [longestByteCount, nil])
         #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
@@ -307,7 +307,7 @@ import Testing
         for index in indices {
             #expect(caller.store.issue(makeUpdate(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         return caller.events.map { event in
             guard case .replied(_, let reply) = event else { return -1 }
             if reply.verdict == .wait && reply.waitMilliseconds == 1 { return nil }

@@ -22,7 +22,7 @@ import Testing
         for index in 0..<ranges {
             _ = try caller.issue(.claim(range(index), claim: UInt64(index)))
         }
-        try caller.turnUntilIdle()
+        try caller.runLoopUntilIdle()
         server.command("CONFIG", "RESETSTAT")
         return (server, caller)
     }
@@ -32,7 +32,7 @@ import Testing
         let (server, caller) = try callerWithClaims(checkpoints)
         let tags = try (0..<checkpoints)
             .map { try caller.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
-        try caller.turnUntilIdle()
+        try caller.runLoopUntilIdle()
         #expect(tags.allSatisfy { caller.replies[$0]?.verdict == .settled })
         #expect(server.callCount(of: "evalsha") == commands)
         for index in 0..<checkpoints {
@@ -45,7 +45,7 @@ import Testing
         let ownTag = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
         let claimedByAnotherTag = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
         let unclaimedTag = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
-        try caller.turnUntilIdle()
+        try caller.runLoopUntilIdle()
         #expect(
             [ownTag, claimedByAnotherTag, unclaimedTag].map { caller.replies[$0]?.verdict } == [
                 .settled, .claimedByAnother, .lost,
@@ -63,7 +63,7 @@ import Testing
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.otherAudience)
         let appendTag = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
-        try caller.turnUntilIdle()
+        try caller.runLoopUntilIdle()
         #expect(caller.failures.isEmpty && caller.replies[appendTag]?.verdict == .appended)
         #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == longText)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])

@@ -26,7 +26,7 @@ import Testing
     /// Whether a call gets its reply.
     private func getsReply(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
         caller.store.issue(makeUpdate(1), key: .activity("probe"), tag: tag) == .issued
-            && caller.turn {
+            && caller.runLoop {
                 caller.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
             }
     }
@@ -37,7 +37,7 @@ import Testing
         let server = try RedisServer()
         for url in [server.unixURL, "redis://127.0.0.1:\(server.port)", "redis://localhost:\(server.port)/"] {
             let caller = try StoreCaller(url)
-            #expect(caller.turnUntilReady(), "\(url)")
+            #expect(caller.runLoopUntilReady(), "\(url)")
             #expect(caller.events == [.ready])
             #expect(getsReply(caller))
             caller.store.close()
@@ -50,7 +50,7 @@ import Testing
             "+mget", "+get", "+set", "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time",
         ])
         let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         // The Redis user may use neither CONFIG nor INFO. The connection needs neither right. It warns that it does not
         // know the eviction policy and the version, and becomes ready.
         #expect(
@@ -68,7 +68,7 @@ import Testing
     @Test func `The default user's password is accepted`() throws {
         let server = try RedisServer(["--requirepass", "pa:ss"])
         let caller = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         #expect(getsReply(caller))
         caller.store.close()
     }
@@ -80,12 +80,12 @@ import Testing
         let server = try RedisServer(["--requirepass", "right"])
         let caller = try StoreCaller("redis://\(credentials)127.0.0.1:\(server.port)")
         let code: RedisError.Code = credentials.isEmpty ? .noAuthentication : .wrongPassword
-        #expect(caller.turn { caller.events == [.lost(code), .lost(code)] })
+        #expect(caller.runLoop { caller.events == [.lost(code), .lost(code)] })
         #expect(caller.lossReasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("wrong:") })
         if credentials == ":hunter2@" {
             server.password = "right"
             server.command("CONFIG", "SET", "requirepass", "hunter2")
-            #expect(caller.turnUntilReady())
+            #expect(caller.runLoopUntilReady())
         }
         caller.store.close()
     }
@@ -104,7 +104,7 @@ import Testing
         let caller = try StoreCaller(
             RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trustingContext)
         )
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         #expect(getsReply(caller))
         caller.store.close()
 
@@ -113,7 +113,7 @@ import Testing
             let refusedCaller = try StoreCaller(
                 RedisConfiguration(url: RedisURL("rediss://\(host):\(server.tlsPort)"), tls: tls)
             )
-            #expect(refusedCaller.turn { refusedCaller.events.first == .lost(.stream) })
+            #expect(refusedCaller.runLoop { refusedCaller.events.first == .lost(.stream) })
             #expect(!refusedCaller.store.isReady)
             refusedCaller.store.close()
         }
@@ -122,13 +122,13 @@ import Testing
     @Test func `A caller uses the configured database`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller("\(server.unixURL)?db=3")
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         #expect(getsReply(caller))
         #expect(server.command("DBSIZE") == ["0"])
         #expect(server.command("INFO", "keyspace").contains { $0.contains("db3:keys=1") })
         caller.store.close()
         let wrongCaller = try StoreCaller("\(server.unixURL)?db=99")
-        #expect(wrongCaller.turn { wrongCaller.events.first == .lost(.unknown) })
+        #expect(wrongCaller.runLoop { wrongCaller.events.first == .lost(.unknown) })
         #expect(wrongCaller.lossReasons.first == "Redis replied: ERR DB index is out of range")
         wrongCaller.store.close()
     }
@@ -136,7 +136,7 @@ import Testing
     @Test func `An eviction policy causes a warning`() throws {
         let server = try RedisServer(["--maxmemory-policy", "volatile-ttl"])
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         #expect(caller.events == [.warning(.evicts(policy: "volatile-ttl")), .ready])
         caller.store.close()
     }
@@ -145,10 +145,10 @@ import Testing
         let server = try RedisServer()
         server.kill()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turn { caller.events.count >= 3 })
+        #expect(caller.runLoop { caller.events.count >= 3 })
         #expect(caller.events.allSatisfy { $0 == .lost(.stream) })
         try server.start()
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.store.close()
     }
 
@@ -157,7 +157,7 @@ import Testing
     @Test func `If the server is killed and restarted, each call ends once, in order`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         for round in 0..<5 {
             caller.events = []
             let tags = UInt64(round) * 10_000..<UInt64(round) * 10_000 + 3_000
@@ -173,17 +173,17 @@ import Testing
                     #expect(caller.store.issue(makeUpdate(tag), key: key, tag: tag) == .issued)
                 }
                 // When the server dies, some calls have a reply, some are sent, and some are not sent yet.
-                if tag == tags.lowerBound + 1_000 { caller.loop.runTurn(waitMilliseconds: 0) }
+                if tag == tags.lowerBound + 1_000 { caller.loop.runIteration(waitMilliseconds: 0) }
                 if tag == tags.lowerBound + 2_000 {
-                    #expect(caller.turn { !caller.events.isEmpty })
+                    #expect(caller.runLoop { !caller.events.isEmpty })
                     server.kill()
                 }
             }
-            #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+            #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
             #expect(endedTags(caller.events) == Array(tags))
             #expect(caller.events.contains { if case .failed(_, _, .stream) = $0 { true } else { false } })
             try server.start()
-            #expect(caller.turnUntilReady())
+            #expect(caller.runLoopUntilReady())
         }
         #expect(getsReply(caller))
         caller.store.close()
@@ -192,16 +192,16 @@ import Testing
     @Test func `Scripts flushed under load are loaded again`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         for tag in 0..<2_000 as Range<UInt64> {
             #expect(caller.store.issue(makeUpdate(tag), key: key, tag: tag) == .issued)
             if tag == 1_000 {
-                #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+                #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
                 server.command("SCRIPT", "FLUSH")
             }
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(endedTags(caller.events) == Array(0..<2_000))
         let forgottenCallCount = caller.events.count {
             if case .failed(_, .admit, .noScript) = $0 { true } else { false }
@@ -213,7 +213,7 @@ import Testing
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(makeUpdate(1), key: key, tag: 1) == .issued)
-        #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
+        #expect(caller.runLoop { caller.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
         #expect(getsReply(caller))
         caller.store.close()
     }
@@ -221,14 +221,14 @@ import Testing
     @Test func `A server that has lost its data admits again`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
         #expect(caller.store.issue(makeUpdate(4), key: key, tag: 2) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         server.command("FLUSHALL")
         #expect(caller.store.issue(makeUpdate(4), key: key, tag: 3) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.superseded)),
@@ -241,10 +241,10 @@ import Testing
     @Test func `A killed client comes back`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        #expect(caller.turn { caller.events == [.lost(.stream), .ready] })
+        #expect(caller.runLoop { caller.events == [.lost(.stream), .ready] })
         #expect(getsReply(caller))
         caller.store.close()
     }
@@ -254,12 +254,12 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.replyDeadlineMilliseconds = 1_000
         let caller = try StoreCaller(configuration)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         server.command("CLIENT", "PAUSE", "4000")
         #expect(caller.store.issue(makeUpdate(1), key: key, tag: 1) == .issued)
         #expect(caller.store.issue(makeUpdate(2), key: key, tag: 2) == .issued)
-        #expect(caller.turn { caller.store.isReady && caller.events.last == .ready })
+        #expect(caller.runLoop { caller.store.isReady && caller.events.last == .ready })
         #expect(
             caller.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
         )
@@ -270,7 +270,7 @@ import Testing
     @Test func `Out of memory, a call is refused as a whole`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         let information = server.command("INFO", "server").joined()
         let isOlderThan7 = information.contains("redis_version:6.")
         #expect(try caller.connection().serverSupportsScriptFlags != isOlderThan7)
@@ -283,12 +283,12 @@ import Testing
             )
                 == .issued
         )
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let hashBefore = server.hash(key.text)
         server.command("CONFIG", "SET", "maxmemory", "1")
         caller.events = []
         #expect(caller.store.issue(makeUpdate(5), key: key, tag: 2) == .issued)
-        #expect(caller.turn { caller.events == [.failed(2, .admit, .outOfMemory)] })
+        #expect(caller.runLoop { caller.events == [.failed(2, .admit, .outOfMemory)] })
         #expect(server.hash(key.text) == hashBefore)
         server.command("CONFIG", "SET", "maxmemory", "0")
         #expect(getsReply(caller))
@@ -298,11 +298,11 @@ import Testing
     @Test func `A server that has become a replica is left`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         server.command("REPLICAOF", "127.0.0.1", "1")
         #expect(caller.store.issue(makeUpdate(5), key: key, tag: 1) == .issued)
-        #expect(caller.turn { caller.events.count >= 2 })
+        #expect(caller.runLoop { caller.events.count >= 2 })
         let code = try #require(caller.lossReasons.first)
         #expect(code == RedisError.Code.readOnly.explanation || code == RedisError.Code.masterDown.explanation)
         #expect(
@@ -310,7 +310,7 @@ import Testing
                 || caller.events.first == .failed(1, .admit, .masterDown)
         )
         server.command("REPLICAOF", "NO", "ONE")
-        #expect(caller.turn { caller.store.isReady && getsReply(caller) })
+        #expect(caller.runLoop { caller.store.isReady && getsReply(caller) })
         caller.store.close()
     }
 

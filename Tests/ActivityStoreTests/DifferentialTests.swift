@@ -76,7 +76,7 @@ private final class DifferentialRunner {
         // The deadline is longer than a worker's, because the machine may be busy.
         configuration.replyDeadlineMilliseconds = 120_000
         caller = try StoreCaller(configuration)
-        try #require(caller.turnUntilReady())
+        try #require(caller.runLoopUntilReady())
         context = try #require(redisConnectUnix(server.socketPath))
         try server.loadScriptsWithListedTimes(try caller.connection())
         caller.onEvent = { [unowned self] event in compare(event) }
@@ -127,10 +127,10 @@ private final class DifferentialRunner {
                     operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) }
                 }
             )
-            if random.below(60) == 0 { caller.loop.runTurn(waitMilliseconds: 0) }
+            if random.below(60) == 0 { caller.loop.runIteration(waitMilliseconds: 0) }
         }
         try #require(
-            caller.turn(limitMilliseconds: 120_000) { receivedCount == operations.count || !differences.isEmpty }
+            caller.runLoop(limitMilliseconds: 120_000) { receivedCount == operations.count || !differences.isEmpty }
         )
         try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
         callCount += operations.count
@@ -274,7 +274,7 @@ extension ActivityState {
         if retiredToken != nil { fields["d"] = [1] }
         if let heldCommand { fields["h"] = versionText(heldCommand.version) + heldCommand.command }
         if let pace, let limitedAt = pace.throttledAtMilliseconds {
-            fields["l"] = bytes(pace.spacingDoublings, 1) + bytes(limitedAt, 6)
+            fields["l"] = bytes(pace.spacingDoublingCount, 1) + bytes(limitedAt, 6)
         }
         if let start {
             fields["b"] = bytes(start.version)

@@ -34,7 +34,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.replyDeadlineMilliseconds = deadlineMilliseconds
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         return (caller, fake)
     }
@@ -58,7 +58,7 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
-        #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
+        #expect(caller.runLoop { caller.events.contains(.lost(.protocolViolation)) })
         // The call with the wrong reply fails first. The report of the lost connection may come before or after this
         // failure. So the test compares only the failures.
         let failureEvents = caller.events.filter { if case .failed = $0 { true } else { false } }
@@ -78,7 +78,7 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply + ":0\r\n")
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == [.failed(1, .admit, .foreignValue), .settled(2, false)])
         caller.store.close()
     }
@@ -90,7 +90,7 @@ import Testing
             #expect(caller.store.issue(settle, key: phone, tag: tag * 2 + 1) == .issued)
         }
         fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n:0\r\n")
-        #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
+        #expect(caller.runLoop { caller.events.contains(.lost(.protocolViolation)) })
         #expect(
             caller.events == [
                 .admitted(2, OwnedReply(.duplicate)), .failed(3, .settle, .protocolViolation),
@@ -114,7 +114,7 @@ import Testing
         }
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send(reply)
-        #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
+        #expect(caller.runLoop { caller.events.contains(.lost(.protocolViolation)) })
         let failureEvents = caller.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failureEvents == (1...4).map { .failed($0, $0 == 4 ? .settle : .admit, .protocolViolation) })
         #expect(caller.events.count == 5)
@@ -128,7 +128,7 @@ import Testing
         }
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         var waitReply = OwnedReply(.wait)
         waitReply.waitMilliseconds = 7
         #expect(
@@ -155,7 +155,7 @@ import Testing
         }
         #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let failures = (1...3 as ClosedRange<UInt64>).map { StoreCaller.Event.failed($0, .admit, code) }
         #expect(caller.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
         caller.store.close()
@@ -165,9 +165,9 @@ import Testing
         let (caller, fake) = try connectedCaller()
         // The reply arrives before the lane sends the call, so it cannot be the reply to this call.
         fake.send("$9\r\nduplicate\r\n")
-        caller.loop.runTurn(waitMilliseconds: 0)
+        caller.loop.runIteration(waitMilliseconds: 0)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events == [.lost(.protocolViolation), .failed(1, .admit, .protocolViolation)])
         caller.store.close()
     }
@@ -175,11 +175,11 @@ import Testing
     @Test func `An unexpected reply ends the connection`() throws {
         let (caller, fake) = try connectedCaller()
         fake.send(":1\r\n")
-        #expect(caller.turn { caller.events == [.lost(.protocolViolation)] })
+        #expect(caller.runLoop { caller.events == [.lost(.protocolViolation)] })
         caller.store.close()
     }
 
-    @Test func `Replies of one byte a turn are read`() throws {
+    @Test func `Replies of one byte an iteration are read`() throws {
         let (caller, fake) = try connectedCaller()
         fake.sendsByteByByte = true
         fake.makeReply = { $0 == "EVALSHA" ? Self.makeSendReply() : nil }
@@ -195,7 +195,7 @@ import Testing
         )
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(
-            caller.turn {
+            caller.runLoop {
                 fake.sendNextByte()
                 return caller.events == [.admitted(1, expectedReply)]
             }
@@ -216,7 +216,7 @@ import Testing
             registeredAtMilliseconds: 99
         )
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(caller.turn { caller.events == [.admitted(1, expectedReply)] })
+        #expect(caller.runLoop { caller.events == [.admitted(1, expectedReply)] })
         caller.store.close()
     }
 
@@ -225,7 +225,7 @@ import Testing
         let (caller, _) = try connectedCaller(deadlineMilliseconds: 2_000)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
-        #expect(caller.turn { caller.events.count == 4 })
+        #expect(caller.runLoop { caller.events.count == 4 })
         #expect(
             caller.events == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .settle, .deadline), .ready]
         )
@@ -239,9 +239,9 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.replyDeadlineMilliseconds = 50
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
+        #expect(caller.runLoop { caller.events == [.lost(.deadline), .lost(.deadline)] })
         fake.makeReply = FakeRedis.defaultReply
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.store.close()
     }
 
@@ -250,10 +250,10 @@ import Testing
         let fake = try FakeRedis(loop: loop)
         fake.makeReply = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.defaultReply($0) }
         let caller = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
-        #expect(caller.turn { caller.events == [.lost(.serverTooOld), .lost(.serverTooOld)] })
+        #expect(caller.runLoop { caller.events == [.lost(.serverTooOld), .lost(.serverTooOld)] })
         #expect(caller.lossReasons.first == "Redis is older than version 5")
         fake.makeReply = FakeRedis.defaultReply
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.store.close()
     }
 
@@ -263,11 +263,11 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         // The call is sent and its reply arrives. Then the lane pauses for longer than the deadline, before
         // it reads the reply.
-        caller.loop.runTurn(waitMilliseconds: 0)
-        caller.loop.runTurn(waitMilliseconds: 0)
+        caller.loop.runIteration(waitMilliseconds: 0)
+        caller.loop.runIteration(waitMilliseconds: 0)
         usleep(2_500_000)
         caller.loop.refreshClock()
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events == [.admitted(1, OwnedReply(.duplicate))])
         caller.store.close()
     }
@@ -281,7 +281,7 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n")
-        #expect(caller.turn { caller.store.isReady && caller.events.last == .ready })
+        #expect(caller.runLoop { caller.store.isReady && caller.events.last == .ready })
         #expect(caller.events == [.failed(1, .admit, code), .lost(code), .failed(2, .settle, code), .ready])
         caller.store.close()
     }
@@ -295,7 +295,7 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
-        #expect(caller.turn { caller.events.count == 2 })
+        #expect(caller.runLoop { caller.events.count == 2 })
         #expect(caller.events == [.failed(1, .admit, code), .settled(2, true)])
         caller.store.close()
     }
@@ -304,10 +304,10 @@ import Testing
         let (caller, fake) = try connectedCaller()
         fake.makeReply = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.defaultReply($0) }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript)] })
+        #expect(caller.runLoop { caller.events == [.failed(1, .admit, .noScript)] })
         #expect(caller.store.isReady)
         #expect(caller.store.issue(update, key: key, tag: 2) == .issued)
-        #expect(caller.turn { caller.events.count >= 3 })
+        #expect(caller.runLoop { caller.events.count >= 3 })
         #expect(caller.events[1...].prefix(2) == [.failed(2, .admit, .noScript), .lost(.noScript)])
         caller.store.close()
     }
@@ -321,7 +321,7 @@ import Testing
         #expect(caller.events == [.failed(1, .admit, .closed), .failed(2, .settle, .closed)])
         #expect(caller.store.issue(update, key: key, tag: 3) == .notReady)
         fake.send(":1\r\n")
-        #expect(!caller.turn(limitMilliseconds: 150) { caller.events.count > 2 })
+        #expect(!caller.runLoop(limitMilliseconds: 150) { caller.events.count > 2 })
     }
 
     @Test func `A handler that closes from inside a reply gets no more events`() throws {
@@ -330,9 +330,9 @@ import Testing
             #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
         caller.onEvent = { [unowned caller] event in if case .replied = event { caller.store.close() } }
-        caller.loop.runTurn(waitMilliseconds: 0)
+        caller.loop.runIteration(waitMilliseconds: 0)
         fake.send("*3\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
-        #expect(caller.turn { caller.events.count >= 3 })
+        #expect(caller.runLoop { caller.events.count >= 3 })
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.duplicate)), .failed(2, .admit, .closed), .failed(3, .admit, .closed),
@@ -347,7 +347,7 @@ import Testing
         configuration.outstandingCallsMax = 2
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
         #expect(caller.store.issue(update, key: key, tag: 1) == .notReady)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         let version = Version.at(7, 0)
         let longToken = OwnedToken(
             token: Array(repeating: 1, count: StoreLimits.tokenBytesMax + 1),
@@ -383,7 +383,7 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         #expect(caller.store.issue(update, key: key, tag: 3) == .full)
         fake.send("$9\r\nduplicate\r\n")
-        #expect(caller.turn { caller.store.outstandingCallCount == 1 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 1 })
         #expect(caller.store.issue(update, key: key, tag: 3) == .issued)
         caller.store.close()
     }
@@ -395,6 +395,6 @@ import Testing
         let pauseMillisecondsMax = ReconnectPause.pauseMillisecondsMax
         #expect(longestPause <= pauseMillisecondsMax && longestPause > pauseMillisecondsMax / 2)
         reconnectPause.reset()
-        #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.baseMilliseconds)
+        #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.firstPauseMillisecondsMax)
     }
 }

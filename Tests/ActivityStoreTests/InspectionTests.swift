@@ -43,11 +43,12 @@ import Testing
         func inspectActivity() throws -> ActivityInspection { try ActivityInspection(value: readValue(comparison)) }
         #expect(
             try inspectActivity().newestVersion == nil
-                && inspectActivity().remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds).drawsLeft == 3
+                && inspectActivity().remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds).remainingDrawCount
+                    == 3
         )
 
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
-        #expect(try inspectActivity().newestVersion == .init(version: .at(100, 7), isEnd: false, state: .waiting))
+        #expect(try inspectActivity().newestVersion == .init(version: .at(100, 7), isEnd: false, phase: .waiting))
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)
         #expect(try inspectActivity().heldCommand == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
@@ -64,11 +65,11 @@ import Testing
         var inspection = try inspectActivity()
         #expect(inspection.token == InspectedToken(token: token.token, environment: .sandbox))
         #expect(inspection.registeredAtMilliseconds == 5 && inspection.allowsFrequentUpdates)
-        #expect(inspection.newestVersion?.state == .sending && inspection.shownDigest == nil)
+        #expect(inspection.newestVersion?.phase == .sending && inspection.shownDigest == nil)
         #expect(inspection.lastPush == .init(timestamp: 100, sentAtMilliseconds: Self.nowMilliseconds))
         #expect(inspection.updatesUntilMilliseconds == Self.nowMilliseconds + 28_800_999)
         let budget = inspection.remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds)
-        #expect(budget.drawsLeft == 4 && budget.bucket == pace.frequentBudget)
+        #expect(budget.remainingDrawCount == 4 && budget.bucket == pace.frequentBudget)
         #expect(budget.fullAtMilliseconds == Self.nowMilliseconds + 1_000)
         #expect(
             inspection.remainingBudget(pace, nowMilliseconds: Self.nowMilliseconds + 1_000).fullAtMilliseconds == nil
@@ -78,26 +79,26 @@ import Testing
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
         inspection = try inspectActivity()
         #expect(
-            inspection.newestVersion?.state == .settled && inspection.shownDigest == (1 << 48) - 2
+            inspection.newestVersion?.phase == .settled && inspection.shownDigest == (1 << 48) - 2
                 && inspection.heldCommand == nil
         )
-        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.nowMilliseconds) == 1)
+        #expect(inspection.spacingDoublingCount(pace, nowMilliseconds: Self.nowMilliseconds) == 1)
         #expect(
             inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.nowMilliseconds) == Self.nowMilliseconds
                 + 2_000
         )
         #expect(inspection.spacingEndMilliseconds(pace, nowMilliseconds: Self.nowMilliseconds + 2_000) == nil)
-        #expect(inspection.spacingDoublings(pace, nowMilliseconds: Self.nowMilliseconds + 60_000) == 0)
+        #expect(inspection.spacingDoublingCount(pace, nowMilliseconds: Self.nowMilliseconds + 60_000) == 0)
 
         comparison.advanceClock(3_000)
         #expect(comparison.verdict(makeCommand(99, .end)) == .send)
         comparison.settle(Operation.settlement(version: .at(99, 7), outcome: .notShown, digest: 0))
-        #expect(try inspectActivity().newestVersion == .init(version: .at(99, 7), isEnd: true, state: .notShown))
+        #expect(try inspectActivity().newestVersion == .init(version: .at(99, 7), isEnd: true, phase: .notShown))
         #expect(comparison.verdict(.unregister(atMilliseconds: 9)) == .unregistered)
         #expect(try inspectActivity().token == nil && inspectActivity().registeredAtMilliseconds == 9)
         comparison.advanceClock(1_000)
         #expect(comparison.verdict(.start(version: .at(200), claim: 1)) == .send)
-        #expect(try inspectActivity().newestVersion?.state == .startSending)
+        #expect(try inspectActivity().newestVersion?.phase == .startSending)
     }
 
     @Test func `A device's tokens, the starts held for them and its budget are shown`() throws {
@@ -132,7 +133,7 @@ import Testing
                 .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
             ]
         )
-        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.nowMilliseconds).drawsLeft == 2)
+        #expect(device.remainingStartBudget(pace.budget, nowMilliseconds: Self.nowMilliseconds).remainingDrawCount == 2)
     }
 
     /// A value that is cut off anywhere, or has a byte that cannot be right, is refused with the name of the wrong

@@ -96,7 +96,7 @@ import Testing
             let scores = comparison.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
             for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
         }
-        #expect(lives == comparison.model.lives.mapValues(\.text))
+        #expect(lives == comparison.model.lives.mapValues(\.storedText))
         let modelDues = comparison.model.lives.mapValues(\.dueMilliseconds).filter { !postponedKeys.contains($0.key) }
         #expect(dues.filter { !postponedKeys.contains($0.key) } == modelDues && modelDues.count > 5)
         #expect(starts == comparison.model.lives.compactMapValues(\.start?.record))
@@ -220,7 +220,7 @@ import Testing
         let arguments = (1...5).flatMap { ["\($0)", "n\($0)"] } + ["9000000000000", "later"]
         _ = comparison.server.command(bytes: (["ZADD", "timetable"] + arguments).map { Array($0.utf8) })
         func readPage(_ rank: Int, _ limit: Int) throws -> [String] {
-            let page = try shared.readDueEntries(Array("timetable".utf8), from: rank, limit: limit)
+            let page = try shared.readDueEntries(Array("timetable".utf8), from: rank, entriesMax: limit)
             #expect(page.timetableEntryCount == 6)
             return page.entries.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
         }
@@ -325,7 +325,7 @@ import Testing
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
-        let names = try readDueEntries(key, from: 0, limit: 9).entries.map(\.name)
+        let names = try readDueEntries(key, from: 0, entriesMax: 9).entries.map(\.name)
         return try claimEntries(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
     }
 }

@@ -20,7 +20,7 @@ import Testing
         #expect(try other.readToken(name) == nil)
         // The values are encrypted, so they may hold any bytes.
         let text: [UInt8] = [0, 255, 13, 10, 0x24]
-        try one.writeToken(name, text: text, milliseconds: 100_000)
+        try one.writeToken(name, text: text, timeToLiveMilliseconds: 100_000)
         let entry = try #require(try other.readToken(name))
         #expect(entry.text == text)
         #expect((90_000...100_000).contains(entry.remainingMilliseconds))
@@ -30,22 +30,22 @@ import Testing
     @Test func `An expired value is deleted`() throws {
         let server = try RedisServer()
         let store = try tokenStore(server)
-        try store.writeToken(name, text: [1], milliseconds: 1)
+        try store.writeToken(name, text: [1], timeToLiveMilliseconds: 1)
         try eventually("a value that has expired", every: .milliseconds(1)) { try store.readToken(name) == nil }
     }
 
     @Test func `Only one of many workers gets the lease`() throws {
         let server = try RedisServer()
         let stores = try (0..<8).map { _ in try tokenStore(server) }
-        let acquiredLeases = try stores.map { try $0.acquireLease(name, milliseconds: 60_000) }
+        let acquiredLeases = try stores.map { try $0.acquireLease(name, leaseMilliseconds: 60_000) }
         #expect(acquiredLeases == [true] + Array(repeating: false, count: 7))
-        #expect(try stores[1].acquireLease("TEAM123456/KEY7654321", milliseconds: 60_000), "of each key its own")
+        #expect(try stores[1].acquireLease("TEAM123456/KEY7654321", leaseMilliseconds: 60_000), "of each key its own")
     }
 
     @Test func `A server that was away is found again`() throws {
         let server = try RedisServer()
         let store = try tokenStore(server)
-        try store.writeToken(name, text: [1], milliseconds: 100_000)
+        try store.writeToken(name, text: [1], timeToLiveMilliseconds: 100_000)
         server.kill()
         #expect(throws: RedisError.self) { try store.readToken(name) }
         try server.start()
@@ -55,6 +55,6 @@ import Testing
     @Test func `A write that Redis refuses is an error`() throws {
         let server = try RedisServer()
         let store = try tokenStore(server)
-        #expect(throws: RedisError.self) { try store.writeToken(name, text: [1], milliseconds: 0) }
+        #expect(throws: RedisError.self) { try store.writeToken(name, text: [1], timeToLiveMilliseconds: 0) }
     }
 }

@@ -138,9 +138,11 @@ import Testing
             let stored = storedToken(Array(token.utf8), environment)
             let isPacked = token.utf8.count % 2 == 0 && token.allSatisfy { "0123456789abcdef".contains($0) }
             #expect(stored.count == (isPacked ? token.utf8.count / 2 : token.utf8.count) + 1)
-            var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
+            var memory = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
             let decoded = memory.withUnsafeMutableBytes { memory in
-                stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
+                stored.withUnsafeBytes { stored in
+                    memory.baseAddress.flatMap { StoredDeviceToken.decode(stored, to: $0) }
+                }
             }
             #expect(Array(memory.prefix(decoded?.count ?? 0)) == Array(token.utf8))
             #expect(decoded?.environment == environment)
@@ -159,9 +161,10 @@ import Testing
 
 /// Returns a token in the form in which Redis stores it.
 func storedToken(_ token: [UInt8], _ environment: APNsEnvironment) -> [UInt8] {
-    var memory = [UInt8](repeating: 0, count: TokenText.bytesMax)
+    var memory = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax)
     let count = memory.withUnsafeMutableBytes { memory in
-        token.withUnsafeBytes { token in memory.baseAddress.map { TokenText.encode(token, environment, to: $0) } }
+        token.withUnsafeBytes { token in memory.baseAddress.map { StoredDeviceToken.encode(token, environment, to: $0) }
+        }
     }
     return Array(memory.prefix(count ?? 0))
 }

@@ -19,7 +19,7 @@ import Testing
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         configuration.replyDeadlineMilliseconds = 60_000
         caller = try StoreCaller(configuration)
-        try #require(caller.turnUntilReady())
+        try #require(caller.runLoopUntilReady())
         caller.events = []
         model = StoreModel(nowMilliseconds: caller.loop.wallMilliseconds)
         server.command("CONFIG", "RESETSTAT")
@@ -59,17 +59,17 @@ import Testing
             caller.store.issue(.hold(attributesType: nil, version: .at(5), command: command), key: key, tag: 0)
                 == .issued
         )
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         caller.events = []
     }
 
-    /// Issues the calls in one turn. Each call's tag is its index.
+    /// Issues the calls in one iteration. Each call's tag is its index.
     private func perform(_ calls: [(key: TestKey, operation: Operation)]) {
         caller.events = []
         for (tag, call) in calls.enumerated() {
             #expect(caller.store.issue(call.operation, key: call.key, tag: UInt64(tag)) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
     }
 
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])

@@ -37,7 +37,7 @@ import Testing
             "3600",
         ])
         let caller = try makeCaller(primary, replicas: replicas, deadlineMilliseconds: deadlineMilliseconds)
-        #expect(caller.turn { isLinked(replica) && hasReplica(primary) })
+        #expect(caller.runLoop { isLinked(replica) && hasReplica(primary) })
         return ReplicatedPair(primary: primary, replica: replica, caller: caller)
     }
 
@@ -53,7 +53,7 @@ import Testing
         configuration.replyDeadlineMilliseconds = deadlineMilliseconds
         configuration.requiredReplicaCount = replicas
         let caller = try StoreCaller(configuration)
-        try #require(caller.turnUntilReady())
+        try #require(caller.runLoopUntilReady())
         caller.events = []
         return caller
     }
@@ -77,7 +77,7 @@ import Testing
     private func performUntilReplied(_ call: Operation, tag: UInt64, _ caller: StoreCaller) -> OwnedReply? {
         var receivedReply: OwnedReply?
         var isOutstanding = false
-        _ = caller.turn {
+        _ = caller.runLoop {
             for case let event in caller.events {
                 if case .replied(tag, let reply) = event { receivedReply = reply }
                 if case .failed(tag, _, _) = event { isOutstanding = false }
@@ -113,7 +113,7 @@ import Testing
         let pair = try makePair(replicas: 1)
         cutOff(pair)
         #expect(pair.caller.store.issue(register, key: key, tag: 1) == .issued)
-        let isRefused = pair.caller.turn { pair.caller.events.contains(.failed(1, .admit, .replicasMissing)) }
+        let isRefused = pair.caller.runLoop { pair.caller.events.contains(.failed(1, .admit, .replicasMissing)) }
         #expect(isRefused)
         #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledgedCount: 0, isGivenUp: false, nil))))
@@ -122,7 +122,7 @@ import Testing
         pair.replica.resume()
         pair.caller.events = []
         #expect(performUntilReplied(register, tag: 3, pair.caller)?.verdict == .registered)
-        #expect(pair.caller.turn { pair.caller.events.contains(.replicas(.acknowledging)) })
+        #expect(pair.caller.runLoop { pair.caller.events.contains(.replicas(.acknowledging)) })
         #expect(try verdictAfterFailover(pair) == .send)
     }
 
@@ -139,12 +139,13 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `Replies keep their order, one WAIT covers all calls of a turn, and other calls need none`() throws {
+    @Test func `Replies keep their order, one WAIT covers all calls of an iteration, and other calls need none`() throws
+    {
         // The deadline is long, because a busy machine may run the replica late.
         let pair = try makePair(replicas: 1, deadlineMilliseconds: 100_000)
         let caller = pair.caller
         #expect(caller.store.issue(update, key: .activity("a"), tag: 1) == .issued)
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(pair.primary.callCount(of: "wait") == 0)
         #expect(caller.store.issue(update, key: .activity("b"), tag: 2) == .issued)
         for tag in 3..<40 as Range<UInt64> {
@@ -153,7 +154,7 @@ import Testing
         for tag in 40..<60 as Range<UInt64> {
             #expect(caller.store.issue(update, key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+        #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let tags = caller.events.compactMap { if case .replied(let tag, _) = $0 { tag } else { nil } }
         #expect(tags == Array(1..<60))
         #expect(pair.primary.callCount(of: "wait") == 1)
@@ -167,7 +168,7 @@ import Testing
         let beganAtMilliseconds = pair.caller.loop.nowMilliseconds
         #expect(pair.caller.store.issue(register, key: key, tag: 1) == .issued)
         #expect(pair.caller.store.issue(update, key: .activity("other"), tag: 2) == .issued)
-        #expect(pair.caller.turn { pair.caller.events.contains(.replied(2, OwnedReply(.noToken))) })
+        #expect(pair.caller.runLoop { pair.caller.events.contains(.replied(2, OwnedReply(.noToken))) })
         #expect(performUntilReplied(update, tag: 3, pair.caller)?.verdict == .send)
         #expect(performUntilReplied(register, tag: 4, pair.caller)?.verdict == .registered)
         #expect(pair.caller.events.contains(.replicas(.missing(acknowledgedCount: 0, isGivenUp: true, nil))))
@@ -176,7 +177,7 @@ import Testing
         )
         // The lane has given up on the replica, so from now on no call waits for it.
         #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
-        #expect(pair.caller.turn { pair.caller.store.outstandingCallCount == 0 })
+        #expect(pair.caller.runLoop { pair.caller.store.outstandingCallCount == 0 })
         #expect(pair.caller.events.last == .replied(5, OwnedReply(.registered)))
         pair.replica.resume()
         pair.caller.store.close()
@@ -190,11 +191,11 @@ import Testing
             #expect(pair.caller.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
         }
         // Redis has replied to all calls, but the lane withholds the replies.
-        #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.primary.callCount(of: "evalsha") >= 11 })
-        pair.caller.loop.runTurn(waitMilliseconds: 20)
+        #expect(pair.caller.runLoop(limitMilliseconds: 30_000) { pair.primary.callCount(of: "evalsha") >= 11 })
+        pair.caller.loop.runIteration(waitMilliseconds: 20)
         #expect(pair.caller.events.isEmpty)
         pair.primary.kill()
-        #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.caller.events.count >= 21 })
+        #expect(pair.caller.runLoop(limitMilliseconds: 30_000) { pair.caller.events.count >= 21 })
         let failedTags = pair.caller.events.compactMap {
             if case .failed(let tag, _, .stream) = $0 { tag } else { nil }
         }
@@ -202,9 +203,9 @@ import Testing
         #expect(pair.caller.store.outstandingCallCount == 0)
         pair.replica.resume()
         try pair.primary.start()
-        #expect(pair.caller.turnUntilReady())
+        #expect(pair.caller.runLoopUntilReady())
         pair.caller.events = []
-        #expect(pair.caller.turn { isLinked(pair.replica) })
+        #expect(pair.caller.runLoop { isLinked(pair.replica) })
         #expect(performUntilReplied(register, tag: 30, pair.caller)?.verdict == .registered)
         pair.caller.store.close()
     }
@@ -216,7 +217,7 @@ import Testing
         let caller = try connectedCaller(fake, loop)
         fake.makeReply = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : "-NOPERM no\r\n" }
         #expect(caller.store.issue(register, key: key, tag: 1) == .issued)
-        #expect(caller.turn { caller.events.count == 2 })
+        #expect(caller.runLoop { caller.events.count == 2 })
         let refusal = RedisError(.noPermission)
         #expect(
             caller.events == [
@@ -240,7 +241,7 @@ import Testing
             }
             var seenEarly = false
             #expect(
-                caller.turn {
+                caller.runLoop {
                     seenEarly = seenEarly || (!caller.events.isEmpty && fake.unsentByteCount > 0)
                     fake.sendNextByte()
                     return caller.store.outstandingCallCount == 0
@@ -269,7 +270,7 @@ import Testing
             }
             #expect(caller.store.issue(confirm, key: key, tag: 1) == .issued)
             #expect(caller.store.issue(register, key: key, tag: 2) == .issued)
-            #expect(caller.turn { caller.store.outstandingCallCount == 0 })
+            #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
             let expected: [StoreCaller.Event] =
                 count == "1"
                 ? [.replied(1, OwnedReply(.settled)), .replied(2, OwnedReply(.registered))]
@@ -284,7 +285,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.requiredReplicaCount = 1
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(caller.turnUntilReady())
+        #expect(caller.runLoopUntilReady())
         caller.events = []
         return caller
     }

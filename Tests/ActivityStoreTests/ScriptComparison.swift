@@ -23,7 +23,7 @@ final class ScriptComparison {
         model = StoreModel(nowMilliseconds: nowMilliseconds ?? caller.loop.wallMilliseconds)
         self.key = key
         isTimed = nowMilliseconds != nil
-        try #require(caller.turnUntilReady())
+        try #require(caller.runLoopUntilReady())
         if isTimed { try server.loadScriptsWithListedTimes(try caller.connection()) }
     }
 
@@ -36,7 +36,7 @@ final class ScriptComparison {
         let key = key ?? self.key
         prepareNextCall()
         #expect(caller.store.issue(call, key: key, tag: 1) == .issued)
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         guard case .replied(1, let reply)? = caller.events.first else {
             Issue.record("\(caller.events)")
             return OwnedReply(.stale)

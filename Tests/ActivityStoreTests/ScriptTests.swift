@@ -104,9 +104,9 @@ import Testing
             tag: 7
         )
         #expect(newerOutcome == .issued)
-        #expect(comparison.caller.turn { comparison.caller.store.outstandingCallCount == 0 })
+        #expect(comparison.caller.runLoop { comparison.caller.store.outstandingCallCount == 0 })
         let end = comparison.caller.loop.nowMilliseconds + repeatedReply.waitMilliseconds + 5
-        #expect(comparison.caller.turn { comparison.caller.loop.nowMilliseconds >= end })
+        #expect(comparison.caller.runLoop { comparison.caller.loop.nowMilliseconds >= end })
         #expect(
             comparison.caller.store.issue(
                 command(.update, 100, 5, digest: 9, spacing: spacing),
@@ -115,7 +115,7 @@ import Testing
             )
                 == .issued
         )
-        #expect(comparison.caller.turn { comparison.caller.store.outstandingCallCount == 0 })
+        #expect(comparison.caller.runLoop { comparison.caller.store.outstandingCallCount == 0 })
         guard case .replied(8, let sendReply)? = comparison.caller.events.last else { return #expect(Bool(false)) }
         #expect(sendReply.verdict == .send && sendReply.timestamp == 101)
     }

@@ -36,17 +36,17 @@ import Testing
         let firstWorker = try SharedHashes(configuration: configuration)
         let secondWorker = try SharedHashes(configuration: configuration)
         let key = Array("lease".utf8)
-        let lostLease = try #require(try firstWorker.acquireLease(key, milliseconds: 60_000))
-        let isTakenTwice = try secondWorker.acquireLease(key, milliseconds: 60_000) != nil
+        let lostLease = try #require(try firstWorker.acquireLease(key, leaseMilliseconds: 60_000))
+        let isTakenTwice = try secondWorker.acquireLease(key, leaseMilliseconds: 60_000) != nil
         #expect(!isTakenTwice)
         // The test deletes the lease. For the workers it looks as if the lease's time were over.
         server.command("DEL", "lease")
-        let heldLease = try #require(try secondWorker.acquireLease(key, milliseconds: 60_000))
+        let heldLease = try #require(try secondWorker.acquireLease(key, leaseMilliseconds: 60_000))
 
-        try firstWorker.extendLease(lostLease, milliseconds: 600_000)
+        try firstWorker.extendLease(lostLease, leaseMilliseconds: 600_000)
         try firstWorker.releaseLease(lostLease)
         #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
-        try secondWorker.extendLease(heldLease, milliseconds: 600_000)
+        try secondWorker.extendLease(heldLease, leaseMilliseconds: 600_000)
         #expect(try (60_001...600_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
         try secondWorker.releaseLease(heldLease)
         #expect(try !firstWorker.isLeased(key))

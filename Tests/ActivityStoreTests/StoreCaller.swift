@@ -54,23 +54,23 @@ final class StoreCaller: ActivityStoreHandler {
         try self.init(configuration)
     }
 
-    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
-    func turn(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
-        loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
+    /// Runs the loop until the condition holds. Returns false if it does not hold in time.
+    func runLoop(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
+        loop.run(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
     /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may
     /// be full.
     func issueWhenPossible(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
         var issueOutcome = IssueOutcome.full
-        _ = turn {
+        _ = runLoop {
             issueOutcome = call(store)
             return issueOutcome != .full
         }
         return issueOutcome == .issued
     }
 
-    func turnUntilReady() -> Bool { turn { store.isReady } }
+    func runLoopUntilReady() -> Bool { runLoop { store.isReady } }
 
     /// Returns the connection, which must be ready.
     func connection() throws -> RedisConnection {

@@ -44,7 +44,7 @@ import Testing
         harness.respondToPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
         #expect(SimulatedText.contains("\"environment\":\"production\"", in: result(of: 1, in: harness)))
-        #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 1)
+        #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
     }
 
     /// APNs refuses every expiration except zero for a channel without storage.
@@ -74,7 +74,7 @@ import Testing
         #expect(sent.map(\.content) == sent.map(\.content).sorted())
         #expect(sent.count == 5 && sent.last?.content == 40)
         #expect((1...40).count { outcome(of: $0, in: harness) == "superseded" } == 35)
-        #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 40)
+        #expect(harness.core.recordCount == 0 && harness.committableOffset == 40)
         harness.advanceClock(milliseconds: ChannelPace.idleMillisecondsMax + 1_000)
         #expect(harness.core.channels.count == 0)
     }
@@ -94,7 +94,7 @@ import Testing
         #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
         harness.respondToPushes()
         #expect(outcome(of: 2, in: harness) == "delivered")
-        #expect(harness.core.recordsInProgress == 0)
+        #expect(harness.core.recordCount == 0)
     }
 
     /// The end is older than the update before it. It is still sent, because an update never supersedes an end (R13).
@@ -114,7 +114,7 @@ import Testing
         harness.readLog()
         #expect(harness.send().isEmpty)
         harness.performPendingWork()
-        #expect(harness.core.recordsInProgress == 0)
+        #expect(harness.core.recordCount == 0)
     }
 
     @Test func `A 429 doubles the spacing, and accepted broadcasts halve it`() throws {
@@ -158,7 +158,7 @@ import Testing
         harness.appendCommand(5, channel: try makeChannel())
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [nil])
-        #expect(harness.committableOffset == 5 && harness.core.recordsInProgress == 0)
+        #expect(harness.committableOffset == 5 && harness.core.recordCount == 0)
     }
 
     @Test func `An expired broadcast is not sent`() throws {
@@ -258,7 +258,7 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().count == 1)
         if isRefused {
-            // After the refusal, the core waits for `replacementChannelWaitMilliseconds` again.
+            // After the refusal, the core waits for `replacementChannelWaitMillisecondsMax` again.
             harness.advanceClock(milliseconds: 10_000)
             harness.core.channelRefused(
                 appIndex: 0,
@@ -267,7 +267,7 @@ import Testing
                 now: harness.moment
             )
         }
-        harness.advanceClock(milliseconds: Audiences.replacementChannelWaitMilliseconds - 1)
+        harness.advanceClock(milliseconds: Audiences.replacementChannelWaitMillisecondsMax - 1)
         #expect(harness.send().isEmpty)
         harness.advanceClock(milliseconds: 1)
         #expect(harness.send().map(\.content) == [1])
@@ -277,7 +277,7 @@ import Testing
                 ChannelNeed(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
-        #expect(outcome(of: 1, in: harness) == nil && harness.core.recordsInProgress == 1)
+        #expect(outcome(of: 1, in: harness) == nil && harness.core.recordCount == 1)
     }
 
     /// The push to the old channel was under way when the keeper named the new channel.
@@ -308,7 +308,7 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().isEmpty)
         #expect(outcome(of: 1, in: harness) == "failed")
-        #expect(harness.committableOffset == 1 && harness.core.recordsInProgress == 0)
+        #expect(harness.committableOffset == 1 && harness.core.recordCount == 0)
     }
 
     @Test func `An older version is never sent behind a newer one`() throws {
@@ -320,7 +320,7 @@ import Testing
         harness.advanceClock(milliseconds: 500)
         #expect(harness.sendAndAcceptPushes().isEmpty)
         #expect(outcome(of: 1, in: harness) == "superseded")
-        #expect(harness.committableOffset == 3 && harness.core.recordsInProgress == 0)
+        #expect(harness.committableOffset == 3 && harness.core.recordCount == 0)
     }
 
     @Test func `A command's result counts its members and its broadcasts`() throws {
@@ -349,7 +349,7 @@ import Testing
         #expect(isDrained && harness.committableOffset == 1)
         #expect(outcome(of: 1, in: harness) == "delivered" && outcome(of: 2, in: harness) == nil)
         harness.advanceClock(milliseconds: 2_000)
-        #expect(harness.core.recordsInProgress == 0 && harness.core.channels.count == 0)
+        #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0)
     }
 
     @Test func `A released partition forgets its pushes in flight`() throws {
@@ -360,7 +360,7 @@ import Testing
         harness.appendCommand(2, channel: try makeChannel())
         harness.core.release(partition: 0, now: harness.moment)
         harness.respondToPushes()
-        #expect(harness.core.recordsInProgress == 0 && harness.core.channels.count == 0 && harness.results.isEmpty)
+        #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0 && harness.results.isEmpty)
     }
 
     @Test func `A push that finds no stream is sent again`() throws {
@@ -370,7 +370,7 @@ import Testing
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         let offered = harness.core.takeNextPush(pool, pushesInFlightMax: 10, now: harness.moment)
         harness.core.pushNotSent(try #require(offered))
-        let inFlight = harness.core.pushesInFlight(of: pool)
+        let inFlight = harness.core.inFlightPushCount(of: pool)
         #expect(inFlight == 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [1])
     }

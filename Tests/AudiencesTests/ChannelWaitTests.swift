@@ -17,7 +17,7 @@ import Testing
         return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
     }
 
-    /// Writes the channel to the audience's record and notifies the core, as the `ChannelKeeper` does.
+    /// Writes the channel to the audience's hash and notifies the core, as the `ChannelKeeper` does.
     private func create(_ channel: AudienceChannel, _ harness: RoundHarness) {
         harness.store.setChannel(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.app)
         harness.core.channelProvided(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
@@ -85,7 +85,7 @@ import Testing
     @Test func `After two seconds a command continues without a channel`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds - 1)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax - 1)
         #expect(harness.instructions.isEmpty)
         harness.advanceClock(milliseconds: 1)
         #expect(!harness.instructions.isEmpty)
@@ -96,7 +96,7 @@ import Testing
     @Test func `A channel that comes too late is used by the next command`() throws {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
         harness.instructions.removeAll()
         create(try makeChannel(), harness)
         #expect(harness.instructions.isEmpty)
@@ -129,7 +129,7 @@ import Testing
     @Test func `Only one command a minute waits`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
         harness.instructions.removeAll()
         for number in [2, 3] {
             harness.advanceClock(milliseconds: Audiences.pauseAfterFailedChannelWaitMilliseconds / 2 - 1)
@@ -173,7 +173,7 @@ import Testing
     @Test func `The command's result says that there was no channel`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMilliseconds)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
         harness.log = zip(harness.results, harness.instructions)
             .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
         harness.results.removeAll()

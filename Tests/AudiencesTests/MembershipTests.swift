@@ -18,7 +18,7 @@ import Testing
         #expect(sent == [.init(member: name, content: 1, alert: nil, timestamp: 1_790_000_000, priority: 5)])
         harness.respondToPushes()
         #expect(harness.takeReturnedRegistrations() == [1])
-        #expect(harness.core.membershipChangesInProgress == 0)
+        #expect(harness.core.membershipChangeCount == 0)
         // Later commands reach the new member, too.
         harness.appendCommand(2)
         #expect(harness.sendAndAcceptPushes().map(\.member) == [name])
@@ -45,7 +45,7 @@ import Testing
         }
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 10_000)
-        #expect(harness.core.membershipChangesInProgress <= 16)
+        #expect(harness.core.membershipChangeCount <= 16)
     }
 
     @Test func `Changes are counted when their audiences have stored them`() {
@@ -121,9 +121,9 @@ import Testing
         harness.advanceClock(milliseconds: 1)
         #expect(harness.takeReturnedRegistrations() == [1])
         harness.advanceClock(milliseconds: 59_000)
-        #expect(harness.core.membershipChangesInProgress == 1)
+        #expect(harness.core.membershipChangeCount == 1)
         harness.advanceClock(milliseconds: 1)
-        #expect(harness.core.membershipChangesInProgress == 0)
+        #expect(harness.core.membershipChangeCount == 0)
         #expect(harness.send().isEmpty)
     }
 

@@ -59,7 +59,7 @@ import Testing
     /// Returns a core that has settled all records below offset 1. The record at offset 1 was passed over: the app's
     /// other audience takes the room, and its host is away. The ledger is full: the record at offset 65 does not fit.
     private func harnessWithFullLedger() -> RoundHarness {
-        let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerWindowOffsets: 64)
+        let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerWindowOffsetCount: 64)
         for number in [10, 11] { harness.join(Self.names[0], "match-\(number)") }
         harness.join(Self.names[1], appIndex: 1)
         harness.appendCommand(10, "match-10")

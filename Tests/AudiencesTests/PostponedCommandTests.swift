@@ -41,10 +41,10 @@ import Testing
         for _ in 0..<3 { harness.advanceClock(milliseconds: 60_000) }
         var endings: [String] = []
         while let command = harness.core.takeReturnedCommand() {
-            if case .outcome(let outcome) = command.ending {
+            if case .outcome(let outcome) = command.handoverResult {
                 endings.append("\(command.record.rawValue) \(outcome)")
             } else {
-                endings.append("\(command.record.rawValue) \(command.ending)")
+                endings.append("\(command.record.rawValue) \(command.handoverResult)")
             }
         }
         return endings

@@ -26,7 +26,7 @@ import Testing
 
     private func endings(_ harness: RoundHarness) -> [HandoverResult] {
         var endings: [HandoverResult] = []
-        while let command = harness.core.takeReturnedCommand() { endings.append(command.ending) }
+        while let command = harness.core.takeReturnedCommand() { endings.append(command.handoverResult) }
         return endings
     }
 
@@ -41,7 +41,7 @@ import Testing
         let result = try #require(harness.results.first)
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
-        #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 1)
+        #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
         #expect(harness.takeChannelNeeds().isEmpty, "the keeper has nothing to do with it")
     }
 
@@ -83,6 +83,6 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         let result = try #require(harness.results.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
-        #expect(harness.takeChannelNeeds().isEmpty && harness.core.recordsInProgress == 0)
+        #expect(harness.takeChannelNeeds().isEmpty && harness.core.recordCount == 0)
     }
 }

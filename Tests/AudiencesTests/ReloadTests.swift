@@ -24,18 +24,18 @@ import Testing
         harness.handOver(1, .update, policy: 1)
         harness.performPendingWork()
         let returned = harness.core.takeReturnedCommand()
-        #expect(returned?.ending == .fannedOut)
+        #expect(returned?.handoverResult == .fannedOut)
     }
 
     @Test func `A shorter longest pause limits the pauses of members, and a longer one restores them`() {
         let harness = RoundHarness()
         harness.core.apply(makeSettings("default", retryMillisecondsMax: 150))
         #expect(harness.core.configuration.retryMillisecondsMax == 150)
-        let shortPauseMilliseconds = harness.core.retryPauseMilliseconds(failedAttemptCount: 20)
+        let shortPauseMilliseconds = harness.core.randomRetryPauseMilliseconds(failedAttemptCount: 20)
         #expect(shortPauseMilliseconds <= 150)
         harness.core.apply(makeSettings("default"))
         #expect(harness.core.configuration.retryMillisecondsMax == 60_000)
-        let longPauseMilliseconds = harness.core.retryPauseMilliseconds(failedAttemptCount: 20)
+        let longPauseMilliseconds = harness.core.randomRetryPauseMilliseconds(failedAttemptCount: 20)
         #expect(longPauseMilliseconds >= 30_000)
     }
 }

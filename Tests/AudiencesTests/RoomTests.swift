@@ -22,7 +22,7 @@ import Testing
     /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one
     /// member. The second app has one audience.
     private func makeHarness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
-        let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
+        let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsetCount: window)
         for number in 1...audiences { harness.join(Self.names[0], audienceName(number)) }
         harness.join(Self.names[1], appIndex: 1)
         return harness
@@ -35,7 +35,7 @@ import Testing
             harness.performPendingWork()
         }
         #expect(harness.passedOverCount > 0)
-        #expect(harness.core.recordsInProgress + harness.passedOverCount == 200)
+        #expect(harness.core.recordCount + harness.passedOverCount == 200)
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
             harness.appendCommand(number, appIndex: 1)
@@ -60,12 +60,12 @@ import Testing
         #expect(harness.passedOverCount > 0)
         #expect(harness.rereadings.isEmpty, "there was no room")
         var sent: [RoundHarness.SentPush] = []
-        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
+        for _ in 0..<100 where harness.core.recordCount + harness.passedOverCount > 0 {
             sent += harness.sendAndAcceptPushes()
             harness.nowMilliseconds += 5_000
             harness.readLog()
         }
-        #expect(harness.core.recordsInProgress + harness.passedOverCount == 0)
+        #expect(harness.core.recordCount + harness.passedOverCount == 0)
         #expect(harness.rereadings.count > 1)
         #expect(harness.committableOffset == 300)
         // Each audience shows its last version, and each alert rings once.
@@ -88,7 +88,7 @@ import Testing
             harness.advanceClock(milliseconds: 5_000)
         }
         #expect(harness.passedOverCount == 0)
-        #expect(harness.core.recordsInProgress == 8)
+        #expect(harness.core.recordCount == 8)
         #expect(harness.committableOffset == Int64(number - 8))
     }
 
@@ -161,7 +161,7 @@ import Testing
         _ = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 5_000)
         harness.rereadAfterDeletion(from: firstPassedOverOffset + 10)
-        for _ in 0..<100 where harness.core.recordsInProgress + harness.passedOverCount > 0 {
+        for _ in 0..<100 where harness.core.recordCount + harness.passedOverCount > 0 {
             _ = harness.sendAndAcceptPushes()
             harness.nowMilliseconds += 5_000
             harness.readLog()

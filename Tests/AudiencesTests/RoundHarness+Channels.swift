@@ -47,7 +47,7 @@ extension RoundHarness {
                                 activityTemplate: none,
                                 version: command.version,
                                 priority: 5,
-                                policy: policy,
+                                policyIndex: policy,
                                 policyName: none,
                                 ownExpirationSeconds: expirationSeconds,
                                 staleDateSeconds: -1,

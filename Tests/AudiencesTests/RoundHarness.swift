@@ -49,7 +49,7 @@ final class RoundHarness {
         pageBytesMax: Int = 256 * PageSlot.expectedBytesMax,
         recordsMax: Int = 16_384,
         recordBytesMax: Int = 64 << 20,
-        ledgerWindowOffsets: Int = 1 << 16,
+        ledgerWindowOffsetCount: Int = 1 << 16,
         membershipChangesMax: Int = 4_096,
         commandsMax: Int = 4_096,
         channelRule: ChannelRule? = nil
@@ -60,7 +60,7 @@ final class RoundHarness {
             $0.pageBytesMax = pageBytesMax
             $0.fanoutRecordsMax = recordsMax
             $0.fanoutRecordBytesMax = recordBytesMax
-            $0.ledgerWindowOffsets = ledgerWindowOffsets
+            $0.ledgerWindowOffsetCount = ledgerWindowOffsetCount
             $0.membershipChangesMax = membershipChangesMax
             $0.commandsMax = commandsMax
             $0.channelRules[0] = channelRule
@@ -337,13 +337,13 @@ final class RoundHarness {
     @discardableResult
     func sendAndAcceptPushes(appIndex: UInt16 = 0) -> [SentPush] {
         var all: [SentPush] = []
-        var idleTurns = 0
-        // `send` may return no push and still make the core read a parked member again. The next turn returns this
-        // member's push. So the loop ends only after two turns without a push.
-        while idleTurns < 2 {
+        var idleIterationCount = 0
+        // `send` may return no push and still make the core read a parked member again. The next iteration returns this
+        // member's push. So the loop ends only after two iterations without a push.
+        while idleIterationCount < 2 {
             performPendingWork()
             let sent = send(appIndex: appIndex)
-            idleTurns = sent.isEmpty ? idleTurns + 1 : 0
+            idleIterationCount = sent.isEmpty ? idleIterationCount + 1 : 0
             all += sent
             respondToPushes()
         }

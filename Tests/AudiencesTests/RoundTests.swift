@@ -25,7 +25,7 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.member) == names)
         harness.advanceClock(milliseconds: 1_000)
         #expect(membersText(of: 1, in: harness) == "{\"delivered\":4}")
-        #expect(harness.core.roundsInProgress == 0 && harness.core.recordsInProgress == 0)
+        #expect(harness.core.roundCount == 0 && harness.core.recordCount == 0)
         #expect(harness.committableOffset == 1)
     }
 
@@ -79,7 +79,7 @@ import Testing
         harness.advanceClock(milliseconds: 1_000)
         #expect(membersText(of: 1, in: harness) == "{}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
-        #expect(harness.core.recordsInProgress == 0)
+        #expect(harness.core.recordCount == 0)
     }
 
     /// The newer versions carry the alert to exactly those members that have not got it yet.
@@ -128,13 +128,13 @@ import Testing
         }
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
         // there may be one record more.
-        #expect(harness.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
+        #expect(harness.core.recordCount <= Audiences.versionsPerRoundMax + 1)
         #expect(membersText(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
         #expect(Set(harness.sendAndAcceptPushes().map(\.content)) == [40])
         harness.advanceClock(milliseconds: 1_000)
         #expect(membersText(of: 40, in: harness) == "{\"delivered\":60}")
-        #expect(harness.core.recordsInProgress == 0)
+        #expect(harness.core.recordCount == 0)
     }
 
     // MARK: - Claims
@@ -165,7 +165,7 @@ import Testing
         firstWorker.store = secondWorker.store
         firstWorker.advanceClock(milliseconds: 1_000)
         #expect(firstWorker.send().isEmpty)
-        #expect(firstWorker.core.recordsInProgress == 0 && firstWorker.core.roundsInProgress == 0)
+        #expect(firstWorker.core.recordCount == 0 && firstWorker.core.roundCount == 0)
     }
 
     /// The pause before a claim doubles with each loss. After a claim that was kept for long, it is short again.
@@ -222,7 +222,7 @@ import Testing
             guard let call = harness.nextCall() else {
                 reached += harness.send().map(\.member)
                 harness.respondToPushes()
-                if harness.core.roundsInProgress == 0 { break }
+                if harness.core.roundCount == 0 { break }
                 harness.nowMilliseconds += 500
                 continue
             }
@@ -234,7 +234,7 @@ import Testing
         }
         #expect(Set(reached).isSuperset(of: all.prefix(45)))
         #expect(Set(reached).count == reached.count)
-        #expect(harness.core.roundsInProgress == 0)
+        #expect(harness.core.roundCount == 0)
     }
 
     /// While few pages are in use, the core asks for pages at once. While many are in use, it batches further reads.
@@ -270,7 +270,7 @@ import Testing
             harness.appendCommand(number, "match-\(number)")
         }
         var (mostPages, sent) = (0, [RoundHarness.SentPush]())
-        for _ in 0..<10_000 where harness.core.roundsInProgress > 0 {
+        for _ in 0..<10_000 where harness.core.roundCount > 0 {
             harness.core.advance(now: harness.moment)
             if let due = harness.core.pageReads.sendDueMilliseconds {
                 harness.nowMilliseconds = max(harness.nowMilliseconds, due)
@@ -304,6 +304,6 @@ import Testing
         #expect(laterPushes.count == allNames.count && Set(laterPushes.map(\.member)) == Set(allNames))
         #expect((earlierPushes + laterPushes).filter { $0.alert == 1 }.count == allNames.count)
         #expect(membersText(of: 2, in: harness) == "{\"delivered\":80}")
-        #expect(harness.core.roundsInProgress == 0)
+        #expect(harness.core.roundCount == 0)
     }
 }

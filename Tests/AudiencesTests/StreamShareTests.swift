@@ -5,9 +5,9 @@ import Testing
 /// While single commands wait, audiences may use at most nine tenths of a pool's streams, but at least one. (R22)
 @Suite struct StreamShareTests {
     @Test(arguments: [(1_000, 900), (100, 90), (11, 9), (10, 9), (2, 1), (1, 1)])
-    func `Waiting single commands get a tenth of the streams`(streams: Int, share: Int) {
-        #expect(Audiences.pushesInFlightMax(streams: streams, areSingleCommandsWaiting: true) == share)
-        #expect(Audiences.pushesInFlightMax(streams: streams, areSingleCommandsWaiting: false) == streams)
+    func `Waiting single commands get a tenth of the streams`(streamCount: Int, share: Int) {
+        #expect(Audiences.pushesInFlightMax(streamCount: streamCount, areSingleCommandsWaiting: true) == share)
+        #expect(Audiences.pushesInFlightMax(streamCount: streamCount, areSingleCommandsWaiting: false) == streamCount)
     }
 
     @Test func `A round leaves the last tenth of the streams while a single command waits`() {
@@ -17,7 +17,7 @@ import Testing
         harness.performPendingWork()
         func send(whileSingleCommandsWait isWaiting: Bool) -> Int {
             harness.send(
-                pushesInFlightMax: Audiences.pushesInFlightMax(streams: 10, areSingleCommandsWaiting: isWaiting)
+                pushesInFlightMax: Audiences.pushesInFlightMax(streamCount: 10, areSingleCommandsWaiting: isWaiting)
             )
             .count
         }

@@ -30,7 +30,7 @@ import Testing
         for number in numbers {
             harness.appendCommand(number)
             harness.advanceClock(milliseconds: Self.periodMilliseconds)
-            mostRecords = max(mostRecords, harness.core.recordsInProgress)
+            mostRecords = max(mostRecords, harness.core.recordCount)
         }
         #expect(mostRecords <= recordsMax)
     }
@@ -41,11 +41,11 @@ import Testing
         // At most four records are in the core at once: those that it read before it noticed the outage, and
         // one that waits for its version's checkpoint.
         sendCommandsForAnHour(harness, recordsMax: 4)
-        #expect(harness.core.recordsInProgress == 1)
+        #expect(harness.core.recordCount == 1)
         #expect(harness.committableOffset == 719, "the newest is not settled, and all before it are")
         #expect(harness.sendAndAcceptPushes().map(\.content) == [720, 720, 720, 720])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
+        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
     }
 
@@ -55,19 +55,19 @@ import Testing
     func `An alert that must still be sent holds only its own version`(response: PushResult.Disposition) {
         let harness = makeHarness(hasAlert: true, response: response)
         sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
-        #expect(harness.core.recordsInProgress == 2)
+        #expect(harness.core.recordCount == 2)
         #expect(harness.committableOffset == 0)
         let heard = harness.sendAndAcceptPushes().filter { $0.alert == 1 }.map(\.member)
         #expect(Set(heard) == Set(response == .accepted ? Array(Self.names[2...]) : Self.names))
         #expect(heard.count == Set(heard).count)
         harness.advanceClock(milliseconds: 1_000)
-        #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
+        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
     }
 
     @Test func `An alert that is too old holds no version`() {
         let harness = makeHarness(hasAlert: true, response: .retryLater)
         sendCommandsForAnHour(harness, 2...730, recordsMax: 4)
-        #expect(harness.core.recordsInProgress == 1)
+        #expect(harness.core.recordCount == 1)
         #expect(harness.committableOffset == 729)
     }
 
@@ -89,16 +89,16 @@ import Testing
         #expect(Set(sent.map(\.content)) == [100])
         #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
         secondWorker.advanceClock(milliseconds: 1_000)
-        #expect(secondWorker.core.recordsInProgress == 0 && secondWorker.core.roundsInProgress == 0)
+        #expect(secondWorker.core.recordCount == 0 && secondWorker.core.roundCount == 0)
     }
 
     /// The pool takes no push, and no newer version comes. So only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
         let harness = makeHarness(hasAlert: false, response: .accepted)
         harness.advanceClock(milliseconds: 3_500_000)
-        #expect(harness.core.recordsInProgress == 1)
+        #expect(harness.core.recordCount == 1)
         for _ in 0..<10 { harness.advanceClock(milliseconds: 30_000) }
-        #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
+        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
         #expect(harness.committableOffset == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: harness.result(of: 1) ?? ""))
     }

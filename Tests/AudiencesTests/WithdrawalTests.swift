@@ -15,7 +15,7 @@ import Testing
     private func takeReturnedRecords(_ harness: RoundHarness) -> [ReturnedRecord] {
         var returns: [ReturnedRecord] = []
         while let command = harness.core.takeReturnedCommand() {
-            returns.append(ReturnedRecord(record: command.record.rawValue, ending: command.ending))
+            returns.append(ReturnedRecord(record: command.record.rawValue, ending: command.handoverResult))
         }
         return returns
     }

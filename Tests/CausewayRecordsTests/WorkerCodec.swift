@@ -81,7 +81,7 @@ enum WorkerCodec {
                 (result.channel, result.droppedFieldNames) = ((channel, .sandbox), dropped)
                 (result.supersededCount, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
                 result.isLifetimeCommand = true
-                (result.budgetLeft, result.attempts, result.sentTimestamp) = (14, 2, 1_790_000_000)
+                (result.budgetLeft, result.attemptCount, result.sentTimestamp) = (14, 2, 1_790_000_000)
                 result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
                 (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (
                     1_790_000_000_001, 1_790_000_000_002
@@ -139,7 +139,9 @@ enum WorkerCodec {
     static func rangeResult() throws -> Data {
         guard let range = SegmentRange(index: 0, rangeCount: 4) else { throw CocoaError(.featureUnsupported) }
         return withCommandReference { name in
-            written { RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0) }
+            written {
+                RangeResultRecord(command: name, range: range, memberCounts: counts, times: times).write(to: &$0)
+            }
         }
     }
 
@@ -147,12 +149,12 @@ enum WorkerCodec {
         withReferenceAndDroppedFields { name, dropped in
             var result = AudienceResultRecord(
                 command: name,
-                members: counts,
+                memberCounts: counts,
                 times: times,
                 timestamp: 1_790_000_004,
                 rangeCount: 4
             )
-            (result.broadcasts, result.channelAbsence, result.isDemoted) = (counts, .notInTime, true)
+            (result.broadcastCounts, result.channelAbsence, result.isDemoted) = (counts, .notInTime, true)
             (result.isAlertExpired, result.recordTimestampMilliseconds, result.admittedAtMilliseconds) = (true, 1, 2)
             result.droppedFieldNames = dropped
             return written { result.write(to: &$0) }

@@ -54,9 +54,9 @@ final class AudienceAdmitter: AudienceStoreHandler {
             operation: .admit(admission)
         )
         (verdict, failure) = (nil, nil)
-        try #require(loop.turn { store.isReady })
+        try #require(loop.run { store.isReady })
         try #require(call.withBorrowedBytes { store.issue($0) } == .issued)
-        try #require(loop.turn { verdict != nil || failure != nil })
+        try #require(loop.run { verdict != nil || failure != nil })
         try #require(verdict == .send, "\(String(describing: failure))")
     }
 

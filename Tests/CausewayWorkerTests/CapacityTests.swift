@@ -7,16 +7,16 @@ import Testing
 struct CapacityTests {
     /// The planned memory limit suffices for the planned load, and the next smaller limit does not.
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
-    func `A pod's memory holds what is planned`(processors: Int64, pools: Int64) throws {
-        var demand = CapacityDemand(updatesPerMinute: 60_000, activities: 1_000)
-        demand.fleet.processorsPerPod = processors
-        demand.fleet.pools = pools
+    func `A pod's memory holds what is planned`(processorCount: Int64, poolCount: Int64) throws {
+        var demand = CapacityDemand(updatesPerMinute: 60_000, activityCount: 1_000)
+        demand.fleet.processorsPerPod = processorCount
+        demand.fleet.poolCount = poolCount
         let plan = try CapacityPlan(demand: demand)
         func records(_ mebibytes: Int64) -> Int {
             let budget = try? MemoryBudget(
                 totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
-                laneCount: Int(processors),
-                connectionsMax: Int(processors * pools * plan.connectionsPerPool)
+                laneCount: Int(processorCount),
+                connectionsMax: Int(processorCount * poolCount * plan.connectionsPerPool)
             )
             return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0
         }
@@ -25,9 +25,9 @@ struct CapacityTests {
     }
 
     @Test func `A small fleet has three pods`() throws {
-        let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
-        #expect(plan.pods == 3 && plan.lanes == 12 && plan.partitions == 36)
-        #expect(plan.pushesPerSecond == 1 && plan.redisNodes == 1 && plan.connectionsPerPool == 2)
+        let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activityCount: 1_000))
+        #expect(plan.podCount == 3 && plan.laneCount == 12 && plan.partitionCount == 36)
+        #expect(plan.pushesPerSecond == 1 && plan.redisNodeCount == 1 && plan.connectionsPerPool == 2)
         #expect(plan.pushesPerActivityHourHundredths == 360)
     }
 
@@ -36,9 +36,9 @@ struct CapacityTests {
         #expect(plan.pushesPerSecond == 150_000)
         // 150,000 commands and pushes x (1.5 + 10.5) µs take 180 hundredths of a processor. Each of the 3 workers
         // takes 10 more for its wake-ups.
-        #expect(plan.pods == 3 && plan.busyProcessorHundredths == 180 + 3 * 10)
-        #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
-        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
+        #expect(plan.podCount == 3 && plan.busyProcessorHundredths == 180 + 3 * 10)
+        #expect(plan.inFlightPushCount == 9_000 && plan.neededConnectionCount == 18)
+        #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodeCountForCalls == 8)
         // 9,000,000 activities x 330 B, with 50 % more for Redis' overhead, are 4,455,000,000 B.
         #expect(plan.redisMebibytes == 4_249)
         #expect(plan.kafkaCommandBytesPerSecond == 150_000 * 456)
@@ -46,16 +46,16 @@ struct CapacityTests {
 
     @Test func `Kafka's disk space is rounded up once`() throws {
         // A command and its result have 906 B. For one command a second, three copies for 4 h take 0.04 GiB.
-        let smallPlan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
+        let smallPlan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activityCount: 1_000))
         #expect(smallPlan.kafkaStoredGibibytes == 1)
         // For 150,000 commands a second, these copies take 5,467.7 GiB.
         #expect(try CapacityPlan(demand: CapacityPage.demand).kafkaStoredGibibytes == 5_468)
     }
 
     @Test func `Activities that are started again need memory in Redis for their commands`() throws {
-        var demand = CapacityDemand(updatesPerMinute: 60, activities: 1_000_000)
+        var demand = CapacityDemand(updatesPerMinute: 60, activityCount: 1_000_000)
         let planWithoutRestarts = try CapacityPlan(demand: demand)
-        demand.restartedActivities = 1_000_000
+        demand.restartedActivityCount = 1_000_000
         let plan = try CapacityPlan(demand: demand)
         // With 50 % overhead, 1,000,000 activities x 330 B are 495,000,000 B. Their commands need 1,000,000 x
         // 1,800 B with the same overhead: 2,700,000,000 B more.
@@ -76,44 +76,44 @@ struct CapacityTests {
     @Test func `More load never needs fewer resources`() throws {
         var previousPlan: CapacityPlan?
         for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
-            let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activities: updates))
+            let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activityCount: updates))
             if let previousPlan {
                 #expect(
-                    plan.pods >= previousPlan.pods && plan.redisNodes >= previousPlan.redisNodes
-                        && plan.partitions >= previousPlan.partitions
+                    plan.podCount >= previousPlan.podCount && plan.redisNodeCount >= previousPlan.redisNodeCount
+                        && plan.partitionCount >= previousPlan.partitionCount
                 )
                 #expect(plan.busyProcessorHundredths >= previousPlan.busyProcessorHundredths)
             }
             // If one pod fails, the other pods carry the load with their processors at most 50 % busy, as planned.
             // Every pod has the same number of partitions.
-            #expect((plan.pods - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.wakingProcessorHundredths)
-            #expect(plan.connections >= plan.connectionsNeeded)
-            #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
+            #expect((plan.podCount - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.wakingProcessorHundredths)
+            #expect(plan.connectionCount >= plan.neededConnectionCount)
+            #expect(plan.partitionCount % plan.podCount == 0 && plan.partitionCount >= plan.laneCount)
             previousPlan = plan
         }
     }
 
     @Test func `The largest numbers do not overflow`() throws {
-        var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activities: 1)
+        var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activityCount: 1)
         demand.commandsPerPushHundredths = 100_000
         demand.retentionHours = 8_760
         demand.replicationFactor = 9
-        demand.devices = 10_000_000_000
-        demand.restartedActivities = 10_000_000_000
+        demand.deviceCount = 10_000_000_000
+        demand.restartedActivityCount = 10_000_000_000
         demand.fleet.processorsPerPod = 256
-        demand.fleet.pools = 510
-        #expect(try CapacityPlan(demand: demand).pods > 3)
-        demand.activities = 10_000_000_000
+        demand.fleet.poolCount = 510
+        #expect(try CapacityPlan(demand: demand).podCount > 3)
+        demand.activityCount = 10_000_000_000
         #expect(try CapacityPlan(demand: demand).text.contains("Redis Cluster"))
     }
 
     @Test(arguments: ["updates-per-minute", "activities", "pools", "busy-percent", "commands-per-push"])
     func `A number out of its range is named in the error`(_ field: String) {
-        var demand = CapacityDemand(updatesPerMinute: 1, activities: 1)
+        var demand = CapacityDemand(updatesPerMinute: 1, activityCount: 1)
         switch field {
         case "updates-per-minute": demand.updatesPerMinute = 0
-        case "activities": demand.activities = .max
-        case "pools": demand.fleet.pools = 511
+        case "activities": demand.activityCount = .max
+        case "pools": demand.fleet.poolCount = 511
         case "busy-percent": demand.fleet.laneBusyPercentMax = 100
         default: demand.commandsPerPushHundredths = 99
         }

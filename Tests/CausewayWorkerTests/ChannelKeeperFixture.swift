@@ -29,7 +29,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         server = try RedisServer()
         admitter = try AudienceAdmitter(server)
         broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.channels", partitions: 1)
+        try broker.createTopic("causeway.channels", partitionCount: 1)
         let (port, managementPort) = (simulator.port, simulator.managementPort)
         let text = """
             kafka: {bootstrapServers: "\(broker.bootstrapServers)"}
@@ -162,10 +162,10 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try #require(try await keeper.readEntries(Self.appEnvironment).first { $0.audience == audience })
     }
 
-    /// The channel that admission reads, in the audience's record; nil if there is none.
+    /// The channel that admission reads, in the audience's hash; nil if there is none.
     func announcedChannel(of audience: String) throws -> [UInt8]? {
         let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
-        return server.command(bytes: [Array("HGET".utf8), keys.recordKey, Array("hp".utf8)])
+        return server.command(bytes: [Array("HGET".utf8), keys.hashKey, Array("hp".utf8)])
             .first { !$0.isEmpty }
     }
 

@@ -82,7 +82,7 @@ import Testing
 
     /// Another worker has replaced or deleted the channel since this worker read the entry.
     @Test(arguments: [true, false])
-    func `An entry that is announced late leaves the present channel in the audience's record`(isDeleted: Bool)
+    func `An entry that is announced late leaves the present channel in the audience's hash`(isDeleted: Bool)
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in

@@ -149,7 +149,7 @@ import Testing
             listedAtMilliseconds: readWallClockMilliseconds(),
             content: content,
             isUnderWay: { _ in false },
-            deletesUnknown: false,
+            deletesUnknownChannels: false,
             nowMilliseconds: readWallClockMilliseconds()
         )
     }

@@ -23,7 +23,7 @@ import Testing
             directory = try TemporaryDirectory()
             broker = try EmbeddedBroker()
             server = try RedisServer()
-            try broker.createTopic("causeway.channels", partitions: 1)
+            try broker.createTopic("causeway.channels", partitionCount: 1)
             let certificate = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"])
             let text = """
                 kafka: {bootstrapServers: "\(broker.bootstrapServers)"}

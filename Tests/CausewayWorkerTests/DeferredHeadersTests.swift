@@ -12,7 +12,7 @@ import Testing
         count: 3,
         recordTimestampMilliseconds: 1_790_000_000_001,
         receivedAtMilliseconds: 1_790_000_000_002,
-        attempts: 4,
+        attemptCount: 4,
         earlierResultCount: 1,
         supersededCount: 12,
         registeredAtMilliseconds: 1_790_000_000_003,

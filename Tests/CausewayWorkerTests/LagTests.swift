@@ -5,7 +5,7 @@ import Testing
 
 /// How many records of a partition a lane has not taken yet, and what it assumes while the number is unknown.
 @Suite struct LagTests {
-    private static let assumedRecords: Int64 = 10_001
+    private static let assumedRecordCount: Int64 = 10_001
 
     private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
         var entry = LanePartitions.Entry(
@@ -21,29 +21,29 @@ import Testing
         return partitions
     }
 
-    private func recordsBehind(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
+    private func untakenRecordCount(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
         Int64, isAssumed: Bool
     ) {
         partitions(change)
-            .countRecordsBehind(at: 0, assumedRecords: Self.assumedRecords, nowMilliseconds: nowMilliseconds)
+            .countUntakenRecords(at: 0, assumedRecordCount: Self.assumedRecordCount, nowMilliseconds: nowMilliseconds)
     }
 
     @Test func `The lag is the number of records that the lane has not read`() {
-        #expect(recordsBehind(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
-        #expect(recordsBehind(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
+        #expect(untakenRecordCount(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
+        #expect(untakenRecordCount(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
         // The Kafka thread reports the log's end only from time to time, so the lane may have read past it.
-        #expect(recordsBehind(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
+        #expect(untakenRecordCount(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
     @Test func `An unknown partition counts as far behind for a while`() {
-        #expect(recordsBehind(at: 1_999) { _ in } == (Self.assumedRecords, true))
-        #expect(recordsBehind(at: 2_000) { _ in } == (0, false))
+        #expect(untakenRecordCount(at: 1_999) { _ in } == (Self.assumedRecordCount, true))
+        #expect(untakenRecordCount(at: 2_000) { _ in } == (0, false))
         #expect(
-            recordsBehind(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecords, true),
+            untakenRecordCount(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecordCount, true),
             "its records are on their way"
         )
-        #expect(recordsBehind(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
-        #expect(recordsBehind(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
+        #expect(untakenRecordCount(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
+        #expect(untakenRecordCount(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
     }
 }
 
@@ -56,21 +56,21 @@ import Testing
     @Test func `The lag counts the records of the log that no lane has received`() {
         var table = AssignmentTable()
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
-        #expect(table.countRecordsBehind(of: 0) == 0, "nothing is known")
+        #expect(table.countUndealtRecords(of: 0) == 0, "nothing is known")
         for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
             let reportedEntry = table.updateReportedEnd(highWatermark: high, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
-        #expect(table.countRecordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
+        #expect(table.countUndealtRecords(of: 0) == 0, "nothing was dealt: the positions are not known")
         for number in 0..<4 { table.noteDealtRecord(0, Int32(number), offset: 5) }
-        #expect(table.countRecordsBehind(of: 0) == 4 + 94 + 44)
-        #expect(table.findPartitionsBehind(of: 0) == [partition(0), partition(1), partition(2)])
+        #expect(table.countUndealtRecords(of: 0) == 4 + 94 + 44)
+        #expect(table.findPartitionsWithUndealtRecords(of: 0) == [partition(0), partition(1), partition(2)])
         table.noteDealtRecord(0, 1, offset: 120)
-        #expect(table.countRecordsBehind(of: 0) == 4 + 44, "a lane that has read past the reported end has no lag")
+        #expect(table.countUndealtRecords(of: 0) == 4 + 44, "a lane that has read past the reported end has no lag")
         table.remove(partition(0))
-        #expect(table.findPartitionsBehind(of: 0) == [partition(2)])
-        #expect(table.countRecordsBehind(of: 1) == 0)
-        #expect(table.findPartitionsBehind(of: 1).isEmpty)
+        #expect(table.findPartitionsWithUndealtRecords(of: 0) == [partition(2)])
+        #expect(table.countUndealtRecords(of: 1) == 0)
+        #expect(table.findPartitionsWithUndealtRecords(of: 1).isEmpty)
     }
 
     @Test func `A log that was read to its end has no lag`() {
@@ -79,17 +79,17 @@ import Testing
         table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
         #expect(table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 20)
-        #expect(table.countRecordsBehind(of: 0) == 10)
+        #expect(table.countUndealtRecords(of: 0) == 10)
         table.noteReachedEnd(of: partition(0), offset: 11)
         #expect(
             table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 10,
             "its lane gets the offset that was reached"
         )
-        #expect(table.countRecordsBehind(of: 0) == 0 && table.findPartitionsBehind(of: 0).isEmpty)
+        #expect(table.countUndealtRecords(of: 0) == 0 && table.findPartitionsWithUndealtRecords(of: 0).isEmpty)
         #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0)) == nil, "its lane knows this already")
         table.noteDealtRecord(0, 0, offset: 11)
         #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0))?.reportedEndOffset == 30)
-        #expect(table.countRecordsBehind(of: 0) == 18)
+        #expect(table.countUndealtRecords(of: 0) == 18)
     }
 
     @Test func `A broker may report any number`() {
@@ -99,9 +99,9 @@ import Testing
             table.noteDealtRecord(0, number, offset: 0)
             _ = table.updateReportedEnd(highWatermark: .max, of: partition(number))
         }
-        #expect(table.countRecordsBehind(of: 0) == .max)
+        #expect(table.countUndealtRecords(of: 0) == .max)
         for number in Int32(0)..<4 { _ = table.updateReportedEnd(highWatermark: .min, of: partition(number)) }
-        #expect(table.countRecordsBehind(of: 0) == 0)
+        #expect(table.countUndealtRecords(of: 0) == 0)
         for offset in [Int64.min, -1, .max] { table.noteReachedEnd(of: partition(0), offset: offset) }
         #expect(table[partition(0)]?.reachedEndOffset == -1)
         table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
@@ -181,15 +181,15 @@ import Testing
 }
 
 @Suite struct FetchTriggerTests {
-    private static let lowQueueRecords = FetchTrigger.queuedRecordsMax
+    private static let lowQueueRecordCount = FetchTrigger.queuedRecordsMax
 
     @Test func `A queue that runs low is reported at intervals`() {
         var trigger = FetchTrigger()
         let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
         let triggers = moments.map { moment in
             trigger.triggerIfDue(
-                queuedRecords: Self.lowQueueRecords,
-                recordsBehind: 1_000_000,
+                queuedRecordCount: Self.lowQueueRecordCount,
+                undealtRecordCount: 1_000_000,
                 nowMilliseconds: 5_000 + moment
             )
         }
@@ -199,14 +199,18 @@ import Testing
     @Test func `A full queue and a completely fetched log are not reported`() {
         var trigger = FetchTrigger()
         let isTriggeredIfFull = trigger.triggerIfDue(
-            queuedRecords: Self.lowQueueRecords + 1,
-            recordsBehind: 1_000_000,
+            queuedRecordCount: Self.lowQueueRecordCount + 1,
+            undealtRecordCount: 1_000_000,
             nowMilliseconds: 1
         )
-        let isTriggeredIfFetched = trigger.triggerIfDue(queuedRecords: 700, recordsBehind: 700, nowMilliseconds: 1)
-        let isTriggeredIfEmpty = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 0, nowMilliseconds: 1)
+        let isTriggeredIfFetched = trigger.triggerIfDue(
+            queuedRecordCount: 700,
+            undealtRecordCount: 700,
+            nowMilliseconds: 1
+        )
+        let isTriggeredIfEmpty = trigger.triggerIfDue(queuedRecordCount: 0, undealtRecordCount: 0, nowMilliseconds: 1)
         #expect(!isTriggeredIfFull && !isTriggeredIfFetched && !isTriggeredIfEmpty)
-        let isTriggeredForOne = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 1, nowMilliseconds: 1)
+        let isTriggeredForOne = trigger.triggerIfDue(queuedRecordCount: 0, undealtRecordCount: 1, nowMilliseconds: 1)
         #expect(isTriggeredForOne)
     }
 }

@@ -143,7 +143,7 @@ import Testing
     @Test(arguments: ["17900000070000000000000000000?", "179000000700000000000000000000{}", "?"])
     func `A restart leaves out a kept update that cannot be read, and reports it once`(update: String) async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.commands", partitions: 1)
+        try broker.createTopic("causeway.commands", partitionCount: 1)
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
         let key = Self.activityKey("a")
         let start = Self.startVersion + Self.start
@@ -170,7 +170,7 @@ import Testing
         update: String?
     ) async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.commands", partitions: 1)
+        try broker.createTopic("causeway.commands", partitionCount: 1)
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
         let key = Self.activityKey("a")
         let boundMilliseconds = LifetimeCommand.unknownFormatMillisecondsMax
@@ -196,7 +196,7 @@ import Testing
 
     @Test func `A restart does not wait for a newer version that would not help`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.commands", partitions: 1)
+        try broker.createTopic("causeway.commands", partitionCount: 1)
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
         let life = "r \(beganAtMilliseconds) 0"
         let update = Array((Self.newerVersion + "b").utf8)

@@ -9,7 +9,7 @@ import Testing
 
     private func status(_ primaries: (String, [PartitionMark?])...) -> MemberCompleteness.Status {
         var members = MemberCompleteness()
-        return members.evaluate(primaries.map { ($0.0, $0.1) }, nowMilliseconds: 0)
+        return members.updateStatus(primaries.map { ($0.0, $0.1) }, nowMilliseconds: 0)
     }
 
     @Test func `Members are complete if every partition has its mark on every primary`() {
@@ -31,14 +31,14 @@ import Testing
     @Test func `The wait for members ends`() {
         var members = MemberCompleteness()
         let end = 1_000 + MemberCompleteness.waitMillisecondsMax
-        func evaluate(_ marks: [PartitionMark?], _ nowMilliseconds: Int64) -> MemberCompleteness.Status {
-            members.evaluate([("a", marks)], nowMilliseconds: nowMilliseconds)
+        func updateStatus(_ marks: [PartitionMark?], _ nowMilliseconds: Int64) -> MemberCompleteness.Status {
+            members.updateStatus([("a", marks)], nowMilliseconds: nowMilliseconds)
         }
-        #expect(evaluate([nil], 1_000) == .missing)
-        #expect(evaluate([nil], end - 1) == .missing)
-        #expect(evaluate([nil], end) == .waitIsOver(isNew: true))
-        #expect(evaluate([nil], end + 1_000) == .waitIsOver(isNew: false))
-        #expect(evaluate(Self.completeMarks, end + 2_000) == .complete)
-        #expect(evaluate([nil], end + 3_000) == .missing)
+        #expect(updateStatus([nil], 1_000) == .missing)
+        #expect(updateStatus([nil], end - 1) == .missing)
+        #expect(updateStatus([nil], end) == .waitIsOver(isFirstReport: true))
+        #expect(updateStatus([nil], end + 1_000) == .waitIsOver(isFirstReport: false))
+        #expect(updateStatus(Self.completeMarks, end + 2_000) == .complete)
+        #expect(updateStatus([nil], end + 3_000) == .missing)
     }
 }

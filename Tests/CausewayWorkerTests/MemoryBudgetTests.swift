@@ -61,7 +61,7 @@ struct MemoryBudgetTests {
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
         let noLimit = MemoryLimit(
-            groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere")
+            groups: ControlGroups(version2Root: "/nowhere", version1MemoryRoot: "/nowhere", membershipFile: "/nowhere")
         )
         #expect(
             try MemoryBudget(configuration, laneCount: 1, limit: noLimit).totalBytes
@@ -137,8 +137,8 @@ private final class MemoryGroupFiles {
     var limit: MemoryLimit {
         MemoryLimit(
             groups: ControlGroups(
-                unifiedRoot: url.appendingPathComponent("unified").path,
-                memoryRoot: url.appendingPathComponent("memory").path,
+                version2Root: url.appendingPathComponent("unified").path,
+                version1MemoryRoot: url.appendingPathComponent("memory").path,
                 membershipFile: url.appendingPathComponent("self").path
             )
         )

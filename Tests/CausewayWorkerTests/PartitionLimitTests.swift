@@ -105,8 +105,8 @@ import Testing
         defer { _ = producer.close(timeoutMilliseconds: 1_000) }
         var laneSetup = try setup.makeLaneSetup(producer)
         // With the windows' default sizes, the ledgers of this many partitions would need 0.5 GiB.
-        laneSetup.delivery.ledgerWindowOffsets = 64
-        laneSetup.audiences.ledgerWindowOffsets = 64
+        laneSetup.delivery.ledgerWindowOffsetCount = 64
+        laneSetup.audiences.ledgerWindowOffsetCount = 64
         let signals = IntakeSignals()
         let intake = try Intake(loop: EventLoop(), setup: setup.makeIntakeSetup(producer), signals: signals)
         defer {

@@ -25,8 +25,8 @@ struct ProcessorLimitTests {
         var limit: ProcessorLimit {
             ProcessorLimit(
                 groups: ControlGroups(
-                    unifiedRoot: url.appendingPathComponent("root").path,
-                    memoryRoot: "/nowhere",
+                    version2Root: url.appendingPathComponent("root").path,
+                    version1MemoryRoot: "/nowhere",
                     membershipFile: url.appendingPathComponent("self").path
                 ),
                 statusFile: "/nowhere"
@@ -68,7 +68,7 @@ struct ProcessorLimitTests {
                 == Self.machineProcessors
         )
         let unknown = ProcessorLimit(
-            groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere"),
+            groups: ControlGroups(version2Root: "/nowhere", version1MemoryRoot: "/nowhere", membershipFile: "/nowhere"),
             statusFile: "/nowhere"
         )
         #expect(unknown.processorCount == Self.machineProcessors)

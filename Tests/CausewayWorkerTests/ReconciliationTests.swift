@@ -36,7 +36,7 @@ struct ReconciliationTests {
         foreign: Set<String> = [],
         unreadable: [UnreadableChannelEntry] = [],
         isUnderWay: Bool = false,
-        deletesUnknown: Bool = false
+        deletesUnknownChannels: Bool = false
     ) -> Reconciliation {
         var content = Reconciliation.RegistryContent()
         (content.entries, content.intents, content.foreignChannels) = (entries, intents, foreign)
@@ -46,7 +46,7 @@ struct ReconciliationTests {
             listedAtMilliseconds: Self.nowMilliseconds,
             content: content,
             isUnderWay: { _ in isUnderWay },
-            deletesUnknown: deletesUnknown,
+            deletesUnknownChannels: deletesUnknownChannels,
             nowMilliseconds: Self.nowMilliseconds
         )
     }
@@ -76,14 +76,16 @@ struct ReconciliationTests {
 
     /// Each of the listed channels `o` and `z` may be the channel of the entry that cannot be read.
     @Test(arguments: [true, false])
-    func `Nothing is decided about unknown channels while an entry's channel cannot be read`(deletesUnknown: Bool) {
+    func `Nothing is decided about unknown channels while an entry's channel cannot be read`(
+        deletesUnknownChannels: Bool
+    ) {
         let reconciliation = makeReconciliation(
             listed: ["o", "z"],
             entries: [Self.entry("x", "lost")],
             intents: [Self.intent(1)],
             foreign: ["z"],
             unreadable: [UnreadableChannelEntry(audience: "y", channel: nil)],
-            deletesUnknown: deletesUnknown
+            deletesUnknownChannels: deletesUnknownChannels
         )
         #expect(reconciliation.hasUnreadableChannel && reconciliation.resolvedIntents.isEmpty)
         #expect(reconciliation.channelsToDelete.isEmpty && reconciliation.newForeignChannels.isEmpty)
@@ -98,7 +100,7 @@ struct ReconciliationTests {
             intents: [Self.intent(1)],
             foreign: ["a"],
             unreadable: [UnreadableChannelEntry(audience: "x", channel: "a")],
-            deletesUnknown: true
+            deletesUnknownChannels: true
         )
         #expect(reconciliation.channelsToDelete == ["o"] && reconciliation.ownChannelsRecordedAsForeign == ["a"])
         #expect(!reconciliation.hasUnreadableChannel && reconciliation.lostEntries.isEmpty)
@@ -130,7 +132,7 @@ struct ReconciliationTests {
             intents: [Self.intent(1)]
         )
         #expect(comparison.lostEntries.map(\.channel) == ["a"])
-        comparison.clearEntryResults()
+        comparison.clearEntries()
         #expect(comparison.lostEntries.isEmpty && comparison.channelsToDelete == ["o"])
     }
 
@@ -147,7 +149,7 @@ struct ReconciliationTests {
         let deletingReconciliation = makeReconciliation(
             listed: ["o", "p", "q"],
             intents: intents,
-            deletesUnknown: true
+            deletesUnknownChannels: true
         )
         #expect(
             deletingReconciliation.channelsToDelete == ["o", "p", "q"]
@@ -165,7 +167,9 @@ struct ReconciliationTests {
         // A channel that was once found foreign never counts as ours. Only an operator can have the channel deleted.
         let laterReconciliation = makeReconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
         #expect(laterReconciliation.channelsToDelete == ["o"] && laterReconciliation.possiblyForeignChannels == ["z"])
-        #expect(makeReconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).channelsToDelete == ["z"])
+        #expect(
+            makeReconciliation(listed: ["z"], foreign: ["z"], deletesUnknownChannels: true).channelsToDelete == ["z"]
+        )
     }
 
     @Test func `No unknown channel is touched while one is being created`() {

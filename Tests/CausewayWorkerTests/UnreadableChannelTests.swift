@@ -19,7 +19,7 @@ import Testing
             }
             let text = error?.text ?? ""
             #expect(text.contains("a:final") && text.contains("cannot be read"), "\(text)")
-            #expect(try await fixture.simulator.statistics().managementRequests == 0)
+            #expect(try await fixture.simulator.statistics().managementRequestCount == 0)
             // Other audiences still get their channels.
             _ = try await worker.create("semifinal", Self.appEnvironment)
         }
@@ -81,7 +81,7 @@ import Testing
             let intentText = String(decoding: intent.json, as: UTF8.self)
             fixture.server.command("HSET", ChannelKeeperFixture.registryKey, "i:1", intentText)
             fixture.setEntry(of: Self.audience, to: isChannelReadable ? #"{"channel":"\#(entry.channel)"}"# : "?")
-            let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
+            let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: true)
             #expect(reconciliation.hasUnreadableChannel == !isChannelReadable)
             // The deletion of the other channel was due.
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
@@ -99,7 +99,7 @@ import Testing
             fixture.setEntry(of: Self.audience, to: "?")
             _ = try await worker.create("semifinal", Self.appEnvironment)
             fixture.setEntry(of: Self.audience, to: String(decoding: entry.json, as: UTF8.self))
-            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknown: true)
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: true)
             #expect(try await fixture.channelsAtAPNs().contains(entry.channel))
             #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
         }
@@ -127,13 +127,15 @@ import Testing
             let key = ChannelKeeperFixture.registryKey
             fixture.server.command("HSET", key, "i:1", "?")
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknown: false)
+            let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
             #expect(reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty)
             #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
             let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
             fixture.server.command("HSET", key, "i:1", String(decoding: intent.json, as: UTF8.self))
             #expect(
-                try await worker.reconcile(Self.appEnvironment, deletesUnknown: false).channelsToDelete == [orphan]
+                try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false).channelsToDelete == [
+                    orphan
+                ]
             )
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
         }

@@ -112,11 +112,12 @@ import Testing
     private func beginWatching(_ keyFile: String) throws -> (MetricRegistry, ProviderTokenSource, KeyFileWatcher) {
         let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
         let configuration = try makeConfiguration(keyFile: keyFile)
-        let registry = try makeSetup(configuration).registry
-        let log = SharedLimitedLog(logger: logger, events: registry.events)
+        let metricRegistry = try makeSetup(configuration).metricRegistry
+        let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
         let source = try WorkerSetup.makeTokenSource(key)
         return (
-            registry, source, KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            metricRegistry, source,
+            KeyFileWatcher([key: source], apps: configuration.apps, metricRegistry: metricRegistry, log: log)
         )
     }
 
@@ -137,7 +138,7 @@ import Testing
         try withKey { _, keyFile in
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             let setup = try makeSetup(makeConfiguration(keyFile: keyFile))
-            #expect(setup.registry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
+            #expect(setup.metricRegistry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
         }
     }
 
@@ -147,7 +148,7 @@ import Testing
             let error = #expect(throws: APNs.InvalidSettingError.self) {
                 try makeSetup(makeConfiguration(keyFile: keyFile))
             }
-            #expect(error?.field == "keyIdentifier")
+            #expect(error?.setting == "keyIdentifier")
         }
     }
 
@@ -161,9 +162,14 @@ import Testing
             )
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
             let configuration = try makeConfiguration(keyFile: keyFile)
-            let registry = try makeSetup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
-            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            let metricRegistry = try makeSetup(configuration).metricRegistry
+            let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
+            var watch = KeyFileWatcher(
+                [key: source],
+                apps: configuration.apps,
+                metricRegistry: metricRegistry,
+                log: log
+            )
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
@@ -172,13 +178,13 @@ import Testing
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
-            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
             // A new key with an invalid id is refused, and the key in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try (newKey + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
-            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
         }
     }
 
@@ -186,7 +192,7 @@ import Testing
     @Test(arguments: [false, true])
     func `An id file that changes alone is noticed`(isKeyReplaced: Bool) throws {
         try withKey { directory, keyFile in
-            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            let (metricRegistry, source, begunWatch) = try beginWatching(keyFile)
             var watch = begunWatch
             if isKeyReplaced {
                 let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
@@ -194,23 +200,23 @@ import Testing
             }
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
-            #expect(registry.condition.current.appsWithRejectedKey == [0])
-            #expect(registry.events[.keyRejected].count == 1, "each fault is reported once")
+            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.events[.keyRejected].count == 1, "each fault is reported once")
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
-            #expect(registry.events[.keyOffered].count == 1)
+            #expect(metricRegistry.events[.keyOffered].count == 1)
             let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
             source.endTrial(of: token, .accepted)
             watch.poll()
-            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
         }
     }
 
     /// The files are replaced one after the other, the `.id` file first.
     @Test func `A key that follows its id file shortly after is offered once`() throws {
         try withKey { directory, keyFile in
-            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            let (metricRegistry, source, begunWatch) = try beginWatching(keyFile)
             var watch = begunWatch
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             watch.poll()
@@ -219,13 +225,13 @@ import Testing
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             for _ in 1...3 { watch.poll() }
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
-            #expect(registry.events[.keyOffered].count == 1)
+            #expect(metricRegistry.events[.keyOffered].count == 1)
         }
     }
 
     @Test func `A trial that succeeds does not end the alert about a missing key file`() throws {
         try withKey { directory, keyFile in
-            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            let (metricRegistry, source, begunWatch) = try beginWatching(keyFile)
             var watch = begunWatch
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
@@ -233,14 +239,14 @@ import Testing
             let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             watch.poll()
-            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
             source.endTrial(of: token, .accepted)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
-            #expect(registry.condition.current.appsWithRejectedKey == [0], "the file is still missing")
+            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0], "the file is still missing")
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
-            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
         }
     }
 
@@ -248,16 +254,16 @@ import Testing
     /// meanwhile.
     @Test(arguments: [false, true]) func `The return of the key in use ends the alert`(wasReplaced: Bool) throws {
         try withKey { directory, keyFile in
-            let (registry, source, begunWatch) = try beginWatching(keyFile)
+            let (metricRegistry, source, begunWatch) = try beginWatching(keyFile)
             var watch = begunWatch
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             if wasReplaced { try "no key".write(toFile: keyFile, atomically: true, encoding: .utf8) }
             watch.poll()
-            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
             if wasReplaced { try FileManager.default.removeItem(atPath: keyFile) }
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
-            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
             #expect(source.keyStatus.candidateIdentifier == nil)
         }
     }
@@ -267,19 +273,19 @@ import Testing
             var configuration = try makeConfiguration(keyFile: keyFile)
             let sandboxKeyFile = try self.writeKey("sandbox", in: directory)
             (configuration.apps[0].sandboxKeyId, configuration.apps[0].sandboxKeyFile) = ("SANDBOX123", sandboxKeyFile)
-            let registry = try makeSetup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let metricRegistry = try makeSetup(configuration).metricRegistry
+            let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
             let keys = APNsEnvironment.allCases.map { configuration.apps[0].key(for: $0) }
             let sources = try Dictionary(
                 uniqueKeysWithValues: keys.map { try ($0, WorkerSetup.makeTokenSource($0)) }
             )
-            var watch = KeyFileWatcher(sources, apps: configuration.apps, registry: registry, log: log)
+            var watch = KeyFileWatcher(sources, apps: configuration.apps, metricRegistry: metricRegistry, log: log)
             try "no key".write(toFile: sandboxKeyFile, atomically: true, encoding: .utf8)
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             watch.poll()
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
-            #expect(registry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
         }
     }
 
@@ -288,12 +294,17 @@ import Testing
         try withKey { directory, keyFile in
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
             let configuration = try makeConfiguration(keyFile: keyFile)
-            let registry = try makeSetup(configuration).registry
-            let log = SharedLimitedLog(logger: logger, events: registry.events)
+            let metricRegistry = try makeSetup(configuration).metricRegistry
+            let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
             let source = try WorkerSetup.makeTokenSource(key)
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
-            var watch = KeyFileWatcher([key: source], apps: configuration.apps, registry: registry, log: log)
+            var watch = KeyFileWatcher(
+                [key: source],
+                apps: configuration.apps,
+                metricRegistry: metricRegistry,
+                log: log
+            )
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "KEY1234567")
         }

@@ -42,7 +42,7 @@ final class AudienceWriter: AudienceStoreHandler {
                 guard call.withBorrowedBytes({ store?.issue($0) }) == .issued else { break }
                 waiting.removeLast()
             }
-            loop.runTurn(waitMilliseconds: 20)
+            loop.runIteration(waitMilliseconds: 20)
             try #require(loop.nowMilliseconds < end, "the store replies")
         }
         defer { replies = [:] }

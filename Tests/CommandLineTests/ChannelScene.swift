@@ -17,9 +17,9 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     init() throws {
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.channels", partitions: 2)
+        try broker.createTopic("causeway.channels", partitionCount: 2)
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
-            try broker.createTopic("causeway.\(topic)", partitions: 1)
+            try broker.createTopic("causeway.\(topic)", partitionCount: 1)
         }
         let (server, port) = try RunningProgram.startRedis(directory: directory)
         redis = RedisCommandLine(port: port)

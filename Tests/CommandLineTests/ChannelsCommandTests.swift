@@ -156,7 +156,7 @@ import Testing
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "semi*"])
         let keptChannel = try scene.createChannel(of: "final")
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
-        try eventually("the channel in the audience's record: \(scene.log)") {
+        try eventually("the channel in the audience's hash: \(scene.log)") {
             let run = try ProgramRun.run(
                 "inspect",
                 "--config",

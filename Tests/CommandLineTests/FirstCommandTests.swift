@@ -14,7 +14,7 @@ struct FirstCommandTests {
         let directory = try TemporaryDirectory()
         let broker = try EmbeddedBroker()
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
-            try broker.createTopic("causeway.\(topic)", partitions: 1)
+            try broker.createTopic("causeway.\(topic)", partitionCount: 1)
         }
         let (redis, redisPort) = try RunningProgram.startRedis(directory: directory)
         let shapes = Repository.path("Config/examples/ride/shapes.json")

@@ -115,8 +115,8 @@ private final class AudienceScene {
     }
 
     func finishBroadcast(of version: Version) throws {
-        let part = BroadcastPart(environment: .production, rangeCount: 4, broadcastCount: 1)
-        _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, ResponseTimes()))
+        let broadcast = FinishedBroadcast(environment: .production, rangeCount: 4, broadcastCount: 1)
+        _ = try writer.perform(.finishBroadcast(broadcast, version: version, .delivered, ResponseTimes()))
     }
 
     /// Begins a second version. Range 0 has finished the version. Its last checkpoint is older: when it was recorded,
@@ -144,7 +144,7 @@ private final class AudienceScene {
         )
     }
 
-    /// Writes a channel into the audience's record, as the keeper of channels does.
+    /// Writes a channel into the audience's hash, as the keeper of channels does.
     func announce(_ channel: String, _ environment: String, _ storage: ChannelEntry.Storage, at milliseconds: Int64)
         throws
     {
@@ -276,17 +276,17 @@ struct InspectAudienceTests {
         defer { queries.close() }
         let segments = try #require(InspectedAudienceKeys(app: AudienceScene.app, audience: AudienceScene.audience))
         let partialCensus = try AudienceCensus(of: segments, pagesMax: 100, queries)
-        #expect(!partialCensus.isComplete && partialCensus.pagesRead == 100 && partialCensus.membersRead < 991)
+        #expect(!partialCensus.isComplete && partialCensus.readPageCount == 100 && partialCensus.readMemberCount < 991)
         #expect((700...1_300).contains(partialCensus.estimatedMemberCount), "\(partialCensus.estimatedMemberCount)")
         #expect(partialCensus.memberCountsBySegment.count { $0 > 0 } > 80)
         let fullCensus = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(fullCensus.membersRead == 991 && fullCensus.unreadableCount == 0)
+        #expect(fullCensus.readMemberCount == 991 && fullCensus.unreadableCount == 0)
         let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
         try RedisCommandLine(port: scene.port).ask("SET", directory, "other")
         let censusWithForeignPage = try AudienceCensus(of: segments, pagesMax: nil, queries)
         #expect(
             censusWithForeignPage.unreadableCount == 1
-                && censusWithForeignPage.membersRead == 991 - fullCensus.memberCountsBySegment[7]
+                && censusWithForeignPage.readMemberCount == 991 - fullCensus.memberCountsBySegment[7]
         )
     }
 

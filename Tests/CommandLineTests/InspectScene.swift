@@ -24,7 +24,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
-            try broker.createTopic("causeway.\(topic)", partitions: topic == "results" ? 3 : 1)
+            try broker.createTopic("causeway.\(topic)", partitionCount: topic == "results" ? 3 : 1)
         }
         let (server, port) = try RunningProgram.startRedis(directory: directory)
         self.server = server

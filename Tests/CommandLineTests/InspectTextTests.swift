@@ -18,8 +18,8 @@ struct InspectTextTests {
             activity: "final",
             nowMilliseconds: Self.nowMilliseconds,
             policyName: "sports",
-            pace: .init(spacingMilliseconds: 5_000, spacingDoublings: 0, nextPushAtMilliseconds: nil),
-            budget: .init(drawsLeft: 15, drawsMax: 15, drawsReserved: 5, fullAtMilliseconds: nil)
+            pace: .init(spacingMilliseconds: 5_000, spacingDoublingCount: 0, nextPushAtMilliseconds: nil),
+            budget: .init(remainingDrawCount: 15, drawsMax: 15, reservedDrawCount: 5, fullAtMilliseconds: nil)
         )
         change(&report)
         return report
@@ -37,7 +37,8 @@ struct InspectTextTests {
             {"activity":"final"\(limit),"aps":{"event":"update","timestamp":\(version.timestamp),
              "content-state":{"home":2,"note":"\(String(repeating: "é", count: 300))"},"alert":{"title":"Goal"}}}
             """
-        return HeldCommand(version: version, record: JSONValue(parsing: text.utf8) ?? .null, carriesAlert: carriesAlert)
+        let commandJSON = JSONValue(parsing: text.utf8) ?? .null
+        return HeldCommand(version: version, commandJSON: commandJSON, carriesAlert: carriesAlert)
     }
 
     @Test func `An activity without any data is described`() {
@@ -95,12 +96,12 @@ struct InspectTextTests {
     }
 
     @Test func `The newest version is described with its state`() {
-        func newestLine(_ state: ActivityInspection.VersionPhase, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
+        func newestLine(_ phase: ActivityInspection.VersionPhase, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newestVersion = .init(
                     version: Version(timestamp: 1_789_999_996, sequence: sequence),
                     isEnd: isEnd,
-                    state: state
+                    phase: phase
                 )
             }
         }
@@ -124,9 +125,9 @@ struct InspectTextTests {
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
-        func waitingLine(_ state: ActivityInspection.VersionPhase, _ held: HeldCommand) -> String {
+        func waitingLine(_ phase: ActivityInspection.VersionPhase, _ held: HeldCommand) -> String {
             line("waits") {
-                $0.newestVersion = .init(version: version, isEnd: false, state: state)
+                $0.newestVersion = .init(version: version, isEnd: false, phase: phase)
                 $0.heldCommand = held
             }
         }
@@ -143,7 +144,7 @@ struct InspectTextTests {
                 == "update of 3 min 20 s ago with an alert: until the newest, which carries its alert, is known to have been sent"
         )
         #expect(
-            line("waits") { $0.newestVersion = .init(version: version, isEnd: false, state: .waiting) }
+            line("waits") { $0.newestVersion = .init(version: version, isEnd: false, phase: .waiting) }
                 == "the newest, in a worker"
         )
         let lines = report { $0.heldCommand = heldCommand(version) }.lines()
@@ -157,17 +158,17 @@ struct InspectTextTests {
             line("pace") {
                 $0.pace = .init(
                     spacingMilliseconds: 40_000,
-                    spacingDoublings: 3,
+                    spacingDoublingCount: 3,
                     nextPushAtMilliseconds: Self.nowMilliseconds + 12_000
                 )
             } == "one push in 40 s, stretched by 429s (level 3); the next in 12 s"
         )
-        func budget(_ drawsLeft: Int, drawsReserved: Int = 5) -> String {
+        func budget(_ remainingDrawCount: Int, reservedDrawCount: Int = 5) -> String {
             line("budget") {
                 $0.budget = .init(
-                    drawsLeft: drawsLeft,
+                    remainingDrawCount: remainingDrawCount,
                     drawsMax: 15,
-                    drawsReserved: drawsReserved,
+                    reservedDrawCount: reservedDrawCount,
                     fullAtMilliseconds: Self.nowMilliseconds + 3_660_000
                 )
             }
@@ -176,7 +177,7 @@ struct InspectTextTests {
         #expect(budget(9) == "9 of 15 pushes of priority 10 left, 5 of them for alerts and ends" + end)
         #expect(budget(5) == "5 of 15 pushes of priority 10 left, all for alerts and ends" + end)
         #expect(budget(0) == "0 of 15 pushes of priority 10 left" + end)
-        #expect(budget(3, drawsReserved: 0) == "3 of 15 pushes of priority 10 left" + end)
+        #expect(budget(3, reservedDrawCount: 0) == "3 of 15 pushes of priority 10 left" + end)
         #expect(
             line("life") { $0.updatesUntilMilliseconds = Self.nowMilliseconds + 28_740_000 }
                 == "began 1 min ago (14:12:20); updates until 22:12:20, for 7 h 59 min"
@@ -194,7 +195,7 @@ struct InspectTextTests {
         #expect(
             line("life") {
                 $0.updatesUntilMilliseconds = Self.nowMilliseconds + 1_000
-                $0.newestVersion = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
+                $0.newestVersion = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, phase: .settled)
             } == "began 7 h 59 min ago (06:13:21); ended, only a start opens it again"
         )
     }
@@ -222,18 +223,18 @@ struct InspectTextTests {
             overview.add(
                 report {
                     $0.activity = "a\(index)"
-                    $0.budget.drawsLeft = 15 - index % 16
+                    $0.budget.remainingDrawCount = 15 - index % 16
                     if index < 28 {
                         $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds - Int64(index) * 1_000)
                     }
                     if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
-                    if index % 10 == 0 { $0.pace.spacingDoublings = 1 }
+                    if index % 10 == 0 { $0.pace.spacingDoublingCount = 1 }
                     if index == 3 { $0.heldCommand = heldCommand(Version(timestamp: 1, sequence: 0)) }
                     if index < 4 {
                         $0.newestVersion = .init(
                             version: Version(timestamp: 1, sequence: 0),
                             isEnd: true,
-                            state: .settled
+                            phase: .settled
                         )
                     }
                 }

@@ -24,7 +24,7 @@ struct NewestResultsTests {
             var (key, value) = record
             key.withUTF8 { key in
                 value.withUTF8 { value in
-                    _ = producer.produce(topic: topic, key: .init(key), value: .init(value), opaque: 0)
+                    _ = producer.produce(topic: topic, key: .init(key), value: .init(value), tag: 0)
                 }
             }
         }
@@ -45,7 +45,7 @@ struct NewestResultsTests {
 
     @Test func `Only the newest results of this app are read, newest first, and no more than requested`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.results", partitions: 2)
+        try broker.createTopic("causeway.results", partitionCount: 2)
         var records: [(key: String, value: String)] = []
         for number in 0..<15_000 {
             records.append(record("noise-\(number % 100)", number))
@@ -59,14 +59,14 @@ struct NewestResultsTests {
             try NewestResults(
                 of: activity,
                 app: "m",
-                count: count,
+                resultsMax: count,
                 kafka: makeKafkaConfiguration(broker),
                 searchMillisecondsMax: 120_000
             )
         }
         let newestResult = try readNewest(of: "final", 1)
         #expect(commands(newestResult) == ["12000"])
-        #expect(newestResult.recordsRead == 2_000)
+        #expect(newestResult.searchedOffsetCount == 2_000)
         #expect(!newestResult.isComplete)
         let threeResults = try readNewest(of: "final", 3)
         #expect(commands(threeResults) == ["12000", "9000", "6000"])
@@ -83,12 +83,12 @@ struct NewestResultsTests {
     {
         for partitioner in ["consistent_random", "fnv1a", "random"] {
             let broker = try EmbeddedBroker()
-            try broker.createTopic("causeway.results", partitions: 5)
+            try broker.createTopic("causeway.results", partitionCount: 5)
             try produce((0..<40).map { record("a\($0)", $0) }, to: broker, [("partitioner", partitioner)])
             var kafka = makeKafkaConfiguration(broker)
             kafka.producer = [KafkaProperty(name: "partitioner", value: partitioner)]
             for number in 0..<10 {
-                let newest = try NewestResults(of: "a\(number)", app: "m", count: 1, kafka: kafka)
+                let newest = try NewestResults(of: "a\(number)", app: "m", resultsMax: 1, kafka: kafka)
                 #expect(commands(newest) == ["\(number)"], "\(partitioner)")
             }
         }
@@ -96,15 +96,15 @@ struct NewestResultsTests {
 
     @Test func `The policy of the last push is known, unless Kafka is away, which is reported`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.results", partitions: 1)
+        try broker.createTopic("causeway.results", partitionCount: 1)
         let texts = [#""priority":10,"policy":"slow""#, #""priority":5,"policy":"sports""#, #""attempts":0"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted",\#($0)}"#) }, to: broker)
-        let section = ResultSection(of: "a", app: "m", count: 5, kafka: makeKafkaConfiguration(broker))
+        let section = ResultSection(of: "a", app: "m", resultsMax: 5, kafka: makeKafkaConfiguration(broker))
         #expect(section.policyName == "sports")
         #expect(section.lines(nowMilliseconds: 0).count == 5)
         var unreachableKafka = makeKafkaConfiguration(broker)
         unreachableKafka.bootstrapServers = "127.0.0.1:1"
-        let sectionWithoutKafka = ResultSection(of: "a", app: "m", count: 5, kafka: unreachableKafka)
+        let sectionWithoutKafka = ResultSection(of: "a", app: "m", resultsMax: 5, kafka: unreachableKafka)
         #expect(sectionWithoutKafka.policyName == nil)
         #expect(sectionWithoutKafka.lines(nowMilliseconds: 0)[0].hasPrefix("results   cannot be read: "))
         #expect(sectionWithoutKafka.json["error"] != nil)
@@ -112,10 +112,10 @@ struct NewestResultsTests {
 
     @Test func `The outcome is shown with its reason and the number of counted commands`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.results", partitions: 1)
+        try broker.createTopic("causeway.results", partitionCount: 1)
         let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted"\#($0)}"#) }, to: broker)
-        let lines = try NewestResults(of: "a", app: "m", count: 5, kafka: makeKafkaConfiguration(broker))
+        let lines = try NewestResults(of: "a", app: "m", resultsMax: 5, kafka: makeKafkaConfiguration(broker))
             .lines(nowMilliseconds: 0)
         let outcomes = lines.compactMap { $0.firstMatch(of: /accepted( \(.*\))?/)?.0 }
         #expect(
@@ -127,11 +127,11 @@ struct NewestResultsTests {
 
     @Test func `Nothing is committed for the workers' group`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.results", partitions: 1)
+        try broker.createTopic("causeway.results", partitionCount: 1)
         try produce((0..<100).map { record("a", $0) }, to: broker)
         var kafka = makeKafkaConfiguration(broker)
         kafka.properties = [KafkaProperty(name: "auto.commit.interval.ms", value: "1")]
-        #expect(commands(try NewestResults(of: "a", app: "m", count: 1, kafka: kafka)) == ["99"])
+        #expect(commands(try NewestResults(of: "a", app: "m", resultsMax: 1, kafka: kafka)) == ["99"])
         let handler = NoRebalance()
         let consumer = try Consumer(
             properties: kafka.consumerProperties,

@@ -85,7 +85,7 @@ extension ReplayScene {
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
         let segments = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
-        return try AudienceInspection(fields: queries.readHash(segments.recordKey))
+        return try AudienceInspection(fields: queries.readHash(segments.hashKey))
     }
 
     fileprivate func admission(
@@ -179,7 +179,7 @@ struct ReplayAudienceTests {
         let record = try scene.inspection(ofAudience: "final")
         #expect(
             record.newestVersion?.version == newestVersion && record.newestVersion?.isSettled == true
-                && record.fanOuts.allSatisfy(\.isFinished)
+                && record.fanouts.allSatisfy(\.isFinished)
         )
         let writer = try scene.writer("final")
         let newestState = try writer.perform(.newestState)

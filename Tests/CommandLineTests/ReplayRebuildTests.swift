@@ -53,7 +53,7 @@ struct ReplayRebuildTests {
         #expect(try scene.count() == Int64(commands.count))
 
         let knownActivity = try scene.inspection(of: "a")
-        #expect(knownActivity.token != nil && knownActivity.newestVersion?.state == .settled)
+        #expect(knownActivity.token != nil && knownActivity.newestVersion?.phase == .settled)
         #expect(knownActivity.acceptedAlertVersion == Version(timestamp: nowSeconds - 100, sequence: 0))
         #expect(try scene.inspection(of: "gone").token == nil && scene.inspection(of: "old").token == nil)
         #expect(try scene.admit("a", at: nowSeconds - 150, alert: true) == .superseded)
@@ -92,7 +92,7 @@ struct ReplayRebuildTests {
         let run = try scene.replay("rebuild", "--execute", "--json")
         #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
         // The command is still held, so it was never sent.
-        #expect(try scene.inspection(of: "a").newestVersion?.state == .held)
+        #expect(try scene.inspection(of: "a").newestVersion?.phase == .held)
         #expect(try scene.counts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
     }
 }

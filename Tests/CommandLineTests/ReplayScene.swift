@@ -37,7 +37,7 @@ final class ReplayScene: ConsumerHandler {
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
         for topic in ["commands", "registrations", "dead-letters"] {
-            try broker.createTopic("causeway.\(topic)", partitions: topic == "commands" ? partitions : 1)
+            try broker.createTopic("causeway.\(topic)", partitionCount: topic == "commands" ? partitions : 1)
         }
         let (server, port) = try RunningProgram.startRedis(directory: directory)
         self.server = server
@@ -112,7 +112,7 @@ final class ReplayScene: ConsumerHandler {
                             value: value,
                             headers: ProducedHeaders(capacity: 0),
                             timestampMilliseconds: record.milliseconds,
-                            opaque: 0
+                            tag: 0
                         )
                     }
                     if let value { value.withUnsafeBytes { produce($0) } } else { produce(nil) }

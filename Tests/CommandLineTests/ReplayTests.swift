@@ -115,7 +115,7 @@ struct ReplayTests {
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)
         #expect(run.output.contains("1 sent, 0 acknowledged, 1 failed"))
-        #expect(try scene.inspection(of: "failed").newestVersion?.state == .notShown)
+        #expect(try scene.inspection(of: "failed").newestVersion?.phase == .notShown)
     }
 
     /// Makes commands that bring their token, so that Redis need not know it.
@@ -147,7 +147,7 @@ struct ReplayTests {
 
     @Test func `If Redis replies with an error, the replay reports what was sent and how to continue`() throws {
         let scene = try ReplayScene()
-        let count = ReplayDecisions.batchSize + 1
+        let count = ReplayDecisions.entriesPerBatch + 1
         try scene.produce(commandsWithTokens(count, of: scene))
         try scene.commit([0: Int64(count)])
         // The invalid value makes the second batch fail.
@@ -156,7 +156,7 @@ struct ReplayTests {
         #expect(run.exitCode == 1)
         #expect(
             run.output.contains(
-                "\(ReplayDecisions.batchSize) sent, \(ReplayDecisions.batchSize) acknowledged, 0 failed"
+                "\(ReplayDecisions.entriesPerBatch) sent, \(ReplayDecisions.entriesPerBatch) acknowledged, 0 failed"
             )
         )
         #expect(run.output.contains(#/\nsent +512  /#))
@@ -240,7 +240,7 @@ struct ReplayTests {
 
     @Test func `Kafka is missing, a topic is missing, an app is not configured`() throws {
         let scene = try ReplayScene()
-        scene.broker.setError(topic: "missing", code: 3)
+        scene.broker.setMetadataError(topic: "missing", code: 3)
         let runWithoutTopic = try scene.replay("report", "--from", "1h", "--topic", "missing")
         #expect(
             runWithoutTopic.exitCode == 1

@@ -10,7 +10,7 @@ struct ResultsTests {
 
     init() throws {
         broker = try EmbeddedBroker()
-        for topic in ["causeway.results", "mine"] { try broker.createTopic(topic, partitions: 3) }
+        for topic in ["causeway.results", "mine"] { try broker.createTopic(topic, partitionCount: 3) }
     }
 
     private func send(_ lines: [String], to topic: String) throws {
@@ -51,7 +51,7 @@ struct ResultsTests {
         let servers = broker.bootstrapServers
         // Without this error (3: unknown topic), the embedded broker would create the topic when the client asks for
         // it.
-        broker.setError(topic: "missing", code: 3)
+        broker.setMetadataError(topic: "missing", code: 3)
         let run = try ProgramRun.run(ProgramRun.process(["results", "-b", servers, "-t", "missing"] + options))
         let expected = """
             causeway results: the topic missing does not exist at \(servers), or this Kafka user may not read it; \

@@ -16,7 +16,7 @@ struct SendTests {
 
     @Test func `Commands arrive byte for byte, with the activity as key`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.commands", partitions: 1)
+        try broker.createTopic("causeway.commands", partitionCount: 1)
         let lines = ["a", "b", "c"].map { command($0) }
         let run = try ProgramRun.run(
             "send",
@@ -34,7 +34,7 @@ struct SendTests {
 
     @Test func `Registrations from several files are sent to the configured topic`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("mine", partitions: 1)
+        try broker.createTopic("mine", partitionCount: 1)
         let directory = try TemporaryDirectory()
         try directory.write(
             """
@@ -65,7 +65,7 @@ struct SendTests {
 
     @Test func `A count repeats the input, a rate spreads it, --now sets the time`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: 1)
+        try broker.createTopic("t", partitionCount: 1)
         let secondsBefore = Int(Date().timeIntervalSince1970)
         let run = try ProgramRun.run(
             "send",
@@ -95,7 +95,7 @@ struct SendTests {
 
     @Test func `An invalid record is still sent, without a key; a count can be less than the input`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: 1)
+        try broker.createTopic("t", partitionCount: 1)
         let run = try ProgramRun.run(
             "send",
             "-b",
@@ -115,7 +115,7 @@ struct SendTests {
     @Test(arguments: ["commands", "registrations"])
     func `Invalid records are counted, and the message says how to find their faults`(kind: String) throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.\(kind)", partitions: 1)
+        try broker.createTopic("causeway.\(kind)", partitionCount: 1)
         let process = ProgramRun.process(
             ["send", "-b", broker.bootstrapServers] + (kind == "registrations" ? ["--registrations"] : [])
         )
@@ -130,7 +130,7 @@ struct SendTests {
 
     @Test func `If the broker refuses a record, the command prints the reason and exits with 1`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: 1)
+        try broker.createTopic("t", partitionCount: 1)
         broker.failNextRequests(.produce, with: [Int32](repeating: 87, count: 20))  // INVALID_RECORD
         let run = try ProgramRun.run(
             "send",
@@ -150,7 +150,7 @@ struct SendTests {
 
     @Test func `A command that is sent twice with --now is newer each time, also within a second`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("causeway.commands", partitions: 1)
+        try broker.createTopic("causeway.commands", partitionCount: 1)
         let directory = try TemporaryDirectory()
         try directory.write(command("a"), to: "update.json")
         let file = directory.path("update.json")

@@ -28,12 +28,12 @@ struct ConfigurationChangeTests {
                 continue
             }
             key.assign(&newConfiguration, value)
-            #expect(!key.isSame(runningConfiguration, newConfiguration), "\(key.name)")
+            #expect(!key.hasSameValue(runningConfiguration, newConfiguration), "\(key.name)")
             let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
             #expect(change.appliedKeys == (key.isReloadable ? [key.name] : []), "\(key.name)")
             #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [key.name]), "\(key.name)")
             #expect(
-                key.isSame(change.configuration, key.isReloadable ? newConfiguration : runningConfiguration),
+                key.hasSameValue(change.configuration, key.isReloadable ? newConfiguration : runningConfiguration),
                 "\(key.name)"
             )
         }

@@ -77,7 +77,7 @@ struct DocumentedKeysTests {
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ defaults: Root) {
             for key in keys {
                 #expect(key.yamlText(root) == key.example ?? key.yamlText(defaults), "\(key.name)")
-                #expect(key.isRequired || key.isSame(root, defaults), "\(key.name)")
+                #expect(key.isRequired || key.hasSameValue(root, defaults), "\(key.name)")
             }
         }
         check(ConfigurationSchema.keys, configuration, WorkerConfiguration())
@@ -106,14 +106,14 @@ struct DocumentedKeysTests {
     @Test func `Every text of the schema is used and is made of sentences; the introduction counts the required keys`()
     {
         #expect(
-            Set(ConfigurationSchema.sections.keys)
-                .isSubset(of: ConfigurationNames.sections)
+            Set(ConfigurationSchema.sectionTexts.keys)
+                .isSubset(of: ConfigurationNames.sectionPatterns)
         )
         for key in ConfigurationSchema.descriptions {
             let texts = [key.meaning, key.source ?? "."] + key.meaning.split(separator: "\n").map(String.init)
             #expect(texts.allSatisfy { $0.hasSuffix(".") }, "\(key.name)")
         }
-        #expect(ConfigurationSchema.sections.values.allSatisfy { $0.hasSuffix(".") })
+        #expect(ConfigurationSchema.sectionTexts.values.allSatisfy { $0.hasSuffix(".") })
         #expect(ConfigurationSchema.descriptions.count { $0.isRequired } == 6)
         #expect(ConfigurationSchema.introduction.contains("Six texts have no default"))
     }
@@ -127,7 +127,7 @@ struct DocumentedKeysTests {
         }
         let names = sections(of: .wholeFile)
         #expect(names.count == Set(names).count)
-        #expect(Set(names.dropFirst()) == ConfigurationNames.sections)
+        #expect(Set(names.dropFirst()) == ConfigurationNames.sectionPatterns)
     }
 
     @Test func `Defaults are valid, and no key's variable looks like an address that Kubernetes sets`() {

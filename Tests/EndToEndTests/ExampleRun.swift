@@ -36,7 +36,7 @@ final class ExampleRun {
             let configuration = WorkerConfigurationText.text(
                 deployment: deployment,
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
-                lanes: 2
+                laneCount: 2
             )
             // The level is debug, because the log is searched for secrets at the end. The response timeout of
             // Redis is long, because Redis may be slow on a busy machine.
@@ -71,12 +71,12 @@ final class ExampleRun {
     }
 
     private static func useBroker(_ broker: EmbeddedBroker, on deployment: Deployment) throws {
-        try broker.createTopic(CommandProducer.commandsTopicName, partitions: Deployment.commandPartitions)
+        try broker.createTopic(CommandProducer.commandsTopicName, partitionCount: Deployment.commandPartitionCount)
         for topic in [
             CommandProducer.registrationsTopicName, ResultsReader.resultsTopic, "causeway.invalidations",
             "causeway.dead-letters", "causeway.deferred", "causeway.fanout",
         ] {
-            try broker.createTopic(topic, partitions: Deployment.partitions)
+            try broker.createTopic(topic, partitionCount: Deployment.partitionCount)
         }
         try broker.setRoundTripTime(milliseconds: Deployment.brokerRoundTripMilliseconds)
         deployment.bootstrapServers = broker.bootstrapServers
@@ -177,7 +177,7 @@ final class ExampleRun {
                         key: key,
                         value: value,
                         headers: list,
-                        opaque: 0
+                        tag: 0
                     )
                 }
             }

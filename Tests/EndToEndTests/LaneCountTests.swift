@@ -22,11 +22,11 @@ struct LaneCountTests {
             let text = WorkerConfigurationText.text(
                 deployment: deployment,
                 apps: [.init(name: "ride", bundleIdentifier: "com.example.ride")],
-                lanes: 0
+                laneCount: 0
             )
             try TextFile.write(text, to: deployment.path("causeway.yaml"))
             let workerArguments = ["worker", "--config", deployment.path("causeway.yaml")]
-            deployment.parts.append(
+            deployment.processesExceptWorker.append(
                 try ChildProcess(
                     name: "worker",
                     command: (processors.map { ["/usr/bin/taskset", "-c", $0] } ?? []) + [ExampleRun.programs.causeway]

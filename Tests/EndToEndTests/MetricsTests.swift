@@ -17,7 +17,7 @@ struct MetricsTests {
             let run = try ExampleRun([("cricket", MatchCommands.app, season.path("shapes.json"))])
             defer { run.close() }
             let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
-            var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 4_000)
+            var feed = SeasonFeed(matches: matches, followerCount: 20, durationMilliseconds: 4_000)
             let phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
             let commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
             defer { commandProducer.close() }
@@ -31,7 +31,7 @@ struct MetricsTests {
 
             let beganAtMilliseconds = Clock.monotonicMilliseconds
             try eventually(
-                "\(feed.commands) results, there are \(reader.tally.commands)",
+                "\(feed.commandCount) results, there are \(reader.tally.commandCount)",
                 every: .milliseconds(1)
             ) {
                 _ = try feed.advance(
@@ -43,7 +43,7 @@ struct MetricsTests {
                 commandProducer.takeDeliveryReports()
                 try run.deployment.checkProcesses()
                 while try reader.drain(limit: 1_000) {}
-                return feed.isFinished && reader.tally.commands >= feed.commands
+                return feed.isFinished && reader.tally.commandCount >= feed.commandCount
             }
             // A held command has the result `held` and a second result when it is done. Both results also
             // count as outcomes, so the two numbers must be equal.
@@ -54,12 +54,12 @@ struct MetricsTests {
                 $0.sum("causeway_outcomes_total") == Double(reader.resultCount)
                     && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0
             }
-            try compare(scrape, with: reader, commands: feed.commands)
+            try compare(scrape, with: reader, commands: feed.commandCount)
             try compare(scrape, with: try simulatorStatistics(of: run))
             #expect(scrape.sum("causeway_oldest_unsettled_seconds") == 0)
             #expect(
                 scrape.sum("causeway_partitions_assigned")
-                    == Double(2 * Deployment.commandPartitions + 2 * Deployment.partitions)
+                    == Double(2 * Deployment.commandPartitionCount + 2 * Deployment.partitionCount)
             )
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.status(of: "/readyz") == 200)
@@ -97,14 +97,14 @@ struct MetricsTests {
         let app = ["app": "cricket"]
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "superseded"]) == Double(tally[.superseded]))
         #expect(scrape.sum("causeway_outcomes_total", app) == Double(reader.resultCount))
-        #expect(scrape.sum("causeway_outcomes_total", ["outcome": "accepted"]) == Double(tally.pushes))
+        #expect(scrape.sum("causeway_outcomes_total", ["outcome": "accepted"]) == Double(tally.pushCount))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "commands"]) == Double(commands))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "registrations"]) == 40)
         #expect(try #require(scrape.sum("causeway_coalesced_total", app)) > 0)
-        #expect(scrape.sum("causeway_freshness_seconds_count", app) == Double(tally.pushes))
+        #expect(scrape.sum("causeway_freshness_seconds_count", app) == Double(tally.pushCount))
         for stage in ["queue", "admit", "stream", "apns", "settle"] {
             let count = scrape.sum("causeway_stage_seconds_count", ["stage": stage])
-            #expect(count == Double(tally.pushes), "\(stage)")
+            #expect(count == Double(tally.pushCount), "\(stage)")
         }
         #expect(scrape.sum("causeway_dead_letters_total") == 0)
         #expect(scrape.sum("causeway_redis_servers_away") == 0)
@@ -150,7 +150,7 @@ struct MetricsTests {
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
             // APNs responds only after the test has checked the draining worker.
-            let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
+            let simulator = try #require(run.deployment.processesExceptWorker.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try updates.sendWithoutWaiting()

@@ -70,15 +70,15 @@ struct PrometheusAlertCauseTests {
     @Test func `Missing replicas of Redis cause an alert`() async throws {
         try await evaluatingAlerts(replicas: 1) { run, history in
             let updates = try RideUpdates(run)
-            var (seenErrors, turns) = (0.0, 0)
+            var (seenErrors, passCount) = (0.0, 0)
             for _ in 0..<4 {
                 // The worker asks for replicas only with a call that requires them, so each reading needs
                 // another call.
                 let missingScrape = try run.awaitSteadyState(
                     "another question",
                     meanwhile: {
-                        turns += 1
-                        if turns % 50 == 0 { try updates.floodOnePartition(activities: 0..<1) }
+                        passCount += 1
+                        if passCount % 50 == 0 { try updates.floodOnePartition(activities: 0..<1) }
                     }
                 ) {
                     ($0.sum("causeway_redis_errors_total", ["code": "replicasMissing"]) ?? 0) > seenErrors

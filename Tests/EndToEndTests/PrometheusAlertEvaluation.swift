@@ -50,9 +50,9 @@ extension ExampleRun {
     }
 
     /// Stops a process of the deployment and does not start it again.
-    func stopForGood(_ part: String) throws {
-        let partIndex = try #require(deployment.parts.firstIndex { $0.name == part })
-        deployment.parts.remove(at: partIndex).stop(graceMilliseconds: 1_000)
+    func stopForGood(_ processName: String) throws {
+        let processIndex = try #require(deployment.processesExceptWorker.firstIndex { $0.name == processName })
+        deployment.processesExceptWorker.remove(at: processIndex).stop(graceMilliseconds: 1_000)
     }
 
     /// Kills the worker, and starts one with a changed configuration.

@@ -10,7 +10,7 @@ extension ExampleRun {
     func replaceWorker(by program: [String]) throws {
         try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
         try deployment.stopWorker(graceMilliseconds: 90_000)
-        deployment.parts.append(
+        deployment.processesExceptWorker.append(
             try ChildProcess(
                 name: "another worker",
                 command: program + [
@@ -60,7 +60,7 @@ extension ExampleRun {
 enum RedisCluster {
     static func start(on deployment: Deployment, ports: [UInt16]) throws {
         for port in ports {
-            deployment.parts.append(
+            deployment.processesExceptWorker.append(
                 try ChildProcess(
                     name: "redis \(port)",
                     command: [

@@ -20,7 +20,7 @@ struct ProviderTokenTests {
             try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n  groupId: other\n")
                 .replacingOccurrences(of: "port: \(run.deployment.httpPort)", with: "port: 0")
                 .write(toFile: run.deployment.path("other.yaml"), atomically: true, encoding: .utf8)
-            run.deployment.parts.append(
+            run.deployment.processesExceptWorker.append(
                 try ChildProcess(
                     name: "other worker",
                     command: [ExampleRun.programs.causeway, "worker", "--config", run.deployment.path("other.yaml")],

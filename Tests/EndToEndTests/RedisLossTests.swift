@@ -112,7 +112,7 @@ extension ExampleRun {
     /// loss is noticed.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
-            try deployment.redisMarkCount() >= Deployment.commandPartitions + Deployment.partitions
+            try deployment.redisMarkCount() >= Deployment.commandPartitionCount + Deployment.partitionCount
         }
     }
 }

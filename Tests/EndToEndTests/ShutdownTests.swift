@@ -13,12 +13,12 @@ struct ShutdownTests {
     /// the committed offset, which were settled while an earlier command waited for its spacing.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
-            let match = try MatchPlayback(followers: 150, configure: ExampleRun.withLongResponseTimeout)
+            let match = try MatchPlayback(followerCount: 150, configure: ExampleRun.withLongResponseTimeout)
             defer { match.close() }
             let deployment = match.run.deployment
-            let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
+            let simulator = try #require(deployment.processesExceptWorker.first { $0.name == "simulator" })
             try match.play(until: 10_000)
-            try match.read { match.reader.tally.commands > 0 }
+            try match.read { match.reader.tally.commandCount > 0 }
             // APNs does not respond, so a fast worker also has pushes in flight and leaves commands to the
             // next worker.
             simulator.signal(SIGSTOP)
@@ -35,14 +35,14 @@ struct ShutdownTests {
             simulator.signal(SIGCONT)
             #expect(worker.wait(milliseconds: 90_000) == .exited(0))
             try deployment.startWorker()
-            try match.read { match.reader.tally.commands == match.feed.commands }
+            try match.read { match.reader.tally.commandCount == match.feed.commandCount }
             let secondWorkerScrape = try match.run.awaitMetrics("outcomes of the second worker") {
                 $0.sum("causeway_outcomes_total") ?? 0 > 0
             }
             let secondWorkerOutcomes = secondWorkerScrape.sum("causeway_outcomes_total") ?? 0
-            #expect(match.reader.tally.repeatedResults == 0)
+            #expect(match.reader.tally.repeatedResultCount == 0)
             #expect(
-                secondWorkerOutcomes < Double(match.feed.commands),
+                secondWorkerOutcomes < Double(match.feed.commandCount),
                 "the second began behind what the first had committed"
             )
             try match.expectFinalStates()
@@ -54,14 +54,14 @@ struct ShutdownTests {
     /// next worker reads the unfinished commands again, and nothing is lost.
     @Test(arguments: [SIGTERM, SIGINT]) func `A second signal ends the drain without loss`(second: Int32) async throws {
         try await onOwnThread {
-            let match = try MatchPlayback(followers: 20, configure: ExampleRun.withLongResponseTimeout)
+            let match = try MatchPlayback(followerCount: 20, configure: ExampleRun.withLongResponseTimeout)
             defer { match.close() }
             let deployment = match.run.deployment
-            let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
+            let simulator = try #require(deployment.processesExceptWorker.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try match.play()
-            try match.read { match.reader.tally.commands > 0 }
+            try match.read { match.reader.tally.commandCount > 0 }
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
@@ -78,7 +78,7 @@ struct ShutdownTests {
 
             simulator.signal(SIGCONT)
             try deployment.startWorker()
-            try match.read { match.reader.tally.commands == match.feed.commands }
+            try match.read { match.reader.tally.commandCount == match.feed.commandCount }
             try match.expectFinalStates()
         }
     }
@@ -95,18 +95,18 @@ struct ShutdownTests {
             defer { run.close() }
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            let part = try #require(run.deployment.parts.first { $0.name == name })
-            let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
+            let dependency = try #require(run.deployment.processesExceptWorker.first { $0.name == name })
+            let simulator = try #require(run.deployment.processesExceptWorker.first { $0.name == "simulator" })
             // Lets the frozen programs continue, because closing the run first waits for each program's end.
-            defer { for part in [part, simulator] { part.signal(SIGCONT) } }
-            if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
+            defer { for process in [dependency, simulator] { process.signal(SIGCONT) } }
+            if name == "redis-server" { dependency.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
             try updates.sendWithoutWaiting()
             let awaitedDependency = name == "redis-server" ? "redis" : "apns"
             try run.awaitMetrics("a command that waits", meanwhile: { try run.takeResults(milliseconds: 10) }) {
                 ($0.sum("causeway_records_waiting", ["for": awaitedDependency]) ?? 0) > 0
             }
             if name == "broker" {
-                part.signal(SIGSTOP)
+                dependency.signal(SIGSTOP)
                 simulator.signal(SIGCONT)
                 try run.awaitMetrics("a result that cannot be written") {
                     ($0.sum("causeway_records_waiting", ["for": "result"]) ?? 0) > 0
@@ -135,30 +135,31 @@ private final class MatchPlayback {
     private let phones: SimulatedPhones
     private let commandProducer: CommandProducer
 
-    init(followers: Int, configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text })
-        throws
-    {
+    init(
+        followerCount: Int,
+        configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text }
+    ) throws {
         let season = ExampleFiles("season")
         run = try ExampleRun(
             [("cricket", MatchCommands.app, season.path("shapes.json"))],
             configure: configure
         )
         let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
-        feed = SeasonFeed(matches: matches, followers: followers, durationMilliseconds: 1)
+        feed = SeasonFeed(matches: matches, followerCount: followerCount, durationMilliseconds: 1)
         phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
         commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.createPhones(for: feed)
         // The app starts half of the activities; pushes start the other half.
-        try run.relayRegistrations(until: followers + followers / 2)
+        try run.relayRegistrations(until: followerCount + followerCount / 2)
         try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
-        try run.relayRegistrations(until: 2 * followers)
+        try run.relayRegistrations(until: 2 * followerCount)
     }
 
     /// Sends commands without a pause until `count` commands were sent in total, or the match is over.
     func play(until count: Int = .max) throws {
-        while !feed.isFinished, feed.commands < count {
-            let limit = min(1_000, count - feed.commands)
+        while !feed.isFinished, feed.commandCount < count {
+            let limit = min(1_000, count - feed.commandCount)
             _ = try feed.advance(
                 to: .max,
                 limit: limit,
@@ -177,7 +178,7 @@ private final class MatchPlayback {
 
     func read(until isDone: () -> Bool) throws {
         try eventually(
-            "\(feed.commands) results, there are \(reader.tally.commands)",
+            "\(feed.commandCount) results, there are \(reader.tally.commandCount)",
             within: Self.matchTimeout,
             every: .milliseconds(1)
         ) {
@@ -195,17 +196,17 @@ private final class MatchPlayback {
     }
 
     func expectEachPushToHaveOneResult() throws {
-        let pushes = try phones.readAcceptedCounts().pushes
-        try read { reader.tally.pushes >= pushes }
-        #expect(reader.tally.pushes == pushes)
+        let pushCount = try phones.readAcceptedCounts().pushCount
+        try read { reader.tally.pushCount >= pushCount }
+        #expect(reader.tally.pushCount == pushCount)
     }
 
     /// Waits until every phone shows its final state. A command that is held for its token already has a result, so its
     /// push may come after the last result.
     func expectFinalStates() throws {
-        try eventually("the final state on \(feed.phones) phones", within: Self.matchTimeout) {
+        try eventually("the final state on \(feed.phoneCount) phones", within: Self.matchTimeout) {
             try run.deployment.checkProcesses()
-            return try phones.compare(with: feed).matchingPhones == feed.phones
+            return try phones.compare(with: feed).matchingPhoneCount == feed.phoneCount
         }
     }
 }

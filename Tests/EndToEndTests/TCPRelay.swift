@@ -20,7 +20,7 @@ struct TCPRelay {
             logFile: deployment.path("relay-\(port).log"),
             output: .pipe
         )
-        deployment.parts.append(child)
+        deployment.processesExceptWorker.append(child)
         _ = try child.firstLine(milliseconds: Deployment.startMillisecondsMax)
     }
 }

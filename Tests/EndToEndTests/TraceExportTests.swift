@@ -342,7 +342,7 @@ private final class TraceCollector {
             logFile: deployment.path("collector.log"),
             output: .pipe
         )
-        deployment.parts.append(child)
+        deployment.processesExceptWorker.append(child)
         port = try #require(Int(try child.firstLine(milliseconds: Deployment.startMillisecondsMax)))
     }
 

@@ -102,11 +102,11 @@ struct ClientTests {
             keptExchanges.send($0)
             return nil
         }
-        let interruption = try Wakeup()
+        let cancellationWakeup = try Wakeup()
         try await TestServer.run(responder: responder) { server in
             var client = Self.makeClient(server.port)
-            if isInterrupted { interruption.signal() } else { client.timeoutMilliseconds = 200 }
-            client.interruption = interruption
+            if isInterrupted { cancellationWakeup.signal() } else { client.timeoutMilliseconds = 200 }
+            client.cancellationWakeup = cancellationWakeup
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
             #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
             // An interruption may come before the client sends its request, so the server may get no request.

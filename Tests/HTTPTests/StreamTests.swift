@@ -153,7 +153,7 @@ struct StreamTests {
     @Test func `A stream that is announced after the server's end has ended`() throws {
         let inbox = try HTTPServerInbox(limits: Self.limits())
         #expect(inbox.reserveStream())
-        let stream = HTTPResponseStream(head: Self.eventStreamHead, inbox: inbox, connectionNumber: 1)
+        let stream = HTTPResponseStream(initialResponse: Self.eventStreamHead, inbox: inbox, connectionNumber: 1)
         inbox.close()
         inbox.post(.streamBegan(stream, connectionNumber: 1))
         #expect(stream.hasEnded && stream.append([0]) == .ended)

@@ -32,7 +32,7 @@ import Testing
 
     @Test func `The producer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let log = LogRecorder()
         let wakeup = WakeupPipe()
         let producer = try Producer(
@@ -65,7 +65,7 @@ import Testing
 
     @Test func `The consumer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let log = LogRecorder()
         let handler = ConfigurationTests.IgnoringHandler()
         let wakeup = WakeupPipe()

@@ -6,7 +6,7 @@ import Testing
 @Suite(.ownThread) struct CloseTests {
     @Test func `Closing before the first assignment waits for it`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 2)
+        try broker.createTopic("commands", partitionCount: 2)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(reader.close() == .closed)
         #expect(reader.assignedEvents.count == 1)
@@ -15,7 +15,7 @@ import Testing
 
     @Test func `Closing without a broker ends at the deadline`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         try broker.takeDown()
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         let startMilliseconds = monotonicMilliseconds()
@@ -31,7 +31,7 @@ import Testing
         // consumer, its cooperative-sticky assignor would abort the process. So `close` does not close the consumer,
         // and returns `unfinished` at its deadline.
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         broker.failNextRequests(.syncGroup, with: Array(repeating: 14, count: 1_000))
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { !$0.consumer.memberIdentifier.isEmpty })
@@ -40,7 +40,7 @@ import Testing
 
     @Test func `A record that is still held leaves the close unfinished`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 2)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -61,7 +61,7 @@ import Testing
     /// more: the number may by then belong to another file.
     @Test func `An unfinished close writes to no descriptor`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         try broker.takeDown()
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(reader.close(timeoutMilliseconds: 0) == .unfinished)
@@ -70,7 +70,7 @@ import Testing
 
     @Test func `Closing twice is harmless`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(reader.close() == .closed)
         #expect(reader.close() == .closed)
@@ -81,7 +81,7 @@ import Testing
 
     @Test func `The eager protocol works too`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 3)
+        try broker.createTopic("commands", partitionCount: 3)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", partition: 2, count: 10)
         let properties = [(name: "partition.assignment.strategy", value: "range")]

@@ -71,7 +71,7 @@ import Testing
     @Test(arguments: ["none", "lz4"])
     func `Records from a broker have the headers that they were written with`(compression: String) async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker, [("compression.type", compression)])
         let topic = try producer.producer.makeTopic("commands")
         let sizes = [0, 1, 63, 64, 456, 8_191, 8_192, 100_000]
@@ -81,7 +81,7 @@ import Testing
                 let outcome = withBytes(value) { value in
                     withBytes(Array("key".utf8)) { key in
                         guard hasHeader else {
-                            return producer.producer.produce(topic: topic, key: key, value: value, opaque: 0)
+                            return producer.producer.produce(topic: topic, key: key, value: value, tag: 0)
                         }
                         var headers = ProducedHeaders(capacity: 1)
                         withBytes([1]) { headers.append("h", $0) }
@@ -90,7 +90,7 @@ import Testing
                             key: key,
                             value: value,
                             headers: headers,
-                            opaque: 0
+                            tag: 0
                         )
                     }
                 }

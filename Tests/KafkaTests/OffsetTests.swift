@@ -10,7 +10,7 @@ import Testing
         EmbeddedBroker, TestProducer
     ) {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: partitions)
+        try broker.createTopic("commands", partitionCount: partitions)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: count)
         return (broker, producer)
@@ -188,7 +188,7 @@ import Testing
 
     @Test func `Storing an offset for a partition of another consumer is an error`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         let earlyError = reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 5)
         #expect(earlyError?.partition == Self.partition)
@@ -230,7 +230,7 @@ import Testing
     @Test(arguments: ["range", "roundrobin"])
     func `An eager group that is new begins at the beginning`(strategy: String) async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 2)
+        try broker.createTopic("commands", partitionCount: 2)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", partition: 0, count: 5)
         try await producer.fill("commands", partition: 1, count: 3)
@@ -255,7 +255,7 @@ import Testing
     @Test(arguments: ["cooperative-sticky", "range"], [false, true])
     func `An offset that the broker has dropped is an error`(strategy: String, isOtherPaused: Bool) async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 2)
+        try broker.createTopic("commands", partitionCount: 2)
         let producer = try TestProducer(broker, [("compression.type", "none")])
         try await producer.fill("commands", count: 1)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]

@@ -16,7 +16,7 @@ struct PartitionReaderTests {
                         topic: topic,
                         key: UnsafeRawBufferPointer(key),
                         value: UnsafeRawBufferPointer(value),
-                        opaque: 0
+                        tag: 0
                     )
                 }
             }
@@ -42,7 +42,7 @@ struct PartitionReaderTests {
 
     @Test func `Ranges are read in any order, and the end of the partition ends a range`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: 1)
+        try broker.createTopic("t", partitionCount: 1)
         try produce(broker, (0..<50).map { (key: "k", value: "v\($0)") })
         let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
@@ -61,7 +61,7 @@ struct PartitionReaderTests {
 
     @Test func `Reading stops when told to, and returns where to continue`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: 1)
+        try broker.createTopic("t", partitionCount: 1)
         try produce(broker, (0..<10).map { (key: "k", value: "v\($0)") })
         let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
@@ -81,7 +81,7 @@ struct PartitionReaderTests {
     @Test(arguments: [1, 4, 7])
     func `A key is found in the partition that the producer chose`(count: Int) throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: count)
+        try broker.createTopic("t", partitionCount: count)
         let keys = (0..<20).map { "activity-\($0)" }
         try produce(broker, keys.map { (key: $0, value: $0) })
         let reader = try makeReader(broker)
@@ -104,7 +104,7 @@ struct PartitionReaderTests {
 
     @Test func `An unknown topic, and brokers that do not respond, are errors`() throws {
         let broker = try EmbeddedBroker()
-        broker.setError(topic: "missing", code: 3)
+        broker.setMetadataError(topic: "missing", code: 3)
         let reader = try makeReader(broker, topic: "missing")
         #expect {
             _ = try reader.fetchPartitionCount(timeoutMilliseconds: 60_000)
@@ -120,7 +120,7 @@ struct PartitionReaderTests {
 
     @Test func `The time limit ends a reading without a broker`() throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("t", partitions: 1)
+        try broker.createTopic("t", partitionCount: 1)
         try produce(broker, [(key: "k", value: "v")])
         let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }

@@ -7,7 +7,7 @@ import Testing
 
     @Test func `A pause repeats no record, and skips none`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 2_000)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -35,7 +35,7 @@ import Testing
     /// batch, when no record is left, during a fetch, or while the partition is paused.
     @Test func `A woken fetch repeats no record, and skips none`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 3_000)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("queued.min.messages", "60")])
@@ -61,7 +61,7 @@ import Testing
 
     @Test func `A paused partition stops while others continue`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 2)
+        try broker.createTopic("commands", partitionCount: 2)
         let producer = try TestProducer(broker)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { !$0.assignedEvents.isEmpty })
@@ -81,7 +81,7 @@ import Testing
     /// partition again before it has read them again.
     @Test func `Returned records are handed out again`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 200)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -105,7 +105,7 @@ import Testing
     /// later ones back.
     @Test func `Records that were handed out long ago are handed out again`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 200)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -121,7 +121,7 @@ import Testing
 
     @Test func `Records of an already paused partition are returned too`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -137,7 +137,7 @@ import Testing
 
     @Test func `A partition that is not assigned is not paused`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         reader.consumer.pause([Self.partition])
         #expect(reader.consumer.pausedPartitions.isEmpty)
@@ -150,7 +150,7 @@ import Testing
 
     @Test func `A partition paused when it was lost is read again when it comes back`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("auto.commit.interval.ms", "60000")])

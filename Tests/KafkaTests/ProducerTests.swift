@@ -3,15 +3,15 @@ import Testbed
 import Testing
 
 @Suite struct ProducerTests {
-    @Test func `Every record is reported once, with its opaque value`() async throws {
+    @Test func `Every record is reported once, with its tag`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 4)
+        try broker.createTopic("results", partitionCount: 4)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
-        let opaques: [UInt64] = (0..<5_000).map { $0 &* 0x9E37_79B9_7F4A_7C15 } + [0, .max]
-        for opaque in opaques { #expect(producer.send(topic, value: [1, 2, 3], opaque: opaque).isQueued) }
-        #expect(await producer.awaitReports(opaques.count))
-        #expect(producer.reports.map(\.opaque).sorted() == opaques.sorted())
+        let tags: [UInt64] = (0..<5_000).map { $0 &* 0x9E37_79B9_7F4A_7C15 } + [0, .max]
+        for tag in tags { #expect(producer.send(topic, value: [1, 2, 3], tag: tag).isQueued) }
+        #expect(await producer.awaitReports(tags.count))
+        #expect(producer.reports.map(\.tag).sorted() == tags.sorted())
         #expect(producer.reports.allSatisfy { $0.error == 0 && $0.persistence == .persisted })
         #expect(producer.producer.outstandingCount == 0)
         producer.close()
@@ -19,15 +19,15 @@ import Testing
 
     @Test func `A full queue is reported as a value, and empties again`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker, [("queue.buffering.max.messages", "10")])
         let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
-        for index in 0..<10 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
+        for index in 0..<10 { #expect(producer.send(topic, value: [1], tag: UInt64(index)).isQueued) }
         #expect(producer.send(topic, value: [1]).isQueueFull)
         var headers = ProducedHeaders(capacity: 1)
         withBytes([1]) { headers.append("h", $0) }
-        let outcome = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, opaque: 0)
+        let outcome = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, tag: 0)
         #expect(outcome.isQueueFull)
         try broker.bringUp()
         #expect(await producer.awaitReports(10))
@@ -39,39 +39,39 @@ import Testing
 
     @Test func `A broker that stays down causes a timeout`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker, [("delivery.timeout.ms", "1000")])
         let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
-        #expect(producer.send(topic, value: [1], opaque: 77).isQueued)
+        #expect(producer.send(topic, value: [1], tag: 77).isQueued)
         #expect(await producer.awaitReports(1))
         // Error -192 means that the message timed out.
-        #expect(producer.reports == [DeliveryReport(opaque: 77, error: -192, persistence: .notPersisted)])
+        #expect(producer.reports == [DeliveryReport(tag: 77, error: -192, persistence: .notPersisted)])
         producer.close()
     }
 
     @Test func `Temporary errors are retried by the client`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker, [("retry.backoff.ms", "1")])
         let topic = try producer.producer.makeTopic("results")
         // The errors mean in this order: connection closed, request timed out, not the leader. The client
         // repeats the request after each error.
         broker.failNextRequests(.produce, with: [-195, 7, 6])
-        #expect(producer.send(topic, value: [1], opaque: 5).isQueued)
+        #expect(producer.send(topic, value: [1], tag: 5).isQueued)
         #expect(await producer.awaitReports(1))
-        #expect(producer.reports == [DeliveryReport(opaque: 5, error: 0, persistence: .persisted)])
+        #expect(producer.reports == [DeliveryReport(tag: 5, error: 0, persistence: .persisted)])
         producer.close()
     }
 
     @Test func `A refusal is reported with its code`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
         // Error 29 means that the producer is not authorized for the topic.
         broker.failNextRequests(.produce, with: [29])
-        #expect(producer.send(topic, value: [1], opaque: 9).isQueued)
+        #expect(producer.send(topic, value: [1], tag: 9).isQueued)
         #expect(await producer.awaitReports(1))
         #expect(producer.reports.map(\.error) == [29])
         #expect(producer.reports.map(\.persistence) == [.notPersisted])
@@ -80,7 +80,7 @@ import Testing
 
     @Test func `A record that is too large is refused at once`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
         let error = try #require(producer.send(topic, value: [UInt8](repeating: 0, count: 2_000_000)).error)
@@ -91,14 +91,14 @@ import Testing
 
     @Test func `A broken sequence makes the producer fatal`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
         #expect(producer.producer.fatalError == nil)
         // Error 45 means that a sequence number is out of order. Client and broker disagree about the oldest
         // request in flight, so the error is fatal.
         broker.failNextRequests(.produce, with: [45])
-        #expect(producer.send(topic, value: [1], opaque: 1).isQueued)
+        #expect(producer.send(topic, value: [1], tag: 1).isQueued)
         #expect(await producer.awaitReports(1))
         let fatalError = try #require(producer.producer.fatalError)
         #expect(fatalError.isFatal)
@@ -113,25 +113,25 @@ import Testing
 
     @Test(.ownThread) func `Flush ignores the linger time`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker, [("linger.ms", "60000")])
         let topic = try producer.producer.makeTopic("results")
-        #expect(producer.send(topic, value: [1], opaque: 3).isQueued)
-        var opaques: [UInt64] = []
+        #expect(producer.send(topic, value: [1], tag: 3).isQueued)
+        var tags: [UInt64] = []
         let limit = eventLimitMilliseconds
-        let isEmpty = producer.producer.flush(timeoutMilliseconds: limit) { opaque, _, _ in opaques.append(opaque) }
+        let isEmpty = producer.producer.flush(timeoutMilliseconds: limit) { tag, _, _ in tags.append(tag) }
         #expect(isEmpty)
-        #expect(opaques == [3])
+        #expect(tags == [3])
         producer.close()
     }
 
     @Test(.ownThread) func `Flush gives up at its deadline, and purge reports the rest`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 1)
+        try broker.createTopic("results", partitionCount: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
-        for index in 0..<5 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
+        for index in 0..<5 { #expect(producer.send(topic, value: [1], tag: UInt64(index)).isQueued) }
         var earlyReportCount = 0
         #expect(!producer.producer.flush(timeoutMilliseconds: 50) { _, _, _ in earlyReportCount += 1 })
         #expect(earlyReportCount == 0)
@@ -144,7 +144,7 @@ import Testing
 
     @Test func `Many threads produce at once`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("results", partitions: 4)
+        try broker.createTopic("results", partitionCount: 4)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
         let sharedProducer = producer.producer
@@ -157,7 +157,7 @@ import Testing
                                 topic: topic,
                                 key: bytes,
                                 value: bytes,
-                                opaque: UInt64(lane * 2_000 + index)
+                                tag: UInt64(lane * 2_000 + index)
                             )
                         }
                         #expect(outcome.isQueued)
@@ -166,7 +166,7 @@ import Testing
             }
         }
         #expect(await producer.awaitReports(8_000))
-        #expect(producer.reports.map(\.opaque).sorted() == Array(0..<8_000))
+        #expect(producer.reports.map(\.tag).sorted() == Array(0..<8_000))
         producer.close()
     }
 }

@@ -5,7 +5,7 @@ import Testing
 @Suite(.ownThread) struct RoundTripTests {
     @Test func `Records come back as they were`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("commands")
         let large = [UInt8]((0...(64 * 1024)).map { UInt8(truncatingIfNeeded: $0) })
@@ -20,12 +20,12 @@ import Testing
             (Array("large".utf8), large),
         ]
         for (index, record) in cases.enumerated() {
-            #expect(producer.send(topic, key: record.key, value: record.value, opaque: UInt64(index)).isQueued)
+            #expect(producer.send(topic, key: record.key, value: record.value, tag: UInt64(index)).isQueued)
         }
         #expect(await producer.awaitReports(cases.count))
         #expect(
             producer.reports
-                == cases.indices.map { DeliveryReport(opaque: UInt64($0), error: 0, persistence: .persisted) }
+                == cases.indices.map { DeliveryReport(tag: UInt64($0), error: 0, persistence: .persisted) }
         )
 
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -43,7 +43,7 @@ import Testing
 
     @Test func `Headers come back in order`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("dead", partitions: 1)
+        try broker.createTopic("dead", partitionCount: 1)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("dead")
         let headers: [(name: StaticString, value: [UInt8]?)] = [
@@ -58,7 +58,7 @@ import Testing
                     key: nil,
                     value: value,
                     headers: producedHeaders,
-                    opaque: 7
+                    tag: 7
                 )
             }
             #expect(outcome.isQueued)
@@ -79,7 +79,7 @@ import Testing
     @Test func `Topics are told apart by index`() async throws {
         let broker = try EmbeddedBroker()
         let names = ["first", "second", "third"]
-        for name in names { try broker.createTopic(name, partitions: 2) }
+        for name in names { try broker.createTopic(name, partitionCount: 2) }
         let producer = try TestProducer(broker)
         for (index, name) in names.enumerated() {
             try await producer.fill(name, partition: 1, count: 10, from: index * 100)
@@ -97,7 +97,7 @@ import Testing
 
     @Test func `A message survives being passed as a pointer`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 1)
+        try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)
         try await producer.fill("commands", count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -117,7 +117,7 @@ import Testing
 
     @Test func `A key always gets the same partition`() async throws {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitions: 8)
+        try broker.createTopic("commands", partitionCount: 8)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("commands")
         // Kafka's Java client chooses the partition in the same way: (murmur2(key) & 0x7fffffff) %

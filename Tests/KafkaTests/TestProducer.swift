@@ -4,7 +4,7 @@ import Testing
 @testable import Kafka
 
 struct DeliveryReport: Equatable {
-    var opaque: UInt64
+    var tag: UInt64
     var error: Int32
     var persistence: Persistence
 }
@@ -30,7 +30,7 @@ final class TestProducer {
     func awaitReports(_ count: Int) async -> Bool {
         let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
-            producer.pollReports { reports.append(DeliveryReport(opaque: $0, error: $1, persistence: $2)) }
+            producer.pollReports { reports.append(DeliveryReport(tag: $0, error: $1, persistence: $2)) }
             if reports.count >= count { return true }
             let remainingMilliseconds = deadlineMilliseconds - monotonicMilliseconds()
             guard remainingMilliseconds > 0, await wakeup.wait(milliseconds: remainingMilliseconds) else {
@@ -45,11 +45,11 @@ final class TestProducer {
         partition: Int32 = -1,
         key: [UInt8]? = nil,
         value: [UInt8]?,
-        opaque: UInt64 = 0
+        tag: UInt64 = 0
     ) -> ProduceOutcome {
         withBytes(key) { key in
             withBytes(value) { value in
-                producer.produce(topic: topic, partition: partition, key: key, value: value, opaque: opaque)
+                producer.produce(topic: topic, partition: partition, key: key, value: value, tag: tag)
             }
         }
     }

@@ -38,7 +38,7 @@ struct RangeResultTests {
                 RangeResultRecord(
                     command: name,
                     range: range,
-                    members: Self.counts([.delivered: 4_000_000_000, .superseded: 2, .unregistered: 1]),
+                    memberCounts: Self.counts([.delivered: 4_000_000_000, .superseded: 2, .unregistered: 1]),
                     times: ResponseTimes(
                         firstResponseAtMilliseconds: 1_790_000_000_001,
                         lastResponseAtMilliseconds: 1_790_000_000_900
@@ -63,7 +63,7 @@ struct RangeResultTests {
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let object = try Self.withCommandReference(identifier: nil) { name in
             try writtenObject { writer in
-                RangeResultRecord(command: name, range: range, members: OutcomeCounts(), times: ResponseTimes())
+                RangeResultRecord(command: name, range: range, memberCounts: OutcomeCounts(), times: ResponseTimes())
                     .write(to: &writer)
             }
         }
@@ -83,7 +83,7 @@ struct RangeResultTests {
         let object = try Self.withCommandReference(identifier: "goal-17") { name in
             var result = AudienceResultRecord(
                 command: name,
-                members: Self.counts([.delivered: 999_990, .failed: 10]),
+                memberCounts: Self.counts([.delivered: 999_990, .failed: 10]),
                 times: ResponseTimes(
                     firstResponseAtMilliseconds: 1_790_000_000_101,
                     lastResponseAtMilliseconds: 1_790_000_008_000

@@ -102,7 +102,7 @@ struct ReferenceTests {
             least.isLifetimeCommand = true
             (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
             least.droppedFieldNames = texts[5]!
-            (least.policy, least.attempts, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
+            (least.policy, least.attemptCount, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
             (least.recordTimestampMilliseconds, least.receivedAtMilliseconds, least.admittedAtMilliseconds) = (1, 2, 3)
             (least.sentAtMilliseconds, least.responseAtMilliseconds) = (4, 5)
             return (try writtenObject { least.write(to: &$0) }, leastObject)
@@ -141,7 +141,7 @@ struct ReferenceTests {
         try withCommandReference(audience: "m1") { name in
             func record(_ counts: OutcomeCounts, _ times: ResponseTimes) throws -> [String: Any] {
                 try writtenObject {
-                    RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0)
+                    RangeResultRecord(command: name, range: range, memberCounts: counts, times: times).write(to: &$0)
                 }
             }
             try expect(
@@ -152,13 +152,14 @@ struct ReferenceTests {
             )
             var result = AudienceResultRecord(
                 command: name,
-                members: OutcomeCounts(),
+                memberCounts: OutcomeCounts(),
                 times: ResponseTimes(),
                 timestamp: 1_790_000_000,
                 rangeCount: 256
             )
             let least = try writtenObject { result.write(to: &$0) }
-            (result.members, result.broadcasts, result.times) = (Self.everyCount, Self.everyCount, Self.everyTime)
+            (result.memberCounts, result.broadcastCounts) = (Self.everyCount, Self.everyCount)
+            result.times = Self.everyTime
             (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
             (result.recordTimestampMilliseconds, result.admittedAtMilliseconds, result.droppedFieldNames) = (
                 1, 2, dropped.bytes

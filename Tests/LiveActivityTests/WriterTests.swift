@@ -154,7 +154,7 @@ struct WrittenRecordTests {
             result.budgetLeft = 0
             result.droppedFieldNames = texts[6]!
             result.policy = texts[5]
-            result.attempts = 2
+            result.attemptCount = 2
             result.sentTimestamp = 1_790_000_000
             result.recordTimestampMilliseconds = 1
             result.receivedAtMilliseconds = 2

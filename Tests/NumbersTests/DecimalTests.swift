@@ -19,7 +19,7 @@ import Testing
 
     @Test func `Leading zeros fill the width`() {
         let text = [UInt8](unsafeUninitializedCapacity: Decimal.digitsMax) { buffer, count in
-            if let start = buffer.baseAddress { Decimal.write(1_234, digits: Decimal.digitsMax, to: start) }
+            if let start = buffer.baseAddress { Decimal.write(1_234, digitCount: Decimal.digitsMax, to: start) }
             count = Decimal.digitsMax
         }
         #expect(String(decoding: text, as: UTF8.self) == "00000000000000001234")

@@ -4,15 +4,15 @@ import Testing
 
 struct CollectionTests {
     @Test func `The values of the lanes are added up`() {
-        let registry = Fixture.registry()
-        var firstLane = ThreadMetrics(publishingTo: registry.lanes[0])
-        var secondLane = ThreadMetrics(publishingTo: registry.lanes[1])
+        let metricRegistry = Fixture.metricRegistry()
+        var firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        var secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
         firstLane.add(.outcomes, 0, 1, by: 3)
         secondLane.add(.outcomes, 0, 1)
         secondLane.add(.outcomes, 2, 2)
         firstLane.publish(at: 1)
         secondLane.publish(at: 1)
-        let totals = registry.totals(nowMilliseconds: 1)
+        let totals = metricRegistry.totals(nowMilliseconds: 1)
         #expect(totals[.outcomes, 0, 1] == 4)
         #expect(totals[.outcomes, 2, 2] == 1)
         #expect(totals.sum(.outcomes) == 5)
@@ -21,31 +21,31 @@ struct CollectionTests {
     }
 
     @Test func `Flags of several threads combine as documented`() {
-        let registry = Fixture.registry()
-        var firstLane = ThreadMetrics(publishingTo: registry.lanes[0])
-        var secondLane = ThreadMetrics(publishingTo: registry.lanes[1])
+        let metricRegistry = Fixture.metricRegistry()
+        var firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        var secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
         firstLane.set(.redisReady, to: 1)
         firstLane.set(.breakerOpen, 1, to: 1)
         firstLane.publish(at: 1)
         secondLane.publish(at: 1)
-        #expect(registry.totals(nowMilliseconds: 1)[.redisReady] == 0)
-        #expect(registry.totals(nowMilliseconds: 1)[.breakerOpen, 1] == 1)
+        #expect(metricRegistry.totals(nowMilliseconds: 1)[.redisReady] == 0)
+        #expect(metricRegistry.totals(nowMilliseconds: 1)[.breakerOpen, 1] == 1)
         secondLane.set(.redisReady, to: 1)
         secondLane.publish(at: 2)
-        #expect(registry.totals(nowMilliseconds: 2)[.redisReady] == 1)
+        #expect(metricRegistry.totals(nowMilliseconds: 2)[.redisReady] == 1)
     }
 
     @Test func `The Kafka thread has its own numbers and shares the sums`() {
-        let registry = Fixture.registry()
-        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
-        var kafka = ThreadMetrics(publishingTo: registry.kafka)
+        let metricRegistry = Fixture.metricRegistry()
+        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        var kafka = ThreadMetrics(publishingTo: metricRegistry.kafka)
         let kind = Int(LogKind.kafkaError.rawValue)
         lane.add(.logLinesSuppressed, kind, by: 2)
         kafka.add(.logLinesSuppressed, kind, by: 5)
         kafka.set(.partitionsAssigned, to: 7)
         lane.publish(at: 1)
         kafka.publish(at: 1)
-        let totals = registry.totals(nowMilliseconds: 1)
+        let totals = metricRegistry.totals(nowMilliseconds: 1)
         #expect(totals[.logLinesSuppressed, kind] == 7)
         #expect(totals[.partitionsAssigned] == 7)
     }
@@ -55,16 +55,16 @@ struct CollectionTests {
         (.max, 15),
     ])
     func `Observations fall into their bucket`(_ microseconds: Int64, _ bucket: Int) {
-        let registry = Fixture.registry(lanes: 1)
-        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
+        let metricRegistry = Fixture.metricRegistry(laneCount: 1)
+        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
         lane.observe(.freshness, 1, microseconds: microseconds)
         lane.publish(at: 1)
-        let histogram = registry.totals(nowMilliseconds: 1).histogram(.freshness, 1)
+        let histogram = metricRegistry.totals(nowMilliseconds: 1).histogram(.freshness, 1)
         var expected = [Int64](repeating: 0, count: 16)
         expected[bucket] = 1
         #expect(histogram.bucketCounts == expected)
         #expect(histogram.sum == max(0, microseconds))
-        #expect(registry.totals(nowMilliseconds: 1).histogram(.freshness, 0).count == 0)
+        #expect(metricRegistry.totals(nowMilliseconds: 1).histogram(.freshness, 0).count == 0)
     }
 
     @Test func `Quantiles lie in their bucket`() {
@@ -78,8 +78,8 @@ struct CollectionTests {
     }
 
     @Test func `Publication is due every quarter second`() {
-        let registry = Fixture.registry(lanes: 1)
-        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
+        let metricRegistry = Fixture.metricRegistry(laneCount: 1)
+        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
         let isDueAtFirst = lane.isPublicationDue(nowMilliseconds: 0)
         lane.publish(at: 1_000)
         let isDueEarly = lane.isPublicationDue(nowMilliseconds: 1_249)
@@ -88,12 +88,12 @@ struct CollectionTests {
     }
 
     @Test func `Unpublished values are not visible`() {
-        let registry = Fixture.registry(lanes: 1)
-        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
+        let metricRegistry = Fixture.metricRegistry(laneCount: 1)
+        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
         lane.add(.recordsReceived, 0)
-        #expect(registry.totals(nowMilliseconds: 0).sum(.recordsReceived) == 0)
+        #expect(metricRegistry.totals(nowMilliseconds: 0).sum(.recordsReceived) == 0)
         lane.publish(at: 1)
-        #expect(registry.totals(nowMilliseconds: 1).sum(.recordsReceived) == 1)
+        #expect(metricRegistry.totals(nowMilliseconds: 1).sum(.recordsReceived) == 1)
     }
 
     @Test func `The lane's and the Kafka thread's values of a partition are merged`() {
@@ -127,11 +127,11 @@ struct CollectionTests {
     }
 
     @Test func `Readers see consistent values while threads publish`() async {
-        let registry = Fixture.registry(lanes: 1)
+        let metricRegistry = Fixture.metricRegistry(laneCount: 1)
         let rounds = 20_000
         async let writing: Void =
             Task.detached {
-                var lane = ThreadMetrics(publishingTo: registry.lanes[0])
+                var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
                 for round in 1...rounds {
                     // Two counters that are equal at every publication.
                     lane.add(.recordsReceived, 0)
@@ -143,7 +143,7 @@ struct CollectionTests {
         var tornReadCount = 0
         var readCount = 0
         repeat {
-            let totals = registry.totals(nowMilliseconds: 0)
+            let totals = metricRegistry.totals(nowMilliseconds: 0)
             if totals[.recordsReceived, 0] != totals[.recordsReceived, 1] { tornReadCount += 1 }
             readCount += 1
         } while readCount < 2_000
@@ -154,11 +154,11 @@ struct CollectionTests {
     /// Without a check, the call would count in the first series, on lane 0 or on all lanes.
     @Test func `A missing index and an index too many trap`() async {
         await #expect(processExitsWith: .failure) {
-            let lane = ThreadMetrics(publishingTo: Fixture.registry().lanes[0])
+            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().lanes[0])
             lane.add(.outcomes, 1)
         }
         await #expect(processExitsWith: .failure) {
-            let lane = ThreadMetrics(publishingTo: Fixture.registry().lanes[0])
+            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().lanes[0])
             lane.set(.laneBusyRatio, 0, to: 1)
         }
     }

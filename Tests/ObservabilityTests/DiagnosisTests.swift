@@ -16,7 +16,7 @@ struct DiagnosisTests {
                 PartitionReading(topicIndex: $0.topicIndex, partition: $0.partition, lag: 0)
             }
         )
-        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
         change(&worker)
         worker.publish(at: 60_000, lanePartitions: partitions, kafkaPartitions: partitions)
         return worker.report(before: totalsBefore, at: 60_000).findings
@@ -27,7 +27,12 @@ struct DiagnosisTests {
         #expect(Self.alerts { _ in } == [])
         let busy = Self.alerts { worker in
             for _ in 0..<1_000 { worker.firstLane.observe(.freshness, 0, microseconds: 900_000) }
-            worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 1_000)
+            worker.firstLane.add(
+                .pushes,
+                0,
+                worker.metricRegistry.labels.responses.index(status: 200, reason: 0),
+                by: 1_000
+            )
             worker.firstLane.add(.recordsReceived, 0, by: 4_000)
         }
         #expect(busy == [])
@@ -39,8 +44,8 @@ struct DiagnosisTests {
         func finding(_ kinds: [LogKind]) throws -> Finding {
             var worker = HealthyWorker()
             worker.publish(at: 0)
-            worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
-            var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
+            worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionPhase.ready.rawValue), to: 0)
+            var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
             for (second, kind) in kinds.enumerated() {
                 log.log(kind, nowMilliseconds: 0, wallMilliseconds: Int64(second) * 1_000, ["detail": "\(second)"])
             }
@@ -60,7 +65,9 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.secondLane.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
         #expect(Self.alerts { $0.firstLane.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
         #expect(
-            Self.alerts { $0.registry.condition.change { $0.appsWithRejectedKey = [1] } } == ["CausewayKeyFileRejected"]
+            Self.alerts { $0.metricRegistry.condition.change { $0.appsWithRejectedKey = [1] } } == [
+                "CausewayKeyFileRejected"
+            ]
         )
         #expect(Self.alerts { $0.firstLane.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
         #expect(Self.alerts { $0.firstLane.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
@@ -101,16 +108,21 @@ struct DiagnosisTests {
         }
         #expect(freshnessAlerts == ["CausewayFreshnessSlow"])
         let connectionAlerts = Self.alerts { worker in
-            worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
+            worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionPhase.ready.rawValue), to: 0)
         }
         #expect(connectionAlerts == ["No APNs connection is ready for match in sandbox."])
     }
 
     @Test func `Channels that cannot be created are reported`() {
-        let creationAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.failedCreationCount = 2 } }
+        let creationAlerts = Self.alerts { worker in
+            worker.metricRegistry.channels.change(1) { $0.failedCreationCount = 2 }
+        }
         #expect(creationAlerts == ["2 channels of match could not be created in sandbox in the last minute."])
-        #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannelCount = 8_000 } } == [])
-        let limitAlerts = Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannelCount = 8_001 }
+        #expect(
+            Self.alerts { worker in worker.metricRegistry.channels.change(1) { $0.audienceChannelCount = 8_000 } } == []
+        )
+        let limitAlerts = Self.alerts { worker in
+            worker.metricRegistry.channels.change(1) { $0.audienceChannelCount = 8_001 }
         }
         #expect(limitAlerts == ["CausewayChannelsNearLimit"])
     }
@@ -118,7 +130,7 @@ struct DiagnosisTests {
     @Test func `Responses are judged by their share`() {
         func pushFindings(_ responses: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
             Self.alerts { worker in
-                let table = worker.registry.labels.responses
+                let table = worker.metricRegistry.labels.responses
                 for response in responses {
                     let index = table.index(status: response.status, reason: response.reason)
                     worker.firstLane.add(.pushes, 2, index, by: response.count)
@@ -140,8 +152,8 @@ struct DiagnosisTests {
     @Test func `Refusals are judged for each app and environment, and the most frequent one is named`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
-        let table = worker.registry.labels.responses
+        let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
+        let table = worker.metricRegistry.labels.responses
         worker.firstLane.add(.pushes, 1, table.index(status: 403, reason: 3), by: 3)
         worker.firstLane.add(.pushes, 1, table.index(status: 400, reason: 2), by: 2)
         worker.firstLane.add(.pushes, 2, table.index(status: 200, reason: 0), by: 10_000)
@@ -198,7 +210,7 @@ struct DiagnosisTests {
         func meaning(delivered: Int64) -> String? {
             var worker = HealthyWorker()
             worker.publish(at: 0)
-            let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
+            let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
             worker.secondLane.set(.audienceOldestRoundAge, 0, to: 75_000)
             worker.secondLane.set(.audienceMembers, 0, 0, to: delivered)
             worker.publish(at: 60_000)

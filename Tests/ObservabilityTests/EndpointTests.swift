@@ -15,11 +15,16 @@ import Testing
 struct EndpointTests {
     /// Runs the service while the body runs, as a service group does.
     static func withEndpoint(
-        _ registry: MetricRegistry = Fixture.registry(),
+        _ metricRegistry: MetricRegistry = Fixture.metricRegistry(),
         logger: Logger = LogCollector().logger,
         _ body: @Sendable @escaping (UInt16) async throws -> Void
     ) async throws {
-        let service = try ObservabilityService(host: "127.0.0.1", port: 0, registry: registry, logger: logger)
+        let service = try ObservabilityService(
+            host: "127.0.0.1",
+            port: 0,
+            metricRegistry: metricRegistry,
+            logger: logger
+        )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await service.run() }
             let port = try await service.awaitPort()
@@ -32,7 +37,7 @@ struct EndpointTests {
     @Test func `Every page exists`() async throws {
         var worker = HealthyWorker()
         worker.publish(at: Clock.monotonicMilliseconds)
-        try await Self.withEndpoint(worker.registry) { port in
+        try await Self.withEndpoint(worker.metricRegistry) { port in
             for (path, type) in [
                 ("/metrics", "text/plain; version=0.0.4; charset=utf-8"), ("/livez", "text/plain; charset=utf-8"),
                 ("/readyz", "text/plain; charset=utf-8"), ("/statusz", "text/plain; charset=utf-8"),
@@ -51,13 +56,15 @@ struct EndpointTests {
     }
 
     @Test func `The status is the worker's health`() async throws {
-        let registry = Fixture.registry()
-        try await Self.withEndpoint(registry) { port in
+        let metricRegistry = Fixture.metricRegistry()
+        try await Self.withEndpoint(metricRegistry) { port in
             // A worker that has just started is alive but not ready.
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             let readiness = try RawHTTPClient(port: port).sendAndRead("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(readiness.status == 503 && readiness.body.hasSuffix("not ok\n"))
-            for thread in registry.threads { thread.recordTurn(nowMilliseconds: Clock.monotonicMilliseconds - 16_000) }
+            for thread in metricRegistry.threads {
+                thread.recordIteration(nowMilliseconds: Clock.monotonicMilliseconds - 16_000)
+            }
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 503)
         }
     }
@@ -96,7 +103,7 @@ struct EndpointTests {
         let service = try ObservabilityService(
             host: "127.0.0.1",
             port: 0,
-            registry: Fixture.registry(),
+            metricRegistry: Fixture.metricRegistry(),
             logger: LogCollector().logger
         )
         let group = ServiceGroup(
@@ -114,7 +121,7 @@ struct EndpointTests {
                 try ObservabilityService(
                     host: "127.0.0.1",
                     port: port,
-                    registry: Fixture.registry(),
+                    metricRegistry: Fixture.metricRegistry(),
                     logger: LogCollector().logger
                 )
             }
@@ -124,7 +131,7 @@ struct EndpointTests {
             try ObservabilityService(
                 host: "localhost",
                 port: 0,
-                registry: Fixture.registry(),
+                metricRegistry: Fixture.metricRegistry(),
                 logger: LogCollector().logger
             )
         }

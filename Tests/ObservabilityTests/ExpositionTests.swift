@@ -8,10 +8,10 @@ import Testing
 struct ExpositionTests {
     static func text(of worker: borrowing HealthyWorker, at milliseconds: Int64) -> String {
         Exposition(
-            worker.registry.totals(nowMilliseconds: milliseconds),
-            labels: worker.registry.labels,
-            condition: worker.registry.condition.current,
-            process: .now()
+            worker.metricRegistry.totals(nowMilliseconds: milliseconds),
+            labels: worker.metricRegistry.labels,
+            condition: worker.metricRegistry.condition.current,
+            processReading: .now()
         )
         .text
     }
@@ -23,7 +23,7 @@ struct ExpositionTests {
 
     @Test func `Every line has the format of Prometheus`() throws {
         var worker = HealthyWorker()
-        worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0))
+        worker.firstLane.add(.pushes, 0, worker.metricRegistry.labels.responses.index(status: 200, reason: 0))
         worker.firstLane.observe(.freshness, 0, microseconds: 120_000)
         worker.publish(
             at: 1_000,
@@ -98,9 +98,9 @@ struct ExpositionTests {
         #expect((nowMilliseconds - 86_400_000...nowMilliseconds + 2_000).contains(startedAt))
         #expect(try #require(reading.residentBytes) > 1_000_000)
         #expect(try #require(reading.cpuMicroseconds) > 0)
-        let openDescriptors = try #require(reading.openDescriptors)
+        let openDescriptorCount = try #require(reading.openDescriptorCount)
         let openDescriptorsMax = try #require(reading.openDescriptorsMax)
-        #expect(openDescriptors >= 3 && openDescriptors <= openDescriptorsMax)
+        #expect(openDescriptorCount >= 3 && openDescriptorCount <= openDescriptorsMax)
     }
 
     /// Checks the text with Prometheus' promtool, if it is installed.

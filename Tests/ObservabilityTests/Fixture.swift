@@ -27,5 +27,7 @@ enum Fixture {
         )
     }
 
-    static func registry(lanes: Int = 2) -> MetricRegistry { MetricRegistry(labels: labels, laneCount: lanes) }
+    static func metricRegistry(laneCount: Int = 2) -> MetricRegistry {
+        MetricRegistry(labels: labels, laneCount: laneCount)
+    }
 }

@@ -4,27 +4,27 @@ import Testing
 
 struct HealthTests {
     @Test func `A worker is alive only while its threads make progress`() {
-        let registry = Fixture.registry(lanes: 1)
+        let metricRegistry = Fixture.metricRegistry(laneCount: 1)
         func isLive(at nowMilliseconds: Int64, up: Int64) -> Bool {
             HealthReport.liveness(
-                turnAges: registry.threads.map {
-                    ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+                iterationAges: metricRegistry.threads.map {
+                    ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
                 },
                 uptimeMilliseconds: up
             )
             .isPassed
         }
-        // At the start a thread has 30 s for its first turn.
+        // At the start a thread has 30 s for its first iteration.
         #expect(isLive(at: 0, up: 0))
         #expect(!isLive(at: 30_000, up: 30_000))
-        registry.lanes[0].recordTurn(nowMilliseconds: 30_000)
+        metricRegistry.lanes[0].recordIteration(nowMilliseconds: 30_000)
         #expect(!isLive(at: 30_000, up: 30_000))
-        registry.kafka.recordTurn(nowMilliseconds: 30_000)
+        metricRegistry.kafka.recordIteration(nowMilliseconds: 30_000)
         #expect(isLive(at: 44_999, up: 44_999))
         #expect(!isLive(at: 45_000, up: 45_000))
         // A thread that has announced a pause may be silent until the pause's end.
-        registry.kafka.announceBlocking(untilMilliseconds: 60_000)
-        registry.lanes[0].recordTurn(nowMilliseconds: 70_000)
+        metricRegistry.kafka.announceBlocking(untilMilliseconds: 60_000)
+        metricRegistry.lanes[0].recordIteration(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, up: 74_999))
         #expect(!isLive(at: 75_000, up: 75_000))
     }

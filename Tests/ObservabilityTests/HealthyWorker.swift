@@ -8,18 +8,18 @@ extension ThreadMetrics {
 
 /// The metrics of a healthy worker, which a test then changes.
 struct HealthyWorker: ~Copyable {
-    let registry = Fixture.registry()
+    let metricRegistry = Fixture.metricRegistry()
     /// The metrics of its two lanes.
     var firstLane: ThreadMetrics
     var secondLane: ThreadMetrics
     var kafka: ThreadMetrics
 
     init() {
-        firstLane = ThreadMetrics(publishingTo: registry.lanes[0])
-        secondLane = ThreadMetrics(publishingTo: registry.lanes[1])
-        kafka = ThreadMetrics(publishingTo: registry.kafka)
+        firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
+        kafka = ThreadMetrics(publishingTo: metricRegistry.kafka)
         for pool in 0..<3 {
-            firstLane.set(.apnsConnections, pool, Int(ConnectionState.ready.rawValue), to: 2)
+            firstLane.set(.apnsConnections, pool, Int(ConnectionPhase.ready.rawValue), to: 2)
         }
         for app in 0..<2 {
             firstLane.set(.retryBudget, app, to: 1_000_000)
@@ -29,7 +29,7 @@ struct HealthyWorker: ~Copyable {
         secondLane.set(.redisReady, to: 1)
         kafka.set(.kafkaReady, to: 1)
         kafka.set(.partitionsAssigned, to: 4)
-        registry.condition.change {
+        metricRegistry.condition.change {
             $0.consumerGroupState = .member
             $0.assignedPartitionCount = 4
             $0.areKeysLoaded = true
@@ -50,13 +50,16 @@ struct HealthyWorker: ~Copyable {
     ///   histograms cover the time since the start.
     func report(before earlier: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
-            labels: registry.labels,
-            window: MetricWindow(current: registry.totals(nowMilliseconds: milliseconds), earlier: earlier),
-            process: ProcessReading(),
-            earlierProcess: nil,
-            condition: registry.condition.current,
-            events: registry.events.loggedEvents,
-            channelPoolStatuses: registry.channels.poolStatuses,
+            labels: metricRegistry.labels,
+            window: MetricWindow(
+                currentTotals: metricRegistry.totals(nowMilliseconds: milliseconds),
+                earlierTotals: earlier
+            ),
+            processReading: ProcessReading(),
+            earlierProcessReading: nil,
+            condition: metricRegistry.condition.current,
+            events: metricRegistry.events.loggedEvents,
+            channelPoolStatuses: metricRegistry.channels.poolStatuses,
             wallMilliseconds: 1_790_000_000_000
         )
         .makeReport(host: "worker-0", uptimeMilliseconds: milliseconds)

@@ -34,15 +34,15 @@ struct LimitedLogTests {
     /// The log that several threads share, and the log of the HTTP endpoint, also limit their lines. The
     /// lines that they suppress must be counted, too.
     @Test func `The lines that any log suppresses are counted`() throws {
-        let registry = Fixture.registry()
-        let shared = SharedLimitedLog(logger: LogCollector().logger, events: registry.events)
+        let metricRegistry = Fixture.metricRegistry()
+        let shared = SharedLimitedLog(logger: LogCollector().logger, events: metricRegistry.events)
         for _ in 0..<14 { shared(.configurationReloaded, ["changed": "nothing"]) }
         let loop = try EventLoop()
-        let pages = WorkerEndpoints(registry: registry, logger: LogCollector().logger, loop: loop)
+        let pages = WorkerEndpoints(metricRegistry: metricRegistry, logger: LogCollector().logger, loop: loop)
         withExtendedLifetime(loop) {
             for number in 0..<13 { _ = pages.refusal(status: 400 + number) }
         }
-        let totals = registry.totals(nowMilliseconds: 1)
+        let totals = metricRegistry.totals(nowMilliseconds: 1)
         #expect(totals[.logLinesSuppressed, Int(LogKind.configurationReloaded.rawValue)] == 4)
         #expect(totals[.logLinesSuppressed, Int(LogKind.httpFailed.rawValue)] == 3)
         #expect(totals.sum(.logLinesSuppressed) == 7)
@@ -174,15 +174,15 @@ struct LimitedLogTests {
         #expect(permit(0, at: 100) == nil)
         // The log has no room for another subject, so it replaces the one that was seen longest ago.
         #expect(permit(-1, at: 100) == 0 && permit(0, at: 101) == nil && permit(1, at: 101) == 0)
-        for pool in 0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax {
+        for pool in 0..<2 * LogRepetitionLimiter.forgottenLineCountsMax {
             _ = limiter.takeSuppressedCountIfPermitted(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
-        let rememberedCount = (0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax)
+        let rememberedCount = (0..<2 * LogRepetitionLimiter.forgottenLineCountsMax)
             .count { limiter.forgetFailures([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // The log remembers `failuresWithForgottenSubjectsMax` replaced failures. One of them is `kafkaError`, and
+        // The log remembers `forgottenLineCountsMax` replaced failures. One of them is `kafkaError`, and
         // `rememberedCount` has only those of the kind `apnsUntrusted`.
         #expect(
-            rememberedCount == LogRepetitionLimiter.failuresWithForgottenSubjectsMax - 1
+            rememberedCount == LogRepetitionLimiter.forgottenLineCountsMax - 1
                 + LogRepetitionLimiter.subjectsMax
         )
 

@@ -10,8 +10,8 @@ struct StatusPageTests {
     static func busyReport() -> StatusReport {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
-        var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
+        let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
+        var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
         log.log(
             .apnsClosed,
             nowMilliseconds: 0,
@@ -20,7 +20,12 @@ struct StatusPageTests {
         )
         worker.firstLane.add(.outcomes, 0, 0, by: 120_000)
         worker.firstLane.add(.recordsReceived, 0, by: 600_000)
-        worker.firstLane.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 120_000)
+        worker.firstLane.add(
+            .pushes,
+            0,
+            worker.metricRegistry.labels.responses.index(status: 200, reason: 0),
+            by: 120_000
+        )
         worker.secondLane.set(.redisReady, to: 0)
         worker.firstLane.add(.redisErrors, 0, by: 2)
         worker.firstLane.add(.redisErrors, 1, by: 1_300)
@@ -54,7 +59,7 @@ struct StatusPageTests {
     @Test func `The reason is beside the finding`() throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
+        var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
         let start: Int64 = 1_789_999_990_000
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: start, ["reason": "Connection <refused>"])
         log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: start, ["error": "of no concern"])
@@ -70,7 +75,7 @@ struct StatusPageTests {
     @Test func `Audiences have their section`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
+        let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
         #expect(worker.report(before: nil, at: 0).table("audiences")?.rows.isEmpty == true)
         worker.firstLane.add(.audienceCommands, 1, by: 2)
         worker.firstLane.add(.audienceRanges, 1, 0, by: 30)
@@ -102,14 +107,14 @@ struct StatusPageTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
-        let status = worker.registry.channels
+        let status = worker.metricRegistry.channels
         status.change(1) { $0.isConfigured = true }
         status.change(2) { counts in
             (counts.audienceChannelCount, counts.listedChannelCount) = (12, 8_100)
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
             lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
-            (lastSnapshot.plannedDeletions, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
-            (lastSnapshot.openCreations, lastSnapshot.unpublishedChannels) = (1, 2)
+            (lastSnapshot.plannedDeletionCount, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
+            (lastSnapshot.openCreationCount, lastSnapshot.unpublishedChannelCount) = (1, 2)
             counts.lastSnapshot = lastSnapshot
             counts.lastFailure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
         }
@@ -135,7 +140,7 @@ struct StatusPageTests {
         for moment in [Int64.min, .max] {
             var worker = HealthyWorker()
             worker.publish(at: 0)
-            worker.registry.channels.change(0) { counts in
+            worker.metricRegistry.channels.change(0) { counts in
                 counts.isConfigured = true
                 var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
                 (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionAtMilliseconds) = (moment, moment)
@@ -234,7 +239,7 @@ struct StatusPageTests {
     @Test func `The text has no control characters`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        var log = LimitedLog(logger: LogCollector().logger, events: worker.registry.events)
+        var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "\u{1B}[2J\nAll is well.\u{9B}"])
         worker.secondLane.set(.redisReady, to: 0)
         worker.publish(at: 60_000)

@@ -9,7 +9,9 @@ struct TraceContextTests {
 
     @Test func `The specification's example is read and written`() throws {
         let context = try #require(Self.parse(Self.example))
-        #expect(context.traceHigh == 0x4bf9_2f35_77b3_4da6 && context.traceLow == 0xa3ce_929d_0e0e_4736)
+        #expect(
+            context.traceIdentifierHigh == 0x4bf9_2f35_77b3_4da6 && context.traceIdentifierLow == 0xa3ce_929d_0e0e_4736
+        )
         #expect(context.span == 0x00f0_67aa_0ba9_02b7)
         #expect(context.isSampled && !context.hasRandomTraceIdentifier)
         #expect(context.description == Self.example)

@@ -16,7 +16,7 @@ struct TraceExporterTests {
         let request = CollectorRequest(
             address: try #require(CollectorAddress("http://127.0.0.1:\(collector.port)")),
             timeoutMilliseconds: 3_000,
-            interruption: try Wakeup()
+            cancellationWakeup: try Wakeup()
         )
         let (time, failure) = await withCheckedContinuation { continuation in
             Thread {
@@ -112,8 +112,8 @@ struct TraceExporterTests {
     @Test func `Lost traces are shown`() async throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let totalsBefore = worker.registry.totals(nowMilliseconds: 0)
-        let counters = worker.registry.traces
+        let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
+        let counters = worker.metricRegistry.traces
         let ring = TraceRing(counters)
         for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
         counters.countExportedTraces(7)
@@ -125,14 +125,14 @@ struct TraceExporterTests {
             findings.map(\.observation) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."]
         )
         #expect(findings.first?.severity == .attention)
-        let totalsAfter = worker.registry.totals(nowMilliseconds: 60_000)
+        let totalsAfter = worker.metricRegistry.totals(nowMilliseconds: 60_000)
         worker.publish(at: 120_000)
         #expect(worker.report(before: totalsAfter, at: 120_000).findings.map(\.severity) == [.note])
         let text = Exposition(
             totalsAfter,
-            labels: worker.registry.labels,
-            condition: worker.registry.condition.current,
-            process: ProcessReading()
+            labels: worker.metricRegistry.labels,
+            condition: worker.metricRegistry.condition.current,
+            processReading: ProcessReading()
         )
         .text
         for line in [

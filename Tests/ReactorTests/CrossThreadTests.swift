@@ -120,13 +120,13 @@ extension ReactorTests {
         @Test func `Signals before a drain are one wake-up, and a signal after it is another`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(counter.count == 0)
             for _ in 0..<3 { counter.wakeup.signal() }
-            for _ in 0..<3 { loop.runTurn(waitMilliseconds: 0) }
+            for _ in 0..<3 { loop.runIteration(waitMilliseconds: 0) }
             #expect(counter.count == 1)
             counter.wakeup.signal()
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(counter.count == 2)
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
@@ -136,7 +136,7 @@ extension ReactorTests {
             let counter = try WakeupCounter(loop: loop)
             var one: UInt64 = 1
             #expect(write(counter.wakeup.descriptor, &one, 8) == 8)
-            for _ in 0..<2 { loop.runTurn(waitMilliseconds: 0) }
+            for _ in 0..<2 { loop.runIteration(waitMilliseconds: 0) }
             #expect(counter.count == 1)
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
@@ -178,7 +178,7 @@ extension ReactorTests {
         @Test func `The body runs on a thread of the given name, and join waits for it`() throws {
             let name = Mutex("")
             let thread = try LoopThread.start(name: "a name of more than fifteen bytes") { loop in
-                loop.runTurn(waitMilliseconds: 20)
+                loop.runIteration(waitMilliseconds: 20)
                 var text = [CChar](repeating: 0, count: 32)
                 let file = open("/proc/thread-self/comm", O_RDONLY)
                 let count = read(file, &text, 31)
@@ -220,7 +220,7 @@ extension ReactorTests {
                     let recorder = StreamRecorder()
                     let stream = Stream(loop: loop, handler: recorder)
                     stream.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
-                    while recorder.connectedCount == 0 { loop.runTurn(waitMilliseconds: 100) }
+                    while recorder.connectedCount == 0 { loop.runIteration(waitMilliseconds: 100) }
                     loop.resolve(host: "localhost", port: 1) { _ in }
                 } catch {
                     Issue.record(error)
@@ -236,7 +236,7 @@ extension ReactorTests {
             var result: Result<[SocketAddress], ResolveError>?
             loop.resolve(host: host, port: port) { result = $0 }
             #expect(result == nil)
-            turn(loop) { result != nil }
+            runLoop(loop) { result != nil }
             return try #require(result)
         }
 
@@ -271,7 +271,7 @@ extension ReactorTests {
                     results[index] = $0
                 }
             }
-            turn(loop) { results.count == count }
+            runLoop(loop) { results.count == count }
             var refusedCount = 0
             for case .failure(let error) in results.values {
                 #expect(error.code == .tooManyLookups)
@@ -282,7 +282,7 @@ extension ReactorTests {
             // The finished look-ups have made room for another one.
             results = [:]
             loop.resolve(host: "localhost", port: 1) { results[0] = $0 }
-            turn(loop) { !results.isEmpty }
+            runLoop(loop) { !results.isEmpty }
             #expect(throws: Never.self) { try results[0]?.get() }
         }
     }

@@ -3,13 +3,13 @@ import Reactor
 import Testbed
 import Testing
 
-private final class EventRecorder: TimerHandler, DescriptorHandler, TurnEndHandler {
+private final class EventRecorder: TimerHandler, DescriptorHandler, IterationEndHandler {
     var firedTags: [UInt64] = []
     var events: [Interest] = []
-    var turnEndCount = 0
+    var iterationEndCount = 0
     var onFired: ((UInt64) -> Void)?
     var onReady: ((Interest) -> Void)?
-    var onTurnEnd: (() -> Void)?
+    var onIterationEnd: (() -> Void)?
     var onDeinit: (() -> Void)?
 
     func timerFired(tag: UInt64) {
@@ -22,9 +22,9 @@ private final class EventRecorder: TimerHandler, DescriptorHandler, TurnEndHandl
         onReady?(interest)
     }
 
-    func turnEnded() {
-        turnEndCount += 1
-        onTurnEnd?()
+    func iterationEnded() {
+        iterationEndCount += 1
+        onIterationEnd?()
     }
 
     deinit { onDeinit?() }
@@ -38,10 +38,10 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
 
 extension ReactorTests {
     @Suite struct BusyTime {
-        /// Busy time includes the handlers of a turn, but not the wait between turns.
-        @Test func `The time in turns is counted, the time between them is not`() throws {
+        /// Busy time includes the handlers of an iteration, but not the wait between iterations.
+        @Test func `The time in iterations is counted, the time between them is not`() throws {
             let loop = try EventLoop()
-            loop.turnIntervalMicrosecondsMin = 1_000
+            loop.iterationIntervalMicrosecondsMin = 1_000
             let recorder = EventRecorder()
             recorder.onFired = { tag in
                 if tag == 4 { return loop.stop() }
@@ -72,7 +72,7 @@ extension ReactorTests {
             for (tag, delay) in [(1, 6), (2, 2), (3, 4), (4, 2), (5, 0), (6, -5)] as [(UInt64, Int64)] {
                 _ = loop.schedule(afterMilliseconds: delay, handler: recorder, tag: tag)
             }
-            turn(loop) { recorder.firedTags.count == 6 }
+            runLoop(loop) { recorder.firedTags.count == 6 }
             #expect(recorder.firedTags == [5, 6, 2, 4, 3, 1])
         }
 
@@ -83,10 +83,10 @@ extension ReactorTests {
             var elapsedMilliseconds: Int64 = -1
             recorder.onFired = { _ in elapsedMilliseconds = loop.nowMilliseconds - start }
             _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             // The timer may fire only after 20 ms, measured from the first reading of the clock.
             #expect((elapsedMilliseconds == -1) == (loop.nowMilliseconds - start < 20))
-            turn(loop) { elapsedMilliseconds >= 0 }
+            runLoop(loop) { elapsedMilliseconds >= 0 }
             #expect(elapsedMilliseconds >= 20)
             recorder.onFired = nil
         }
@@ -99,18 +99,18 @@ extension ReactorTests {
             loop.cancel(cancelled)
             loop.cancel(cancelled)
             loop.cancel(.none)
-            turn(loop) { !recorder.firedTags.isEmpty }
+            runLoop(loop) { !recorder.firedTags.isEmpty }
             #expect(recorder.firedTags == [2])
             // The new timer uses the old one's slot. The old id must not cancel the new timer.
             let reusedTimer = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
             #expect(reusedTimer != keptTimer)
             loop.cancel(keptTimer)
-            turn(loop) { recorder.firedTags.count == 2 }
+            runLoop(loop) { recorder.firedTags.count == 2 }
             #expect(recorder.firedTags == [2, 3])
             #expect(loop.timerCount == 0)
         }
 
-        @Test func `A timer that is due at once but set by a timer waits for the next turn`() throws {
+        @Test func `A timer that is due at once but set by a timer waits for the next iteration`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             recorder.onFired = { tag in
@@ -118,7 +118,7 @@ extension ReactorTests {
             }
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 1)
             for expected in 1...3 {
-                loop.runTurn(waitMilliseconds: -1)
+                loop.runIteration(waitMilliseconds: -1)
                 #expect(recorder.firedTags.count == expected)
             }
             recorder.onFired = nil
@@ -138,7 +138,7 @@ extension ReactorTests {
             for timer in timers.prefix(10_000) { loop.cancel(timer.identifier) }
             #expect(loop.timerCount == 10_000)
             let expected = timers.dropFirst(10_000).sorted { ($0.deadline, $0.tag) < ($1.deadline, $1.tag) }.map(\.tag)
-            turn(loop) { loop.timerCount == 0 }
+            runLoop(loop) { loop.timerCount == 0 }
             #expect(recorder.firedTags == expected)
         }
 
@@ -146,7 +146,7 @@ extension ReactorTests {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             let timer = loop.schedule(afterMilliseconds: .max, handler: recorder, tag: 0)
-            loop.runTurn(waitMilliseconds: 1)
+            loop.runIteration(waitMilliseconds: 1)
             #expect(recorder.firedTags.isEmpty)
             loop.cancel(timer)
         }
@@ -164,8 +164,8 @@ extension ReactorTests {
         }
     }
 
-    @Suite struct Turns {
-        @Test func `The loop's run returns in the turn of stop, and at once if stop came first`() throws {
+    @Suite struct Iterations {
+        @Test func `The loop's run returns in the iteration of stop, and at once if stop came first`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             loop.stop()
@@ -179,7 +179,7 @@ extension ReactorTests {
             recorder.onFired = nil
         }
 
-        @Test func `Turn-end handlers run after events and timers`() throws {
+        @Test func `Iteration-end handlers run after events and timers`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             let pipeEnds = try makePipe()
@@ -187,30 +187,30 @@ extension ReactorTests {
             var order: [String] = []
             recorder.onReady = { _ in order.append("event") }
             recorder.onFired = { _ in order.append("timer") }
-            recorder.onTurnEnd = { order.append("end") }
+            recorder.onIterationEnd = { order.append("end") }
             try loop.add(descriptor: pipeEnds.write, interest: .writable, handler: recorder)
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 0)
-            loop.callAtTurnEnd(recorder)
-            loop.runTurn(waitMilliseconds: 0)
+            loop.callAtIterationEnd(recorder)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(order == ["event", "timer", "end"])
             loop.remove(descriptor: pipeEnds.write)
             recorder.onReady = nil
         }
 
-        @Test func `A turn-end handler that registers again runs a bounded number of times, then in the next turn`()
+        @Test func `An iteration-end handler that registers again runs a few times, then in the next iteration`()
             throws
         {
             let loop = try EventLoop()
             let recorder = EventRecorder()
-            recorder.onTurnEnd = { loop.callAtTurnEnd(recorder) }
-            loop.callAtTurnEnd(recorder)
-            loop.runTurn(waitMilliseconds: 0)
-            #expect(recorder.turnEndCount == EventLoop.turnEndPassesMax)
-            // Turn-end handlers are still registered, so the next turn must not wait for events, even without
+            recorder.onIterationEnd = { loop.callAtIterationEnd(recorder) }
+            loop.callAtIterationEnd(recorder)
+            loop.runIteration(waitMilliseconds: 0)
+            #expect(recorder.iterationEndCount == EventLoop.iterationEndPassesMax)
+            // Iteration-end handlers are still registered, so the next iteration must not wait for events, even without
             // a time limit.
-            loop.runTurn(waitMilliseconds: -1)
-            #expect(recorder.turnEndCount == 2 * EventLoop.turnEndPassesMax)
-            recorder.onTurnEnd = nil
+            loop.runIteration(waitMilliseconds: -1)
+            #expect(recorder.iterationEndCount == 2 * EventLoop.iterationEndPassesMax)
+            recorder.onIterationEnd = nil
         }
 
         @Test func `Both clocks advance`() throws {
@@ -226,20 +226,20 @@ extension ReactorTests {
     }
 
     @Suite struct Descriptors {
-        @Test func `A readable descriptor is reported in each turn, while the handler is interested`() throws {
+        @Test func `A readable descriptor is reported in each iteration, while the handler is interested`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             let pipeEnds = try makePipe()
             defer { for end in [pipeEnds.read, pipeEnds.write] { close(end) } }
             try loop.add(descriptor: pipeEnds.read, interest: .readable, handler: recorder)
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(recorder.events.isEmpty)
             #expect(Glibc.write(pipeEnds.write, "x", 1) == 1)
-            loop.runTurn(waitMilliseconds: 0)
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(recorder.events == [.readable, .readable])
             try loop.update(descriptor: pipeEnds.read, interest: [])
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(recorder.events.count == 2)
             loop.remove(descriptor: pipeEnds.read)
         }
@@ -283,7 +283,7 @@ extension ReactorTests {
             try loop.add(descriptor: pipes.0.read, interest: .readable, handler: recorders.0)
             try loop.add(descriptor: pipes.1.read, interest: .readable, handler: recorders.1)
             for pipe in [pipes.0, pipes.1] { #expect(Glibc.write(pipe.write, "x", 1) == 1) }
-            loop.runTurn(waitMilliseconds: 0)
+            loop.runIteration(waitMilliseconds: 0)
             #expect(swapCount == 1)
             #expect(recorders.0.events.count + recorders.1.events.count == 1)
             #expect(recorders.2.events.isEmpty)

@@ -20,15 +20,15 @@ extension ReactorTests {
             for round in 1...2 {
                 connection.stream.pauseReading()
                 pair.client.write(block)
-                turn(pair.loop, forMilliseconds: 5)
+                runLoop(pair.loop, forMilliseconds: 5)
                 #expect(pair.client.pendingOutputBytes > Stream.highWaterBytes)
                 #expect(pair.recorder.drainedCount == round - 1)
                 connection.stream.resumeReading()
-                turn(pair.loop) { connection.recorder.receivedByteCount == round * block.count }
+                runLoop(pair.loop) { connection.recorder.receivedByteCount == round * block.count }
                 #expect(pair.recorder.drainedCount == round)
             }
             pair.client.write([1])
-            turn(pair.loop) { connection.recorder.receivedByteCount == 2 * block.count + 1 }
+            runLoop(pair.loop) { connection.recorder.receivedByteCount == 2 * block.count + 1 }
             #expect(pair.recorder.drainedCount == 2)
             pair.close()
         }
@@ -41,14 +41,14 @@ extension ReactorTests {
             // A pause from inside the callback leaves unread bytes in the kernel, and with TLS also in OpenSSL.
             pair.recorder.onReceived = { stream, _ in stream.pauseReading() }
             connection.stream.write(content)
-            turn(pair.loop) { pair.recorder.receivedByteCount > 0 }
+            runLoop(pair.loop) { pair.recorder.receivedByteCount > 0 }
             var resumeCount = 0
             while pair.recorder.receivedByteCount < content.count, resumeCount < 10_000 {
                 let count = pair.recorder.receivedByteCount
-                for _ in 0..<3 { pair.loop.runTurn(waitMilliseconds: 0) }
+                for _ in 0..<3 { pair.loop.runIteration(waitMilliseconds: 0) }
                 #expect(pair.recorder.receivedByteCount == count)
                 pair.client.resumeReading()
-                turn(pair.loop) { pair.recorder.receivedByteCount > count }
+                runLoop(pair.loop) { pair.recorder.receivedByteCount > count }
                 resumeCount += 1
             }
             #expect(resumeCount > 1)
@@ -67,12 +67,12 @@ extension ReactorTests {
             connection.stream.flush()
             connection.stream.close()
             pair.client.write([1])
-            turn(pair.loop, forMilliseconds: 10)
+            runLoop(pair.loop, forMilliseconds: 10)
             let start = pair.loop.nowMilliseconds
-            for _ in 0..<3 { pair.loop.runTurn(waitMilliseconds: 10) }
+            for _ in 0..<3 { pair.loop.runIteration(waitMilliseconds: 10) }
             #expect(pair.loop.nowMilliseconds - start >= 20)
             pair.client.resumeReading()
-            turn(pair.loop) { pair.recorder.isClosed }
+            runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.closeErrors.count == 1)
             pair.close()
         }
@@ -84,9 +84,9 @@ extension ReactorTests {
             pair.recorder.keepsBytes = false
             connection.stream.write(block)
             connection.recorder.onDrained = { $0.write(block) }
-            turn(pair.loop) { pair.recorder.receivedByteCount > 4 * block.count }
+            runLoop(pair.loop) { pair.recorder.receivedByteCount > 4 * block.count }
             let previousByteCount = pair.recorder.receivedByteCount
-            pair.loop.runTurn(waitMilliseconds: 100)
+            pair.loop.runIteration(waitMilliseconds: 100)
             #expect(pair.recorder.receivedByteCount - previousByteCount <= 2 * 4 * 64 * 1024)
             pair.close()
         }

@@ -16,7 +16,7 @@ extension ReactorTests {
                     stream.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
                     return stream
                 }
-            turn(loop) { server.connections.count == 300 && recorder.connectedCount == 300 }
+            runLoop(loop) { server.connections.count == 300 && recorder.connectedCount == 300 }
             #expect(recorder.closeErrors.isEmpty)
             for client in clients { client.close() }
             server.close()
@@ -92,21 +92,21 @@ extension ReactorTests {
         var fillerDescriptors: [Int32] = []
         while case let filler = dup(0), filler >= 0 { fillerDescriptors.append(filler) }
         defer { for filler in fillerDescriptors { close(filler) } }
-        turn(loop) { recorder.connectedCount == 1 }
-        turn(loop, forMilliseconds: 20)
+        runLoop(loop) { recorder.connectedCount == 1 }
+        runLoop(loop, forMilliseconds: 20)
         #expect(server.connections.isEmpty)
-        // While accepting pauses, a turn sleeps until the pause ends. The waiting connection does not wake
+        // While accepting pauses, an iteration sleeps until the pause ends. The waiting connection does not wake
         // it.
         let end = loop.nowMilliseconds + 400
-        var turnCount = 0
+        var iterationCount = 0
         while loop.nowMilliseconds < end {
-            loop.runTurn(waitMilliseconds: Int32(end - loop.nowMilliseconds))
-            turnCount += 1
+            loop.runIteration(waitMilliseconds: Int32(end - loop.nowMilliseconds))
+            iterationCount += 1
         }
-        #expect(turnCount < 30)
+        #expect(iterationCount < 30)
         #expect(server.connections.isEmpty)
         #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
-        turn(loop) { server.connections.count == 1 }
+        runLoop(loop) { server.connections.count == 1 }
         client.close()
         server.close()
     }
@@ -124,28 +124,28 @@ extension ReactorTests {
             // The client closes a third of the connections before they are established. Of the established connections,
             // the server closes one half, and the client closes the other half.
             if round % 3 != 0 {
-                turn(loop) {
+                runLoop(loop) {
                     recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
                 }
             }
             if round % 3 == 1 {
                 server.forgetConnections()
-                turn(loop) { recorder.isClosed }
+                runLoop(loop) { recorder.isClosed }
             } else {
                 client.close()
-                turn(loop) {
+                runLoop(loop) {
                     server.connections.allSatisfy { $0.recorder.isClosed }
                         && (round % 3 == 0 || !server.connections.isEmpty)
                 }
             }
             server.forgetConnections()
-            // The server may accept a connection that the client has closed before it was established. These turns let
-            // the server accept such connections and close them.
-            for _ in 0..<2 { loop.runTurn(waitMilliseconds: 0) }
+            // The server may accept a connection that the client has closed before it was established. These iterations
+            // let the server accept such connections and close them.
+            for _ in 0..<2 { loop.runIteration(waitMilliseconds: 0) }
             server.forgetConnections()
             if round == 20 { descriptorCountBefore = countOpenDescriptors() }
         }
-        turn(loop, forMilliseconds: 5)
+        runLoop(loop, forMilliseconds: 5)
         server.forgetConnections()
         #expect(countOpenDescriptors() <= descriptorCountBefore)
         #expect(loop.timerCount == 0)
@@ -236,7 +236,7 @@ extension ReactorTests {
             let client = Stream(loop: loop, handler: recorder)
             let tls = try TLSContext.client(caFile: nil, applicationProtocols: [])
             client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
-            turn(loop) { recorder.isClosed }
+            runLoop(loop) { recorder.isClosed }
             #expect(recorder.error?.code == .certificate)
             server.close()
         }

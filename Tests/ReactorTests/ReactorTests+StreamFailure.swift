@@ -23,9 +23,9 @@ extension ReactorTests {
             )
             // The handler is never called from inside the call that fails.
             #expect(recorder.closeErrors.isEmpty)
-            turn(loop) { recorder.isClosed }
+            runLoop(loop) { recorder.isClosed }
             #expect(recorder.connectedCount == 0)
-            turn(loop, forMilliseconds: 3)
+            runLoop(loop, forMilliseconds: 3)
             #expect(recorder.closeErrors.count == 1)
             return recorder.error
         }
@@ -61,7 +61,7 @@ extension ReactorTests {
                     stream.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 60_000)
                     return stream
                 }
-            turn(loop) { recorder.connectedCount > 0 }
+            runLoop(loop) { recorder.connectedCount > 0 }
             let start = loop.nowMilliseconds
             #expect(failure(to: address, timeoutMilliseconds: 50, loop: loop)?.code == .connectTimeout)
             // The stream's own time limit ends the attempt. The kernel would try for minutes.
@@ -123,7 +123,7 @@ extension ReactorTests {
                 let recorder = StreamRecorder()
                 let stream = Stream(loop: loop, handler: recorder)
                 stream.connect(to: server.address, tls: trustingContext, serverName: name, timeoutMilliseconds: 5_000)
-                turn(loop) { recorder.connectedCount == 1 || recorder.isClosed }
+                runLoop(loop) { recorder.connectedCount == 1 || recorder.isClosed }
                 #expect(
                     recorder.connectedCount == 1,
                     "\(name ?? "the address itself"): \(String(describing: recorder.error))"
@@ -158,7 +158,7 @@ extension ReactorTests {
                 serverName: "localhost",
                 timeoutMilliseconds: 5_000
             )
-            turn(loop) { recorder.isClosed && testServer.connections.first?.recorder.isClosed == true }
+            runLoop(loop) { recorder.isClosed && testServer.connections.first?.recorder.isClosed == true }
             let serverRecorder = try #require(testServer.connections.first?.recorder)
             // A side that has protocols fails the handshake if the sides agree on none. With TLS 1.3, the other side
             // may first complete its handshake, and then see only the end of the connection.
@@ -181,7 +181,7 @@ extension ReactorTests {
                 serverName: "localhost",
                 timeoutMilliseconds: 5_000
             )
-            turn(loop) { stream.isOpen }
+            runLoop(loop) { stream.isOpen }
             #expect(stream.negotiatedProtocol == "h2")
             stream.close()
             server.close()
@@ -194,7 +194,7 @@ extension ReactorTests {
             connection.stream.write(Array("last words".utf8))
             connection.stream.flush()
             shutdown(connection.descriptor, Int32(SHUT_WR))
-            turn(pair.loop) { pair.recorder.isClosed }
+            runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.receivedBytes == Array("last words".utf8))
             #expect(pair.recorder.closeErrors.count == 1)
             #expect(pair.recorder.error?.code == .truncated)
@@ -214,7 +214,7 @@ extension ReactorTests {
             pair.loop.remove(descriptor: connection.descriptor)
             dup2(spareDescriptor, connection.descriptor)
             close(spareDescriptor)
-            turn(pair.loop) { pair.recorder.isClosed }
+            runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.error?.code == .reset)
             pair.close()
         }
@@ -240,7 +240,7 @@ extension ReactorTests {
                 var state = pollfd(fd: pair.client.transport.descriptor, events: 0, revents: 0)
                 #expect(poll(&state, 1, 10_000) == 1)
             }
-            turn(pair.loop) { pair.recorder.isClosed }
+            runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.receivedBytes == sentBytes)
             #expect(pair.recorder.closeErrors.count == 1)
             pair.close()
@@ -259,7 +259,7 @@ extension ReactorTests {
                 writtenBlocks += 1
                 #expect(pair.recorder.closeErrors.isEmpty)
                 #expect(pair.client.isOpen != isFull)
-                pair.loop.runTurn(waitMilliseconds: 0)
+                pair.loop.runIteration(waitMilliseconds: 0)
             }
             #expect(pair.recorder.closeErrors.count == 1)
             #expect(pair.recorder.error?.code == .outputLimit)
@@ -270,14 +270,14 @@ extension ReactorTests {
         @Test func `Our own failure is reported even if the peer's end arrives with it`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
-            // The client reads the peer's last byte and the peer's end in one turn. When the handler gets the byte, it
-            // writes more than the limit.
+            // The client reads the peer's last byte and the peer's end in one iteration. When the handler gets the
+            // byte, it writes more than the limit.
             pair.recorder.onReceived = { stream, _ in stream.write(makePatternedBytes(Stream.outputBytesMax + 1)) }
             connection.stream.write([1])
             connection.stream.flush()
             connection.stream.close()
-            turn(pair.loop) { pair.recorder.isClosed }
-            turn(pair.loop, forMilliseconds: 3)
+            runLoop(pair.loop) { pair.recorder.isClosed }
+            runLoop(pair.loop, forMilliseconds: 3)
             #expect(pair.recorder.closeErrors.map { $0?.code } == [.outputLimit])
             pair.close()
         }
@@ -292,7 +292,7 @@ extension ReactorTests {
                 pair.client.commit(Stream.reservedBytesMax)
             }
             #expect(!pair.client.isOpen)
-            turn(pair.loop) { pair.recorder.isClosed }
+            runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.error?.code == .outputLimit)
             pair.close()
         }

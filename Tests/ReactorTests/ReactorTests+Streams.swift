@@ -24,7 +24,7 @@ extension ReactorTests {
             pair.recorder.onReceived = { stream, _ in fill(stream) }
             _ = try pair.connect()
             fill(pair.client)
-            turn(pair.loop) {
+            runLoop(pair.loop) {
                 fill(pair.client)
                 return pair.recorder.receivedByteCount == content.count
             }
@@ -43,7 +43,7 @@ extension ReactorTests {
             pair.client.commit(6)
             #expect(pair.client.pendingOutputBytes == 12)
             let connection = try pair.connect()
-            turn(pair.loop) { connection.recorder.receivedByteCount == 12 }
+            runLoop(pair.loop) { connection.recorder.receivedByteCount == 12 }
             #expect(connection.recorder.receivedBytes == Array("first second".utf8))
             #expect(pair.client.pendingOutputBytes == 0)
             pair.close()
@@ -58,7 +58,7 @@ extension ReactorTests {
             pair.client.write(content)
             pair.client.shutDownAfterFlush()
             pair.client.write(Array("ignored".utf8))
-            turn(pair.loop) { connection.recorder.isClosed && pair.recorder.isClosed }
+            runLoop(pair.loop) { connection.recorder.isClosed && pair.recorder.isClosed }
             #expect(connection.recorder.receivedBytes == content)
             #expect(connection.recorder.closeErrors == [nil])
             #expect(pair.recorder.closeErrors == [nil])
@@ -71,10 +71,10 @@ extension ReactorTests {
             try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
             let recorder = StreamRecorder()
             let stream = Stream(accepted: ends[0], loop: loop, handler: recorder, tls: nil)
-            turn(loop) { recorder.connectedCount == 1 }
+            runLoop(loop) { recorder.connectedCount == 1 }
             let start = loop.nowMilliseconds
             stream.shutDownAfterFlush()
-            turn(loop) { recorder.isClosed }
+            runLoop(loop) { recorder.isClosed }
             #expect(recorder.closeErrors == [nil])
             #expect(loop.nowMilliseconds - start >= Stream.peerEndTimeoutMilliseconds)
             close(ends[1])
@@ -86,7 +86,7 @@ extension ReactorTests {
             let connection = try pair.connect()
             pair.client.close()
             pair.client.close()
-            turn(pair.loop) { connection.recorder.isClosed }
+            runLoop(pair.loop) { connection.recorder.isClosed }
             #expect(connection.recorder.closeErrors == [nil])
             #expect(pair.recorder.closeErrors.isEmpty)
             #expect(!pair.client.isOpen)
@@ -98,7 +98,7 @@ extension ReactorTests {
             pair.client.pauseReading()
             pair.client.resumeReading()
             pair.client.shutDownAfterFlush()
-            turn(pair.loop, forMilliseconds: 5)
+            runLoop(pair.loop, forMilliseconds: 5)
             #expect(pair.recorder.closeErrors.isEmpty)
             pair.close()
         }
@@ -124,10 +124,12 @@ extension ReactorTests {
                 recorder.onDrained = close
             case .closed: recorder.onClosed = close
             }
-            turn(pair.loop) { pair.server.connections.first?.recorder.connectedCount == 1 }
+            runLoop(pair.loop) { pair.server.connections.first?.recorder.connectedCount == 1 }
             if callback == .closed { pair.server.connections[0].stream.close() }
-            turn(pair.loop) { callCount == 1 && (callback == .closed || pair.server.connections[0].recorder.isClosed) }
-            turn(pair.loop, forMilliseconds: 3)
+            runLoop(pair.loop) {
+                callCount == 1 && (callback == .closed || pair.server.connections[0].recorder.isClosed)
+            }
+            runLoop(pair.loop, forMilliseconds: 3)
             #expect(callCount == 1)
             #expect(recorder.closeErrors.count == (callback == .closed ? 1 : 0))
             pair.close()
@@ -139,11 +141,11 @@ extension ReactorTests {
             var recorder: StreamRecorder? = StreamRecorder()
             let orphan = try Stream(loop: loop, handler: #require(recorder))
             orphan.connect(to: pair.server.address, tls: nil, serverName: nil, timeoutMilliseconds: 60_000)
-            turn(loop) { recorder?.connectedCount == 1 && pair.server.connections.count == 2 }
+            runLoop(loop) { recorder?.connectedCount == 1 && pair.server.connections.count == 2 }
             recorder = nil
             for connection in pair.server.connections { connection.stream.write([1]) }
-            turn(loop) { !orphan.isOpen }
-            turn(loop) { pair.server.connections.contains { $0.recorder.isClosed } }
+            runLoop(loop) { !orphan.isOpen }
+            runLoop(loop) { pair.server.connections.contains { $0.recorder.isClosed } }
             pair.close()
         }
 

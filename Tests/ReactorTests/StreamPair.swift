@@ -44,7 +44,7 @@ struct StreamPair {
     }
 
     func connect() throws -> StreamServer.Connection {
-        turn(loop) {
+        runLoop(loop) {
             (client.isOpen || recorder.isClosed) && server.connections.first?.recorder.connectedCount == 1
         }
         try #require(recorder.connectedCount == 1)

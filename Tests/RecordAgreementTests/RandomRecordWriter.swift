@@ -74,7 +74,7 @@ struct RandomRecordWriter {
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         if randomBool() { result.policy = randomBytes(policies) }
-        (result.attempts, result.sentTimestamp) = (randomNumber(0...3), randomBool() ? 1_790_000_000 : -1)
+        (result.attemptCount, result.sentTimestamp) = (randomNumber(0...3), randomBool() ? 1_790_000_000 : -1)
         (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (
             randomMilliseconds(), randomMilliseconds()
         )
@@ -115,7 +115,7 @@ struct RandomRecordWriter {
         var result = RangeResultRecord(
             command: makeCommandReference(toAudience: true),
             range: range,
-            members: randomMemberCounts(),
+            memberCounts: randomMemberCounts(),
             times: randomResponseTimes()
         )
         result.isSuperseded = randomBool()
@@ -125,12 +125,12 @@ struct RandomRecordWriter {
     private mutating func makeAudienceResult() -> [UInt8] {
         var result = AudienceResultRecord(
             command: makeCommandReference(toAudience: true),
-            members: randomMemberCounts(),
+            memberCounts: randomMemberCounts(),
             times: randomResponseTimes(),
             timestamp: 1_790_000_000,
             rangeCount: 1 << randomNumber(0...8)
         )
-        result.broadcasts = randomMemberCounts()
+        result.broadcastCounts = randomMemberCounts()
         if randomBool() { result.channelAbsence = randomCase(ChannelAbsence.self) }
         (result.isSuperseded, result.isDemoted, result.isAlertExpired) = (randomBool(), randomBool(), randomBool())
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }

@@ -43,16 +43,16 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
-        #expect(caller.turn { caller.store.isReady })
+        #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(2_000)
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
 
         var resharding = try Resharding(cluster)
         while resharding.step() {
             if caller.waitingCount < 500 { caller.joinMore(100) }
             caller.step(waitMilliseconds: 0)
         }
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
         #expect(caller.joinedMembers.count > 6_000)
         #expect(caller.repeatedFailures[.moved] ?? 0 > 0 && caller.repeatedFailures[.ask] ?? 0 > 0)
         #expect(
@@ -68,9 +68,9 @@ import Testing
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
-        #expect(caller.turn { caller.store.isReady })
+        #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(1_500)
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
         #expect(try caller.ask(.claim(range, claim: 1)).verdict == .progress)
         #expect(try caller.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
         try cluster.finishReplication()
@@ -82,7 +82,7 @@ import Testing
         cluster.replicas[index].suspend()
         cluster.primaries[index].command("CLIENT", "KILL", "TYPE", "replica")
         caller.joinMore(1_500)
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
         #expect(try caller.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try caller.ask(.checkpoint(range, claim: 2, text: [2])).verdict == .settled)
         let membersBeforeFailover = try caller.members()
@@ -103,7 +103,7 @@ import Testing
         #expect(try caller.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .claimedByAnother)
         // Joins the lost members again, as when their registrations are read again.
         caller.join(lostMembers)
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
         #expect(try caller.members() == membersBeforeFailover)
     }
 
@@ -116,9 +116,9 @@ import Testing
         let version = Version(timestamp: 1_790_000_000, sequence: 0)
         var counts = OutcomeCounts()
         counts[.delivered] = 7
-        #expect(caller.turn { caller.store.isReady })
+        #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(2_000)
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
         _ = try caller.ask(.claim(ranges[0], claim: 1))
         #expect(
             try caller.ask(.finishRange(ranges[1], version: version, counts, ResponseTimes())).unfinishedPartCount == 1
@@ -137,7 +137,7 @@ import Testing
         #expect(finishReply.totals?[.delivered] == 14)
         #expect(caller.repeatedFailures[.moved] ?? 0 > 0)
         caller.joinMore(500)
-        #expect(caller.turn { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCount == 0 })
         #expect(try caller.members() == caller.joinedMembers)
     }
 }
@@ -186,7 +186,7 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     func step(waitMilliseconds: Int32 = 20) {
         issueWaiting()
-        loop.runTurn(waitMilliseconds: waitMilliseconds)
+        loop.runIteration(waitMilliseconds: waitMilliseconds)
     }
 
     private func issueWaiting() {
@@ -202,8 +202,8 @@ private final class AudienceCaller: AudienceStoreHandler {
         }
     }
 
-    func turn(until condition: () -> Bool) -> Bool {
-        loop.turn(waitMilliseconds: 20, step: issueWaiting, until: condition)
+    func runLoop(until condition: () -> Bool) -> Bool {
+        loop.run(waitMilliseconds: 20, step: issueWaiting, until: condition)
     }
 
     /// Returns the ids of the members on all pages.
@@ -236,7 +236,7 @@ private final class AudienceCaller: AudienceStoreHandler {
     func ask(_ operation: AudienceCall<[UInt8]>.Operation) throws -> AudienceReply<[UInt8]> {
         enqueue(operation)
         let tag = nextTag - 1
-        _ = turn { lastReply?.tag == tag }
+        _ = runLoop { lastReply?.tag == tag }
         return try #require(lastReply).reply
     }
 
@@ -246,7 +246,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         slot(ofSegment: member.withUnsafeBytes { MemberLocation(of: $0) }.segment)
     }
 
-    /// - Parameter segment: nil for the slot of the audience's record.
+    /// - Parameter segment: nil for the slot of the audience's hash.
     static func slot(ofSegment segment: UInt8?) -> Int {
         var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in

@@ -32,7 +32,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try TopologyCaller(configuration)
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
         #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == activities.count)
@@ -77,7 +77,7 @@ import Testing
     {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         let caller = try makeCaller(cluster)
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
         #expect(caller.awaitAllReplies())
         try cluster.finishReplication()
@@ -90,7 +90,7 @@ import Testing
         let orphans = activities.filter { Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound }
         let otherCount = activities.count - orphans.count
         var unavailableServerCount = 0
-        let haveOthersReplied = caller.turn {
+        let haveOthersReplied = caller.runLoop {
             unavailableServerCount = max(unavailableServerCount, caller.client.unavailableServerCount)
             // The other servers may reply before the client notices that the killed server's connection is
             // closed.
@@ -100,7 +100,7 @@ import Testing
         #expect(caller.waitingCount > 0, "the others waited for the replica")
         #expect((1...2).contains(unavailableServerCount), "the primary, and its replica when it is being connected to")
         #expect(caller.awaitAllReplies())
-        #expect(caller.turn { caller.client.unavailableServerCount == 0 })
+        #expect(caller.runLoop { caller.client.unavailableServerCount == 0 })
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
         #expect(caller.refusedFailures.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
@@ -117,7 +117,7 @@ import Testing
     @Test func `A primary is frozen: its calls time out, and its replica replies to them`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         let caller = try makeCaller(cluster, deadlineMilliseconds: 1_000)
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
         #expect(caller.awaitAllReplies())
         try cluster.finishReplication()
@@ -143,7 +143,7 @@ import Testing
         configuration.replyDeadlineMilliseconds = 20_000
         configuration.requiredReplicaCount = 1
         let caller = try TopologyCaller(configuration)
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim, isRegistration: true)
         #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == activities.count && caller.repeatedFailures.isEmpty)
@@ -158,7 +158,7 @@ import Testing
         caller.enqueue(starts, claim: firstClaim)
         let expectedReplyCount = activities.count - activitiesOfPrimary.count + starts.count
         #expect(
-            caller.turn {
+            caller.runLoop {
                 caller.replyCount >= expectedReplyCount && caller.repeatedFailures[.replicasMissing] ?? 0 > 0
             }
         )

@@ -29,7 +29,7 @@ import Testing
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, node)
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         node.callReplies = ["-\(text)\r\n"]
         caller.enqueue(0..<10, claim: 1)
         #expect(caller.awaitAllReplies())
@@ -42,7 +42,7 @@ import Testing
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, node)
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         node.callReplies = ["-\(text)\r\n"]
         caller.enqueue(0..<10, claim: 1)
         #expect(caller.awaitAllReplies())
@@ -72,14 +72,14 @@ import Testing
         #expect(caller.callAndAwaitReplies())
         // The client may look up the slots once more, because the owner was not ready after the first look-up.
         let spacingMilliseconds = Cluster.lookupIntervalMillisecondsMin + Cluster.lookupJitterMillisecondsMax
-        #expect(!caller.turn(limitMilliseconds: spacingMilliseconds + 500) { false })
+        #expect(!caller.runLoop(limitMilliseconds: spacingMilliseconds + 500) { false })
         let lookUpCount = owner.lookUpCount + other.lookUpCount
         for _ in 0..<2 {
             owner.callReplies = ["-ASK 1 \(other.location)\r\n"]
             #expect(caller.callAndAwaitReplies() && other.connectionCount == 1)
         }
         #expect(other.callCount == 2)
-        #expect(caller.turn(limitMilliseconds: 30_000) { other.connectionCount == 0 })
+        #expect(caller.runLoop(limitMilliseconds: 30_000) { other.connectionCount == 0 })
         #expect(owner.connectionCount == 1 && caller.reasons.isEmpty)
         #expect(owner.lookUpCount + other.lookUpCount == lookUpCount)
     }
@@ -93,7 +93,7 @@ import Testing
         let silentLocation = "127.0.0.1:\(try Listener.findUnusedLoopbackPort())"
         let url = try RedisURL("redis://\(seed.location),\(silentLocation)")
         let caller = try TopologyCaller(RedisConfiguration(url: url, topology: .cluster), loop: loop)
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.noAuthentication))
         let reason = caller.reasons.first ?? ""
         #expect(reason.contains("\(seed.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
@@ -154,7 +154,7 @@ import Testing
         nodes[0].slotsReply = nodes[1].allSlotsReply
         nodes[0].callReplies = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
         #expect(caller.callAndAwaitReplies(1) && nodes[1].callCount == 1)
-        #expect(caller.turn { nodes[0].connectionCount == 0 && nodes[1].connectionCount == 1 })
+        #expect(caller.runLoop { nodes[0].connectionCount == 0 && nodes[1].connectionCount == 1 })
         #expect(caller.reasons.isEmpty)
     }
 }

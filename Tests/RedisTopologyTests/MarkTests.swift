@@ -14,20 +14,20 @@ import Testing
         let server = try RedisServer()
         let marks = try makeMarks("redis://\(server.location)")
         let primary = try #require(try marks.readMarks(["a", "b"]).first)
-        #expect(primary.texts == [nil, nil])
+        #expect(primary.markTexts == [nil, nil])
         #expect(marks.writeMarks([("a", "one")], to: primary, .replaceUnderFirstHashTag) == [false])
         #expect(marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeUnderAllHashTags) == [true, true])
-        #expect(try marks.readMarks(["b", "a", "c"]).first?.texts == ["two", "one", nil])
+        #expect(try marks.readMarks(["b", "a", "c"]).first?.markTexts == ["two", "one", nil])
         // A mark belongs to one consumer group, so another group finds none.
         let others = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
             group: "another"
         )
-        #expect(try others.readMarks(["a"]).first?.texts == [nil])
+        #expect(try others.readMarks(["a"]).first?.markTexts == [nil])
         #expect(marks.writeMarks([("a", "three")], to: primary, .replaceUnderAllHashTags) == [true])
         #expect(server.command("FLUSHALL") == ["OK"])
         #expect(marks.writeMarks([("a", "four")], to: primary, .replaceUnderFirstHashTag) == [false])
-        #expect(try marks.readMarks(["a"]).first?.texts == [nil])
+        #expect(try marks.readMarks(["a"]).first?.markTexts == [nil])
     }
 
     @Test func `A restarted server counts as another one`() throws {
@@ -78,16 +78,16 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let marks = try makeMarks(cluster.url, topology: .cluster)
         let primaries = try marks.readMarks(["a"])
-        #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.hashTagIndices.count > 30 })
+        #expect(primaries.count == 3 && primaries.allSatisfy { $0.markTexts == [nil] && $0.hashTagIndices.count > 30 })
         #expect(primaries.map(\.hashTagIndices.count).reduce(0, +) == MarkHashTags.hashTagCount)
         for primary in primaries {
             #expect(marks.writeMarks([("a", "one")], to: primary, .writeUnderAllHashTags) == [true])
         }
-        #expect(try marks.readMarks(["a"]).allSatisfy { $0.texts == ["one"] })
+        #expect(try marks.readMarks(["a"]).allSatisfy { $0.markTexts == ["one"] })
         let emptiedPrimary = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
         #expect(emptiedPrimary.command("FLUSHALL") == ["OK"])
         let primariesAfter = try marks.readMarks(["a"])
-        #expect(primariesAfter.filter { $0.texts == [nil] }.map(\.location) == [primaries[1].location])
+        #expect(primariesAfter.filter { $0.markTexts == [nil] }.map(\.location) == [primaries[1].location])
     }
 
     @Test func `Tags are spread evenly`() {

@@ -111,13 +111,13 @@ import Testing
         )
         let names = (0..<24).map { "TEAM/KEY\($0)" }
         for name in names {
-            #expect(try one.acquireLease(name, milliseconds: 600_000))
-            try one.writeToken(name, text: bytes(name), milliseconds: 600_000)
+            #expect(try one.acquireLease(name, leaseMilliseconds: 600_000))
+            try one.writeToken(name, text: bytes(name), timeToLiveMilliseconds: 600_000)
         }
         #expect(cluster.primaries.allSatisfy { cluster.keyCount([$0]) > 0 })
         for name in names {
             #expect(try other.readToken(name)?.text == bytes(name))
-            #expect(try !other.acquireLease(name, milliseconds: 600_000))
+            #expect(try !other.acquireLease(name, leaseMilliseconds: 600_000))
         }
         var resharding = try Resharding(cluster)
         var stepCount = 0
@@ -129,7 +129,7 @@ import Testing
         }
         for name in names {
             try eventually(name) { (try? other.readToken(name)?.text) == bytes(name) }
-            #expect(try !other.acquireLease(name, milliseconds: 600_000))
+            #expect(try !other.acquireLease(name, leaseMilliseconds: 600_000))
         }
     }
 

@@ -105,7 +105,7 @@ import Testing
         // The primary moves back while calls are in progress.
         caller.reset()
         #expect(
-            caller.turn {
+            caller.runLoop {
                 if caller.waitingCount < 500 {
                     watched.move(to: previousPrimary)
                     caller.enqueue(activities, claim: 2)
@@ -127,9 +127,9 @@ import Testing
         let (one, other) = (
             try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
-        #expect(try one.acquireLease("TEAM/KEY", milliseconds: 600_000))
-        #expect(try !other.acquireLease("TEAM/KEY", milliseconds: 600_000))
-        try one.writeToken("TEAM/KEY", text: [0, 255], milliseconds: 600_000)
+        #expect(try one.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000))
+        #expect(try !other.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000))
+        try one.writeToken("TEAM/KEY", text: [0, 255], timeToLiveMilliseconds: 600_000)
         #expect(try other.readToken("TEAM/KEY")?.text == [0, 255])
         // The replica has the token and the lease before its primary dies.
         try waitUntil([watched.servers[1]]) { $0.command("DBSIZE") == ["2"] }
@@ -139,7 +139,7 @@ import Testing
         // A call fails until the Sentinels name the new primary. Each further call asks the Sentinels again.
         try eventually("the key") { (try? one.readToken("TEAM/KEY")?.text) == [0, 255] }
         try eventually("the key") { (try? other.readToken("TEAM/KEY")?.text) == [0, 255] }
-        #expect(try !other.acquireLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
+        #expect(try !other.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000), "the lease has gone over as well")
     }
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {
@@ -147,17 +147,17 @@ import Testing
             "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.findUnusedLoopbackPort()) 1",
         ])
         let callerOfUnknownName = try makeCaller("redis://:watch@\(sentinel.location)", name: "other")
-        #expect(callerOfUnknownName.turn { !callerOfUnknownName.events.isEmpty })
+        #expect(callerOfUnknownName.runLoop { !callerOfUnknownName.events.isEmpty })
         #expect(callerOfUnknownName.events.first == .lost(.resolve))
         #expect(callerOfUnknownName.reasons.first?.contains("knows no primary other") == true)
 
         let callerWithWrongPassword = try makeCaller("redis://:hunter2@\(sentinel.location)")
-        #expect(callerWithWrongPassword.turn { !callerWithWrongPassword.events.isEmpty })
+        #expect(callerWithWrongPassword.runLoop { !callerWithWrongPassword.events.isEmpty })
         #expect(callerWithWrongPassword.events.first == .lost(.wrongPassword))
         #expect(callerWithWrongPassword.reasons.allSatisfy { !$0.contains("hunter2") })
 
         let callerWithoutSentinel = try makeCaller("redis://:watch@127.0.0.1:\(try Listener.findUnusedLoopbackPort())")
-        #expect(callerWithoutSentinel.turn { callerWithoutSentinel.events.count > 1 })
+        #expect(callerWithoutSentinel.runLoop { callerWithoutSentinel.events.count > 1 })
         #expect(callerWithoutSentinel.events.allSatisfy { $0 == .lost(.stream) })
     }
 
@@ -168,12 +168,12 @@ import Testing
         ])
         let silentLocation = "127.0.0.1:\(try Listener.findUnusedLoopbackPort())"
         let caller = try makeCaller("redis://\(sentinel.location),\(silentLocation)")
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.noAuthentication))
         let reason = caller.reasons.first ?? ""
         #expect(reason.contains("\(sentinel.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
         // The next look-up begins with another Sentinel, or with the same one again.
-        #expect(caller.turn { caller.events.count > 2 })
+        #expect(caller.runLoop { caller.events.count > 2 })
         #expect(caller.events.allSatisfy { $0 == .lost(.noAuthentication) })
     }
 
@@ -184,10 +184,10 @@ import Testing
         let sentinel = try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
         let url = try RedisURL("redis://\(sentinel.location)")
         let caller = try TopologyCaller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
-        #expect(caller.turn { caller.events.count > 1 })
+        #expect(caller.runLoop { caller.events.count > 1 })
         #expect(caller.events.allSatisfy { $0 == .lost(.readOnly) })
         replica.command("REPLICAOF", "NO", "ONE")
-        #expect(caller.turn { caller.client.isReady })
+        #expect(caller.runLoop { caller.client.isReady })
         #expect(caller.callAndAwaitReplies())
     }
 
@@ -204,12 +204,12 @@ import Testing
             return try TopologyCaller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
         }
         let caller = try makeCaller(sentinels)
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events == [.ready], "\(caller.reasons)")
         #expect(caller.callAndAwaitReplies() && primary.command("DBSIZE") == ["1"])
 
         let callerWithoutPrimary = try makeCaller([sentinels[0]])
-        #expect(callerWithoutPrimary.turn { !callerWithoutPrimary.events.isEmpty })
+        #expect(callerWithoutPrimary.runLoop { !callerWithoutPrimary.events.isEmpty })
         #expect(callerWithoutPrimary.events.first == .lost(.unknown))
         #expect(callerWithoutPrimary.reasons.first?.contains("ROLE") == true, "\(callerWithoutPrimary.reasons)")
     }

@@ -71,13 +71,13 @@ import Testing
             "rediss://localhost:\(secure.port)",
             tls: secure.context(showsCertificate: false)
         )
-        #expect(callerWithoutCertificate.turn { callerWithoutCertificate.events.count > 1 })
+        #expect(callerWithoutCertificate.runLoop { callerWithoutCertificate.events.count > 1 })
         #expect(callerWithoutCertificate.events.allSatisfy { $0 == .lost(.stream) })
         // 127.0.0.2 also belongs to this machine, but is not in the certificate. So the client refuses the
         // server.
         secure.server.command("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
         let callerOfOtherHost = try makeCaller("rediss://127.0.0.2:\(secure.port)", tls: trustedContext)
-        #expect(callerOfOtherHost.turn { callerOfOtherHost.events.count > 1 })
+        #expect(callerOfOtherHost.runLoop { callerOfOtherHost.events.count > 1 })
         #expect(callerOfOtherHost.events.allSatisfy { $0 == .lost(.stream) })
         #expect(
             callerOfOtherHost.reasons.allSatisfy { $0.contains("certificate") || $0.contains("mismatch") },
@@ -109,7 +109,7 @@ import Testing
             topology: .cluster
         )
         #expect(
-            callerWithWrongPassword.turn {
+            callerWithWrongPassword.runLoop {
                 callerWithWrongPassword.events == [.lost(.wrongPassword), .lost(.wrongPassword)]
             }
         )
@@ -119,7 +119,7 @@ import Testing
     @Test func `The server is no cluster, although the configuration says so`() throws {
         let server = try RedisServer()
         let caller = try makeCaller("redis://\(server.location)", topology: .cluster)
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.unknown))
         #expect(caller.reasons.first?.contains("cluster support disabled") == true)
         #expect(!caller.client.isReady)
@@ -132,7 +132,7 @@ import Testing
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.findUnusedLoopbackPort())",
         ])
         let caller = try makeCaller("redis://\(server.location)", topology: .single)
-        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.clusterEnabled))
         #expect(caller.reasons.first?.contains("redis.mode") == true)
         #expect(!caller.client.isReady)
@@ -147,7 +147,7 @@ import Testing
         #expect(caller.awaitAllReplies())
         caller.reset()
         caller.enqueue(0..<1_000, claim: 2)
-        #expect(caller.turn { caller.replyCount > 0 })
+        #expect(caller.runLoop { caller.replyCount > 0 })
         server.command("FLUSHALL")
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
@@ -165,7 +165,7 @@ import Testing
             caller.enqueue(0..<1_000, claim: round)
             caller.step(waitMilliseconds: 0)
             server.kill()
-            #expect(caller.turn { !caller.client.isReady })
+            #expect(caller.runLoop { !caller.client.isReady })
             try server.start()
             #expect(caller.awaitAllReplies())
             #expect(caller.verdicts.count == 1_000)
@@ -181,7 +181,7 @@ import Testing
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)
         // The frozen server still accepts connections, but replies to nothing on them.
-        #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
+        #expect(caller.runLoop { caller.events == [.lost(.deadline), .lost(.deadline)] })
         #expect(caller.repeatedFailures == [.deadline: 1_000])
         server.resume()
         #expect(caller.awaitAllReplies())

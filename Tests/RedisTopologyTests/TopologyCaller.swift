@@ -81,25 +81,25 @@ final class TopologyCaller {
         reasons = []
     }
 
-    /// Turns the loop once, after sending as many calls as possible.
+    /// Runs the loop once, after sending as many calls as possible.
     func step(waitMilliseconds: Int32 = 20) {
-        prepareTurn()
-        loop.runTurn(waitMilliseconds: waitMilliseconds)
+        prepareIteration()
+        loop.runIteration(waitMilliseconds: waitMilliseconds)
     }
 
-    private func prepareTurn() {
+    private func prepareIteration() {
         // The test may have been busy for seconds. With an old clock, a new call would miss its deadline at
         // once.
         loop.refreshClock()
         issueAll()
     }
 
-    /// Turns the loop until the condition holds. Returns false if it does not hold in time.
-    func turn(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
-        loop.turn(withinMilliseconds: limitMilliseconds, waitMilliseconds: 20, step: prepareTurn, until: condition)
+    /// Runs the loop until the condition holds. Returns false if it does not hold in time.
+    func runLoop(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
+        loop.run(withinMilliseconds: limitMilliseconds, waitMilliseconds: 20, step: prepareIteration, until: condition)
     }
 
-    func awaitAllReplies() -> Bool { turn { waitingCount == 0 } }
+    func awaitAllReplies() -> Bool { runLoop { waitingCount == 0 } }
 
     /// Makes a call. Returns whether all calls get their replies in time.
     func callAndAwaitReplies(_ activity: Int = 999_999) -> Bool {

@@ -79,22 +79,22 @@ struct FrameHeader {
 
     /// - Parameter bytes: at least nine readable bytes.
     init(_ bytes: UnsafeRawPointer) {
-        let block = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
-        let last = bytes.load(fromByteOffset: 8, as: UInt8.self)
-        payloadBytes = Int(truncatingIfNeeded: block >> 40)
-        type = UInt8(truncatingIfNeeded: block >> 32)
-        flags = UInt8(truncatingIfNeeded: block >> 24)
+        let firstEightBytes = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
+        let lastByte = bytes.load(fromByteOffset: 8, as: UInt8.self)
+        payloadBytes = Int(truncatingIfNeeded: firstEightBytes >> 40)
+        type = UInt8(truncatingIfNeeded: firstEightBytes >> 32)
+        flags = UInt8(truncatingIfNeeded: firstEightBytes >> 24)
         // The highest bit of a stream identifier is reserved and must be ignored.
-        stream = Int32(truncatingIfNeeded: (block & 0x7F_FFFF) << 8 | UInt64(last))
+        stream = Int32(truncatingIfNeeded: (firstEightBytes & 0x7F_FFFF) << 8 | UInt64(lastByte))
     }
 
     /// - Parameter bytes: at least nine writable bytes.
     func write(to bytes: UnsafeMutableRawPointer) {
         let identifier = UInt32(bitPattern: stream)
-        let block =
+        let firstEightBytes =
             UInt64(UInt32(truncatingIfNeeded: payloadBytes)) << 40 | UInt64(type) << 32 | UInt64(flags) << 24
             | UInt64(identifier >> 8)
-        bytes.storeBytes(of: block.bigEndian, as: UInt64.self)
+        bytes.storeBytes(of: firstEightBytes.bigEndian, as: UInt64.self)
         bytes.storeBytes(of: UInt8(truncatingIfNeeded: identifier), toByteOffset: 8, as: UInt8.self)
     }
 }

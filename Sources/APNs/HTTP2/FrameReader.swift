@@ -111,8 +111,8 @@ struct FrameReader: ~Copyable {
 
     /// Checks a frame, and joins the parts of a header block.
     ///
-    /// - Returns: nil for a part of a header block that is not complete yet. A frame of an unknown type is
-    ///   returned, and the caller must ignore it (RFC 9113, section 5.5).
+    /// - Returns: nil if the header block is not complete yet. A frame of an unknown type is returned, and the caller
+    ///   must ignore it (RFC 9113, section 5.5).
     /// - Throws: if the frame is not valid, or comes between two parts of a header block.
     private mutating func validate(
         _ header: FrameHeader,

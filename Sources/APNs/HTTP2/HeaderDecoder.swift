@@ -5,10 +5,11 @@
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096
-    /// The table cannot have more entries, because each counts as at least 32 of the table's 4,096 bytes. Must be a
-    /// power of two, because indices wrap with a bit mask.
+    /// The table cannot have more entries, because each counts as at least 32 of the table's 4,096 bytes. It is a power
+    /// of two, so that a bit mask keeps an index within the memory.
     private static let entriesMax = 128
-    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `scratch` has room for its text.
+    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `huffmanOutput` has room for its
+    /// text.
     static let stringBytesMax = 8_192
 
     private let dynamicEntries: UnsafeMutablePointer<HeaderField>
@@ -18,7 +19,7 @@ struct HeaderDecoder: ~Copyable {
     private var tableBytes = 0
     private var tableBytesAllowed = HeaderDecoder.tableBytesMax
     /// Room for one decoded Huffman string.
-    private let scratch: UnsafeMutableRawBufferPointer
+    private let huffmanOutput: UnsafeMutableRawBufferPointer
     private let huffman = Huffman.code
     private let staticHeaders = StaticHeaders.table
 
@@ -26,7 +27,7 @@ struct HeaderDecoder: ~Copyable {
         dynamicEntries = .allocate(capacity: Self.entriesMax)
         let emptyField = HeaderField(name: UnsafeRawBufferPointer(start: nil, count: 0))
         dynamicEntries.initialize(repeating: emptyField, count: Self.entriesMax)
-        scratch = .allocate(
+        huffmanOutput = .allocate(
             byteCount: Huffman.decodedBytesMax(encodedBytes: Self.stringBytesMax) + 16,
             alignment: 16
         )
@@ -34,7 +35,7 @@ struct HeaderDecoder: ~Copyable {
 
     deinit {
         dynamicEntries.deallocate()
-        scratch.deallocate()
+        huffmanOutput.deallocate()
     }
 
     /// Decodes one whole header block. After a thrown fault the table may be wrong, so the caller must end
@@ -116,10 +117,10 @@ struct HeaderDecoder: ~Copyable {
         let encoded = UnsafeRawBufferPointer(rebasing: rest[..<length])
         rest = UnsafeRawBufferPointer(rebasing: rest[length...])
         guard first & 0x80 != 0 else { return encoded }
-        guard let count = huffman.decode(encoded, into: scratch) else {
+        guard let count = huffman.decode(encoded, into: huffmanOutput) else {
             throw compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")
         }
-        return UnsafeRawBufferPointer(rebasing: scratch[..<count])
+        return UnsafeRawBufferPointer(rebasing: huffmanOutput[..<count])
     }
 
     // MARK: - Tables

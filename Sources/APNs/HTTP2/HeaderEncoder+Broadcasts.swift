@@ -43,7 +43,7 @@ extension HeaderEncoder {
     /// Appends a field by its index if an earlier push has put it into the table. Otherwise appends a
     /// literal, which does not change the table.
     private func appendIndexedOrLiteral(_ field: Field, to block: inout [UInt8]) {
-        guard insertionOrdinals[field.rawValue] < 0 else {
+        guard insertionNumbers[field.rawValue] < 0 else {
             return Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         }
         if field.staticIndex > 0 {

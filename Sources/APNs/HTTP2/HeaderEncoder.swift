@@ -57,16 +57,16 @@ struct HeaderEncoder: ~Copyable {
     private let pathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
-    /// For each field, how many entries the encoder had added to the table before it; -1 if the field is not in
-    /// the table.
-    var insertionOrdinals = [Int](repeating: -1, count: Field.allCases.count)
-    private var insertedCount = 0
-    /// Whether the encoder adds entries to the table. It does so only if the peer's table has room for all
-    /// its entries.
-    private var usesTable = true
+    /// For each field: its number among the entries that the encoder has added to the table, 0 for the first; -1 if the
+    /// field is not in the table.
+    var insertionNumbers = [Int](repeating: -1, count: Field.allCases.count)
+    private var insertedEntryCount = 0
+    /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them.
+    private var addsTableEntries = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// The smallest and the last table size that SETTINGS have set since the last request; nil if they have not changed
-    /// the size (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
+    /// The smallest and the last of these table sizes: the size at the last request, and the sizes that SETTINGS have
+    /// set since. For example, (0, 2,048) if it was 4,096 at the last request, and SETTINGS then set 0 and 2,048. Nil
+    /// if SETTINGS have not changed the size (RFC 7541, section 4.2).
     private var pendingTableBytes: (least: Int, last: Int)?
 
     /// The first constant piece of a block. It ends before the path's value.
@@ -77,8 +77,8 @@ struct HeaderEncoder: ~Copyable {
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece: the name `apns-id`.
     private var encodedIdentifierName: [UInt8] = []
-    /// Whether the block of a push with this priority is put together from the constant pieces. If not, each of its
-    /// fields is encoded by itself.
+    /// Whether the header block of a push with this priority consists of the constant pieces above and three values. If
+    /// not, the encoder encodes each field by itself.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
@@ -249,11 +249,11 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a block again. A priority (5 or 10) that the encoder must still add to the table
-    /// gets no piece: the next push with this priority adds it.
+    /// Builds the constant pieces of a block again. A priority (5 or 10) that is still to be added to the table gets no
+    /// piece. The next push with this priority adds it.
     private mutating func rebuildReusableFields() {
-        canReusePriority5Fields = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
-        canReusePriority10Fields = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
+        canReusePriority5Fields = !addsTableEntries || insertionNumbers[Field.priority5.rawValue] >= 0
+        canReusePriority10Fields = !addsTableEntries || insertionNumbers[Field.priority10.rawValue] >= 0
         fieldsBeforePath = encodeFieldsBeforePath()
         // The piece ends with the name `:path`. The path's value follows, as a literal that is never indexed.
         Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
@@ -290,7 +290,7 @@ struct HeaderEncoder: ~Copyable {
     /// Appends a field with a constant value: its index if the table has the field, otherwise a literal. The literal is
     /// put into the table if the encoder adds entries.
     private mutating func append(_ field: Field, to block: inout [UInt8]) {
-        if insertionOrdinals[field.rawValue] >= 0 {
+        if insertionNumbers[field.rawValue] >= 0 {
             Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         } else {
             block += encodeName(field)
@@ -299,13 +299,13 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to the table,
-    /// if the encoder adds entries and the table does not have the field.
+    /// Returns the beginning of a literal, before its value. If the encoder adds entries and the table does not have
+    /// the field, the first bits make the peer add the field.
     private func encodeName(_ field: Field) -> [UInt8] {
         var piece: [UInt8] = []
-        let isInTable = insertionOrdinals[field.rawValue] >= 0
+        let isInTable = insertionNumbers[field.rawValue] >= 0
         let index = isInTable ? tableIndex(field) : field.staticIndex
-        if usesTable, !isInTable {
+        if addsTableEntries, !isInTable {
             Self.addInteger(index, flags: Self.incrementalIndexingPattern, prefixBits: 6, to: &piece)
         } else {
             Self.addInteger(index, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
@@ -318,23 +318,23 @@ struct HeaderEncoder: ~Copyable {
     }
 
     func tableIndex(_ field: Field) -> Int {
-        StaticHeaders.count + insertedCount - insertionOrdinals[field.rawValue]
+        StaticHeaders.count + insertedEntryCount - insertionNumbers[field.rawValue]
     }
 
     private mutating func recordInsertion(_ field: Field) {
-        guard usesTable, insertionOrdinals[field.rawValue] < 0 else { return }
-        insertionOrdinals[field.rawValue] = insertedCount
-        insertedCount += 1
+        guard addsTableEntries, insertionNumbers[field.rawValue] < 0 else { return }
+        insertionNumbers[field.rawValue] = insertedEntryCount
+        insertedEntryCount += 1
     }
 
-    /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC 7541,
-    /// section 4.2). If a size since the last request was too small for all entries, the bytes also empty the table.
+    /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2). If
+    /// a size since the last request was too small for all entries, the bytes also empty the table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = pendingTableBytes else { return [] }
         pendingTableBytes = nil
         var updates: [UInt8] = []
-        // A smallest size that could evict some entries is announced as 0, which evicts all of them. So the encoder
-        // need not calculate which entries the peer still has.
+        // If the smallest size could evict some entries, announce 0 instead, which evicts all. So the encoder need not
+        // calculate which entries the peer still has.
         let smallestSize = least < tableBytesNeeded ? 0 : least
         if smallestSize != last {
             Self.addInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
@@ -342,10 +342,10 @@ struct HeaderEncoder: ~Copyable {
         Self.addInteger(last, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         tableBytesAllowed = last
         if smallestSize == 0 {
-            insertionOrdinals = insertionOrdinals.map { _ in -1 }
-            insertedCount = 0
+            insertionNumbers = insertionNumbers.map { _ in -1 }
+            insertedEntryCount = 0
         }
-        usesTable = last >= tableBytesNeeded
+        addsTableEntries = last >= tableBytesNeeded
         return updates
     }
 

@@ -19,12 +19,12 @@ struct Huffman: @unchecked Sendable {
     /// longer code begins with these bits.
     private let shortCodes: UnsafeMutablePointer<UInt16>
     /// For each value of the next twelve bits: the first symbol (lowest byte), the second symbol (next byte), and the
-    /// length of both codes together (the bits above). 0 if the bits do not hold two whole codes. They can hold two
-    /// codes of digits or of most lower-case letters.
+    /// length of both codes together (the bits above). 0 if the twelve bits do not begin with two whole codes. They
+    /// can hold two codes of digits or of most lower-case letters.
     private let codePairs: UnsafeMutablePointer<UInt32>
-    /// For each length of a code: the first code of this length, left-aligned in 32 bits, and the index of
-    /// its symbol in `symbols`.
+    /// For each length of a code: the first code of this length, left-aligned in 32 bits.
     private let firstCodes: UnsafeMutablePointer<UInt32>
+    /// For each length of a code: the index in `symbols` of the symbol that has the first code of this length.
     private let firstSymbolIndices: UnsafeMutablePointer<Int>
     /// The symbols in the order of their codes.
     private let symbols: UnsafeMutablePointer<UInt8>
@@ -97,8 +97,7 @@ struct Huffman: @unchecked Sendable {
                 let takenBytes = (63 &- availableBits) &>> 3
                 position += takenBytes
                 availableBits += takenBytes * 8
-                // The load also set bits beyond `availableBits`. The next load sets these bits again, to the
-                // same values.
+                // The load may also have set bits beyond `availableBits`. The next load sets them to the same values.
             } else {
                 while availableBits <= 56, position < input.count {
                     let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))

@@ -54,8 +54,8 @@ struct StreamTable: ~Copyable {
         }
         var index = (gap + 1) & indexMask
         while entries[index].stream != 0 {
-            // The entry may move to the gap, unless its home (the index that its hash gives) lies between the
-            // gap and the entry.
+            // Move the entry to the gap, except if its home (the index that its hash gives) lies between the gap and
+            // the entry: a look-up begins at the home and would not find the entry in the gap.
             let homeIndex = homeIndex(entries[index].stream)
             if (index - homeIndex) & indexMask >= (index - gap) & indexMask {
                 entries[gap] = entries[index]

@@ -285,8 +285,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func goAwayReceived(_ frame: Frame) {
         let lastStream = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        // The server still responds to requests up to `lastStream`. If the sent request is one of them, wait for the
-        // response.
+        // The server still responds to the streams up to `lastStream`. If our request is sent and its stream is one of
+        // them, wait for the response.
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let text =
             "\(endpoint.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"

@@ -36,8 +36,8 @@ enum ManagementHeaderBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of a response. A field whose name comes from HPACK's static table gets an empty name, unless
-    /// it is a `:status`. The caller reads only `:status` and `apns-channel-id`, which is not in this table.
+    /// Reads the fields of a response. The caller needs only `:status` and `apns-channel-id`. So `:status` is the only
+    /// name of HPACK's static table that this method knows: any other field of the table gets an empty name.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []
@@ -105,9 +105,9 @@ enum ManagementHeaderBlock {
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             guard isHuffman else { return String(decoding: bytes, as: UTF8.self) }
             let room = Huffman.decodedBytesMax(encodedBytes: count) + 16
-            let text: String? = withUnsafeTemporaryAllocation(byteCount: room, alignment: 16) { scratch in
-                Huffman.code.decode(bytes, into: scratch)
-                    .map { String(decoding: UnsafeRawBufferPointer(rebasing: scratch[..<$0]), as: UTF8.self) }
+            let text: String? = withUnsafeTemporaryAllocation(byteCount: room, alignment: 16) { output in
+                Huffman.code.decode(bytes, into: output)
+                    .map { String(decoding: UnsafeRawBufferPointer(rebasing: output[..<$0]), as: UTF8.self) }
             }
             guard let text else {
                 throw ManagementHeaderBlock.compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")

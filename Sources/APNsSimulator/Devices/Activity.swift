@@ -2,8 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. If the push has content that is not older than the shown content, its content
-    /// replaced the shown content.
+    /// The push ended the activity. Its content also replaced the shown content; but content that is older than the
+    /// shown content did not.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -20,11 +20,10 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case malformed
     /// The push was a start without a complete alert.
     case incompleteAlert
-    /// The event does not fit the address: a start came to an update token or as a broadcast, or another event came to
-    /// a push-to-start token.
+    /// The push had the wrong address: a start came to an update token or a channel, or an update or an end came to a
+    /// push-to-start token.
     case wrongToken
-    /// The push was a start without an attributes type. Or it names another type than the one that its push-to-start
-    /// token belongs to.
+    /// The push was a start whose `attributes-type` is missing, or is not the type of its push-to-start token.
     case wrongAttributesType
     /// The phone dropped the push, because a budget was used up: the activity's budget for pushes of priority
     /// 10, or the phone's budget for starts. A start is also dropped if the simulator can hold no more
@@ -68,10 +67,10 @@ enum ActivityState: Equatable {
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts the pushes of one activity, or the broadcasts of one channel, by priority, and measures the time between
-/// them. The pushes of an activity are its start by push, the pushes that APNs accepted for its tokens, and the
-/// broadcasts that reach it. The broadcasts of a channel are those that APNs accepted on it. A broadcast with
-/// priority 1 counts as one with 5.
+/// Counts by priority, and shortest gap, of the pushes to one activity or of the broadcasts on one channel.
+///
+/// Only pushes that APNs accepted count. For an activity, these are its start by push, the pushes to its tokens and the
+/// broadcasts that reached it. A broadcast with priority 1 counts as one with priority 5.
 struct PushStatistics {
     private(set) var priority5PushCount = 0
     private(set) var priority10PushCount = 0
@@ -81,7 +80,7 @@ struct PushStatistics {
     /// The priority of the last push; 0 before the first push.
     private(set) var lastPriority: UInt8 = 0
 
-    mutating func countPush(priority: UInt8, atMilliseconds: Int64) {
+    mutating func addPush(priority: UInt8, atMilliseconds: Int64) {
         lastPriority = priority
         if priority == 10 { priority10PushCount += 1 } else { priority5PushCount += 1 }
         if let lastPushAtMilliseconds {
@@ -123,25 +122,25 @@ struct Activity {
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?
-    /// The number of the last broadcast that the activity got. When the activity begins, this is the number
-    /// of the channel's last broadcast, because earlier broadcasts do not reach the activity.
+    /// Only broadcasts with a higher number can reach the activity. At its beginning, this is the number of the
+    /// channel's last broadcast; later, of the last broadcast that the activity got.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
-    var broadcastsReceived = 0
+    var receivedBroadcastCount = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
     /// How many alerts repeated an earlier alert of the activity: the same JSON text.
-    var repeatedAlerts = 0
+    var repeatedAlertCount = 0
     /// How many dates in the pushed content and attributes were more than 20 years in the future. Such a date is
     /// probably UNIX seconds instead of seconds since 2001.
-    var suspiciousDates = 0
+    var suspiciousDateCount = 0
     /// How many pushes with content had the same timestamp as the shown content. The content of each such push replaced
     /// the shown content.
-    var equalTimestampPushes = 0
+    var equalTimestampPushCount = 0
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
-    var timestampRegressions = 0
+    var timestampRegressionCount = 0
     /// What was wrong with the latest faulty push; nil: there was none.
     var lastProblem: String?
     var budget: BudgetBucket
@@ -186,15 +185,15 @@ struct Activity {
 
     /// Shows content on the Lock Screen. Reuses the memory of the previous content.
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
-        if timestamp < shownTimestamp { timestampRegressions += 1 }
-        if timestamp == shownTimestamp { equalTimestampPushes += 1 }
+        if timestamp < shownTimestamp { timestampRegressionCount += 1 }
+        if timestamp == shownTimestamp { equalTimestampPushCount += 1 }
         shownContentState.removeAll(keepingCapacity: true)
         shownContentState.append(contentsOf: contentState)
         shownTimestamp = timestamp
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// Records the timestamp of an end without content, unless the shown content is newer.
+    /// Raises the timestamp of the shown content to that of an end without content. A lower timestamp has no effect.
     mutating func raiseShownTimestamp(to timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
@@ -203,15 +202,15 @@ struct Activity {
     /// Without a date, or with a late one, it leaves 4 h after the end or at an age of 12 h, whichever comes first.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
-        let latestMilliseconds = min(
+        let latestRemovalMilliseconds = min(
             atMilliseconds + DeviceRules.endedVisibleMillisecondsMax,
             startedAtMilliseconds + DeviceRules.visibleMillisecondsMax
         )
-        let effectiveMilliseconds = min(dismissalMilliseconds ?? latestMilliseconds, latestMilliseconds)
+        let removalMilliseconds = min(dismissalMilliseconds ?? latestRemovalMilliseconds, latestRemovalMilliseconds)
         state =
-            effectiveMilliseconds <= atMilliseconds
+            removalMilliseconds <= atMilliseconds
             ? .gone(atMilliseconds: atMilliseconds)
-            : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: effectiveMilliseconds)
+            : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: removalMilliseconds)
     }
 
     /// Returns the latest of the kept alerts with the same JSON text; nil if there is none.
@@ -229,9 +228,9 @@ struct Activity {
     /// ended the activity.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var hasEnded = false
-        let limitMilliseconds = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
-        if isActive, nowMilliseconds >= limitMilliseconds {
-            end(atMilliseconds: limitMilliseconds, dismissalMilliseconds: nil)
+        let endDueMilliseconds = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
+        if isActive, nowMilliseconds >= endDueMilliseconds {
+            end(atMilliseconds: endDueMilliseconds, dismissalMilliseconds: nil)
             hasEnded = true
         }
         if case .ended(_, let dismissal) = state, nowMilliseconds >= dismissal {
@@ -240,8 +239,8 @@ struct Activity {
         return hasEnded
     }
 
-    /// When the activity ended or, if it is off the Lock Screen, when it left the Lock Screen. UNIX
-    /// milliseconds; nil while it is active.
+    /// When the activity left the Lock Screen; while it is still there, when it ended. UNIX milliseconds; nil while it
+    /// is active.
     var endedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

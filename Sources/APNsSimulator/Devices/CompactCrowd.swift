@@ -122,7 +122,7 @@ enum CompactToken {
     ///
     /// - Parameter token: `TokenTable.tokenBytes` bytes whose first word is the crowd's key.
     /// - Returns: nil if the token does not belong to the crowd.
-    static func owner(
+    static func numberAndGeneration(
         of token: UnsafeRawBufferPointer,
         crowd key: UInt64
     ) -> (number: Int, generation: UInt8)? {
@@ -153,7 +153,8 @@ enum CompactToken {
     }
 }
 
-/// A digest of a few short texts, the same in every process.
+/// A hash of a few short texts. It is the same in every process, so that the lab and the simulator compute the same
+/// tokens for a crowd.
 struct CompactDigest {
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 

@@ -8,34 +8,33 @@ struct CompactPhone: BitwiseCopyable {
     /// What the phone shows: an index in ``CompactPhones/states``.
     var shownStateIndex: UInt32 = 0
     /// All pushes that have reached the phone, including those that it dropped.
-    var pushes: UInt32 = 0
+    var pushCount: UInt32 = 0
     /// Pushes whose timestamp was below that of the shown content.
-    var outdatedPushes: UInt16 = 0
+    var outdatedPushCount: UInt16 = 0
     /// Pushes whose timestamp was equal to that of the shown content.
-    var repeatedPushes: UInt16 = 0
-    var alerts: UInt16 = 0
+    var equalTimestampPushCount: UInt16 = 0
+    var alertCount: UInt16 = 0
     /// Alerts equal to one of the last four different alerts of the phone.
-    var repeatedAlerts: UInt16 = 0
+    var repeatedAlertCount: UInt16 = 0
     /// Pushes that APNs refused with 410, because their token was no longer valid.
-    var refusedPushes: UInt16 = 0
+    var refusedPushCount: UInt16 = 0
     /// The number of tokens that the activity had before the current one, modulo 256.
     var tokenGeneration: UInt8 = 0
     var activityState = CompactActivityState.active
-    /// The numbers of the last four different alerts that the phone got (``CompactPhones/internAlert(_:)``);
+    /// The numbers of the last four different alerts that the phone got (``CompactPhones/findOrAddAlert(_:)``);
     /// 0: none.
     var lastAlertNumbers: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
-    /// Counts an alert. Returns whether it is equal to one of the phone's last four different alerts.
-    mutating func countAlert(_ alert: UInt16) -> Bool {
-        alerts += alerts < .max ? 1 : 0
-        if lastAlertNumbers.0 == alert || lastAlertNumbers.1 == alert || lastAlertNumbers.2 == alert
-            || lastAlertNumbers.3 == alert
+    /// Counts an alert, and compares it with the phone's last four different alerts.
+    mutating func countAlert(_ number: UInt16) {
+        alertCount += alertCount < .max ? 1 : 0
+        if lastAlertNumbers.0 == number || lastAlertNumbers.1 == number || lastAlertNumbers.2 == number
+            || lastAlertNumbers.3 == number
         {
-            repeatedAlerts += repeatedAlerts < .max ? 1 : 0
-            return true
+            repeatedAlertCount += repeatedAlertCount < .max ? 1 : 0
+            return
         }
-        lastAlertNumbers = (alert, lastAlertNumbers.0, lastAlertNumbers.1, lastAlertNumbers.2)
-        return false
+        lastAlertNumbers = (number, lastAlertNumbers.0, lastAlertNumbers.1, lastAlertNumbers.2)
     }
 }
 
@@ -43,10 +42,10 @@ struct CompactPhone: BitwiseCopyable {
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// The maximum number of content states that are counted separately. All further states count as the last of these.
+    /// This many different content states get an index of their own. All later ones share the last index.
     static let distinctStatesMax = 100_000
-    /// The maximum number of alerts that are told apart, because a phone keeps their numbers in 16 bits. All further
-    /// alerts count as the last of these.
+    /// This many different alerts get a number of their own, because a phone keeps the number in 16 bits. All later
+    /// alerts share the last number.
     static let distinctAlertsMax = 65_535
     /// The maximum number of decoded bodies in the cache. A few are enough, because an audience gets few different
     /// bodies at a time.
@@ -70,10 +69,10 @@ struct CompactPhones {
         /// The content state as JSON; empty for the initial content.
         var content: [UInt8]
         /// Pushes that made a phone show this state.
-        var pushes = 0
-        /// The time of the first of these pushes, UNIX milliseconds; -1: there was none.
+        var pushCount = 0
+        /// When a push first made a phone show this state, UNIX milliseconds; -1: no push did.
         var firstShownAtMilliseconds: Int64 = -1
-        /// The time of the last of these pushes, UNIX milliseconds; -1: there was none.
+        /// When a push last made a phone show this state, UNIX milliseconds; -1: no push did.
         var lastShownAtMilliseconds: Int64 = -1
     }
 
@@ -89,14 +88,14 @@ struct CompactPhones {
         /// The `aps.timestamp` in the body, UNIX seconds.
         var timestamp: Int64
         /// The content state, as an index of `states`; nil: the body has none.
-        var state: UInt32?
-        /// The number of the alert (`internAlert(_:)`); 0: the body has no alert object.
-        var alert: UInt16
+        var stateIndex: UInt32?
+        /// The number of the alert (`findOrAddAlert(_:)`); 0: the body has no alert object.
+        var alertNumber: UInt16
     }
 
     var crowds: [Crowd] = []
-    /// The key of each crowd, in the order of `crowds`. Every push searches this array, so it holds nothing
-    /// else.
+    /// The key of each crowd, in the order of `crowds`. The keys have an array of their own, because every push
+    /// searches it.
     private var crowdKeys: [UInt64] = []
     private(set) var states: [State] = []
     private var stateIndicesByKey: [StateKey: UInt32] = [:]
@@ -118,7 +117,8 @@ struct CompactPhones {
         guard !crowdKeys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
         let key = CompactToken.key(of: token)
         guard let crowd = crowdKeys.firstIndex(of: key),
-            let owner = CompactToken.owner(of: token, crowd: key), owner.number < crowds[crowd].phones.count
+            let owner = CompactToken.numberAndGeneration(of: token, crowd: key),
+            owner.number < crowds[crowd].phones.count
         else { return nil }
         return (crowd, owner.number, owner.generation)
     }
@@ -136,8 +136,12 @@ struct CompactPhones {
             body: Array(body),
             event: payload.event,
             timestamp: payload.timestamp,
-            state: payload.contentStateIndex.map { internState(Array(tape.bytes($0)), timestamp: payload.timestamp) },
-            alert: payload.alertIndex.map { tape[$0].kind == .object ? internAlert(Array(tape.bytes($0))) : 0 } ?? 0
+            stateIndex: payload.contentStateIndex.map {
+                findOrAddState(Array(tape.bytes($0)), timestamp: payload.timestamp)
+            },
+            alertNumber: payload.alertIndex.map {
+                tape[$0].kind == .object ? findOrAddAlert(Array(tape.bytes($0))) : 0
+            } ?? 0
         )
         if decodedBodies.count < Self.decodedBodiesMax {
             decodedBodies.append(decodedBody)
@@ -148,21 +152,21 @@ struct CompactPhones {
         return decodedBody
     }
 
-    /// Returns the number of a state. Equal states have the same number. All states after the first `distinctStatesMax`
-    /// ones have the last number.
-    mutating func internState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
+    /// Returns the index of a state in `states`, and adds a new state. If `states` is full (`distinctStatesMax`), a new
+    /// state gets the last index.
+    mutating func findOrAddState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }
         guard states.count < Self.distinctStatesMax else { return UInt32(states.count - 1) }
-        let number = UInt32(states.count)
+        let index = UInt32(states.count)
         states.append(State(timestamp: timestamp, content: content))
-        stateIndicesByKey[key] = number
-        return number
+        stateIndicesByKey[key] = index
+        return index
     }
 
-    /// Returns the number of an alert. Equal texts have the same number. All texts after the first `distinctAlertsMax`
-    /// ones have the last number.
-    mutating func internAlert(_ text: [UInt8]) -> UInt16 {
+    /// Returns the number of an alert, and gives a new alert the next number. After `distinctAlertsMax` different
+    /// alerts, a new alert gets the last number.
+    mutating func findOrAddAlert(_ text: [UInt8]) -> UInt16 {
         if let known = alertNumbersByText[text] { return known }
         guard alertNumbersByText.count < Self.distinctAlertsMax else { return UInt16(Self.distinctAlertsMax) }
         let number = UInt16(alertNumbersByText.count + 1)
@@ -170,10 +174,10 @@ struct CompactPhones {
         return number
     }
 
-    mutating func countShown(_ state: UInt32, atMilliseconds: Int64) {
-        let index = Int(state)
-        if states[index].pushes == 0 { states[index].firstShownAtMilliseconds = atMilliseconds }
-        states[index].pushes += 1
+    mutating func countShown(_ stateIndex: UInt32, atMilliseconds: Int64) {
+        let index = Int(stateIndex)
+        if states[index].pushCount == 0 { states[index].firstShownAtMilliseconds = atMilliseconds }
+        states[index].pushCount += 1
         states[index].lastShownAtMilliseconds = atMilliseconds
     }
 }

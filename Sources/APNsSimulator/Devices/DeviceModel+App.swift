@@ -307,26 +307,26 @@ extension DeviceModel {
     }
 
     private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
-        let phoneRecord = phones[phone]
-        let type = types[apps[phoneRecord.appIndex].typeIndices[position]]
-        let token = tokens.hexadecimal(phoneRecord.startTokenIndices[position])
+        let installedPhone = phones[phone]
+        let type = types[apps[installedPhone.appIndex].typeIndices[position]]
+        let token = tokens.hexadecimal(installedPhone.startTokenIndices[position])
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[phoneRecord.appIndex].bundleIdentifier)
-            writer.member("environment", phoneRecord.environment.rawValue)
+            writer.member("app", apps[installedPhone.appIndex].bundleIdentifier)
+            writer.member("environment", installedPhone.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
-            writer.member("device", phoneRecord.device)
+            writer.member("device", installedPhone.device)
             writer.member("attributesType", type.name)
             writer.member("token", token)
-            if !phoneRecord.audiences.isEmpty {
+            if !installedPhone.audiences.isEmpty {
                 writer.member(
                     "audiences",
-                    array: { writer in for audience in phoneRecord.audiences { writer.string(audience) } }
+                    array: { writer in for audience in installedPhone.audiences { writer.string(audience) } }
                 )
             }
-            if phoneRecord.supportsChannels { writer.member("channels", true) }
+            if installedPhone.supportsChannels { writer.member("channels", true) }
         }
-        registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
+        registrations.append(RegistrationRecord(key: installedPhone.device, value: writer.bytes))
     }
 
     /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, a new activity

@@ -9,8 +9,8 @@ extension DeviceModel {
     }
 
     /// Accepts or refuses a broadcast as APNs does. Delivers an accepted broadcast to all active subscribers whose
-    /// phones are online. A channel that stores messages keeps the broadcast for offline phones, unless it has
-    /// already expired.
+    /// phones are online. A channel that stores messages also keeps a broadcast that has not expired, for
+    /// offline phones.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -27,7 +27,7 @@ extension DeviceModel {
             return .tooManyRequests
         }
         channels[index].broadcastCount += 1
-        channels[index].pushStatistics.countPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
+        channels[index].pushStatistics.addPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
         let message = BroadcastChannel.AcceptedBroadcast(
             body: Array(body),
             priority: broadcast.priority,
@@ -60,8 +60,8 @@ extension DeviceModel {
             return
         }
         activities[activity].lastBroadcastNumber = message.broadcastNumber
-        activities[activity].broadcastsReceived += 1
-        activities[activity].pushStatistics.countPush(priority: message.priority, atMilliseconds: nowMilliseconds)
+        activities[activity].receivedBroadcastCount += 1
+        activities[activity].pushStatistics.addPush(priority: message.priority, atMilliseconds: nowMilliseconds)
         message.body.withUnsafeBytes { body in
             do throws(PushPayload.Fault) {
                 let payload = try PushPayload(body, tape: &tape)
@@ -83,7 +83,7 @@ extension DeviceModel {
     }
 
     /// Brings a phone back online. Each of its activities on a channel then gets the message that the channel has
-    /// stored. An activity gets no message that it got before or that has expired.
+    /// stored. An activity gets no message twice, and no expired message.
     public mutating func bringOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         guard !phones[phone].isOnline else { return }
@@ -136,7 +136,7 @@ extension DeviceModel {
     }
 
     /// Creates a channel, for a request to the management service or for a test. Returns `success` and the channel's
-    /// id, or the reason for which APNs refuses it.
+    /// id, or the reason for which APNs refuses the creation.
     mutating func createChannel(
         appIndex: Int,
         storesNewestMessage: Bool,

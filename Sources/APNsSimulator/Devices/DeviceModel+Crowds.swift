@@ -12,7 +12,7 @@ extension DeviceModel {
             (1...CompactCrowd.phonesMax).contains(crowd.phoneCount),
             compactPhones.phoneCount + crowd.phoneCount <= CompactPhones.phonesMax
         else { throw .tooMany("compact phones") }
-        let initialPhone = CompactPhone(shownStateIndex: compactPhones.internState([], timestamp: crowd.timestamp))
+        let initialPhone = CompactPhone(shownStateIndex: compactPhones.findOrAddState([], timestamp: crowd.timestamp))
         compactPhones.append(
             CompactPhones.Crowd(
                 definition: crowd,
@@ -78,13 +78,12 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// `checkToken` sets this bit in the `token` that it returns for a compact phone. The other bits are then the
-    /// numbers of the crowd and of the phone. A `token` without this bit is an index in `TokenTable`, or -1: there is
-    /// no such token.
+    /// `checkToken` returns a `token`. For a compact phone, the `token` has this bit, and in the bits below the numbers
+    /// of the crowd and of the phone. For other phones, it is an index in `TokenTable`, or -1 for an unknown token.
     static let compactTokenBit = 1 << 48
 
-    /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone
-    /// has the token.
+    /// Decides whether APNs accepts a push for the token of a compact phone. If the token is no longer valid, counts
+    /// the refusal. Returns nil if no compact phone has the token.
     mutating func checkCompactToken(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
@@ -100,7 +99,7 @@ extension DeviceModel {
         }
         let phone = compactPhones.crowds[crowd].phones[number]
         guard phone.activityState == .active, phone.tokenGeneration == generation else {
-            compactPhones.crowds[crowd].phones[number].refusedPushes += phone.refusedPushes < .max ? 1 : 0
+            compactPhones.crowds[crowd].phones[number].refusedPushCount += phone.refusedPushCount < .max ? 1 : 0
             let retiredAtMilliseconds = compactPhones.crowds[crowd].tokensRetiredAtMilliseconds
             return (
                 TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: retiredAtMilliseconds), compactToken
@@ -121,7 +120,7 @@ extension DeviceModel {
     ) -> PushEffect {
         let (crowd, number) = ((compactToken & ~Self.compactTokenBit) >> 32, compactToken & 0xFFFF_FFFF)
         if priority == 10 { compactPhones.crowds[crowd].priority10PushCount += 1 }
-        compactPhones.crowds[crowd].phones[number].pushes &+= 1
+        compactPhones.crowds[crowd].phones[number].pushCount &+= 1
         let effect =
             compactPhones.decode(body, tape: &tape)
             .map { apply($0, to: number, of: crowd, nowMilliseconds: nowMilliseconds) } ?? .malformed
@@ -139,20 +138,22 @@ extension DeviceModel {
         defer { compactPhones.crowds[crowd].phones[number] = phone }
         guard decodedBody.event != .start else { return .wrongToken }
         let shown = compactPhones.states[Int(phone.shownStateIndex)].timestamp
-        if decodedBody.timestamp < shown { phone.outdatedPushes += phone.outdatedPushes < .max ? 1 : 0 }
-        if decodedBody.timestamp == shown { phone.repeatedPushes += phone.repeatedPushes < .max ? 1 : 0 }
+        if decodedBody.timestamp < shown { phone.outdatedPushCount += phone.outdatedPushCount < .max ? 1 : 0 }
+        if decodedBody.timestamp == shown {
+            phone.equalTimestampPushCount += phone.equalTimestampPushCount < .max ? 1 : 0
+        }
         if decodedBody.event == .update {
             if decodedBody.timestamp < shown { return .ignoredOld }
             guard decodedBody.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
                 return .ignoredFuture
             }
-            guard decodedBody.state != nil else { return .undecodable }
+            guard decodedBody.stateIndex != nil else { return .undecodable }
         }
-        if let state = decodedBody.state, decodedBody.timestamp >= shown {
-            phone.shownStateIndex = state
-            compactPhones.countShown(state, atMilliseconds: nowMilliseconds)
+        if let stateIndex = decodedBody.stateIndex, decodedBody.timestamp >= shown {
+            phone.shownStateIndex = stateIndex
+            compactPhones.countShown(stateIndex, atMilliseconds: nowMilliseconds)
         }
-        if decodedBody.alert != 0 { _ = phone.countAlert(decodedBody.alert) }
+        if decodedBody.alertNumber != 0 { phone.countAlert(decodedBody.alertNumber) }
         guard decodedBody.event == .end else { return .shown }
         phone.activityState = .ended
         compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
@@ -171,37 +172,37 @@ extension DeviceModel {
             writer.member("name", name)
             writer.member("phones", crowd.phones.count)
             writer.member("bytesPerPhone", MemoryLayout<CompactPhone>.stride)
-            writer.member("ended", tally.endedPhones)
-            writer.member("gone", tally.gonePhones)
-            writer.member("pushes", tally.pushes)
+            writer.member("ended", tally.endedPhoneCount)
+            writer.member("gone", tally.gonePhoneCount)
+            writer.member("pushes", tally.pushCount)
             writer.member("priority10", crowd.priority10PushCount)
-            writer.member("pushesMax", tally.mostPushesToOnePhone)
-            writer.member("unreached", tally.unreachedPhones)
-            writer.member("reversed", tally.phonesWithOutdatedPush)
-            writer.member("repeatedPushes", tally.repeatedPushes)
-            writer.member("refused", tally.refusedPushes)
-            writer.member("alerts", tally.alerts)
-            writer.member("alertedTwice", tally.phonesAlertedTwice)
+            writer.member("pushesMax", tally.maximumPushCount)
+            writer.member("unreached", tally.unreachedPhoneCount)
+            writer.member("reversed", tally.outdatedPushPhoneCount)
+            writer.member("repeatedPushes", tally.equalTimestampPushCount)
+            writer.member("refused", tally.refusedPushCount)
+            writer.member("alerts", tally.alertCount)
+            writer.member("alertedTwice", tally.repeatedAlertPhoneCount)
             write(crowd.effects, to: &writer)
-            writer.member("shown", array: { writer in writeShown(tally.phonesByState, to: &writer) })
+            writer.member("shown", array: { writer in writeShown(tally.phoneCountsByState, to: &writer) })
         }
         return writer.bytes
     }
 
     /// Writes the content states that phones show, newest first.
-    private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
-        let numbersNewestFirst = phonesByState.keys.sorted {
+    private func writeShown(_ phoneCountsByState: [UInt32: Int], to writer: inout JSONWriter) {
+        let indicesNewestFirst = phoneCountsByState.keys.sorted {
             (compactPhones.states[Int($0)].timestamp, $0) > (compactPhones.states[Int($1)].timestamp, $1)
         }
-        for number in numbersNewestFirst {
-            let state = compactPhones.states[Int(number)]
+        for stateIndex in indicesNewestFirst {
+            let state = compactPhones.states[Int(stateIndex)]
             writer.object { writer in
                 writer.member("timestamp", state.timestamp)
                 writer.key("contentState")
                 writer.raw(state.content.isEmpty ? Array("null".utf8) : state.content)
-                writer.member("phones", phonesByState[number] ?? 0)
-                writer.member("pushes", state.pushes)
-                if state.pushes > 0 {
+                writer.member("phones", phoneCountsByState[stateIndex] ?? 0)
+                writer.member("pushes", state.pushCount)
+                if state.pushCount > 0 {
                     writer.member("firstMilliseconds", state.firstShownAtMilliseconds)
                     writer.member("lastMilliseconds", state.lastShownAtMilliseconds)
                 }
@@ -212,40 +213,40 @@ extension DeviceModel {
 
 /// Sums over the phones of a crowd.
 private struct CompactTally {
-    var (endedPhones, gonePhones, unreachedPhones) = (0, 0, 0)
-    var (pushes, repeatedPushes, refusedPushes, alerts) = (0, 0, 0, 0)
+    var (endedPhoneCount, gonePhoneCount, unreachedPhoneCount) = (0, 0, 0)
+    var (pushCount, equalTimestampPushCount, refusedPushCount, alertCount) = (0, 0, 0, 0)
     /// The number of pushes to the phone that got the most.
-    var mostPushesToOnePhone = 0
+    var maximumPushCount = 0
     /// Phones that got a push older than the content that they showed.
-    var phonesWithOutdatedPush = 0
-    /// Phones that got a repeated alert: one equal to one of the last four different alerts of the phone.
-    var phonesAlertedTwice = 0
-    var phonesByState: [UInt32: Int] = [:]
+    var outdatedPushPhoneCount = 0
+    /// Phones that got an alert again that was among their last four different alerts.
+    var repeatedAlertPhoneCount = 0
+    var phoneCountsByState: [UInt32: Int] = [:]
 
     init(_ phones: [CompactPhone]) {
-        // Neighbours often show the same state. The phones of such a group are added at once.
-        var group: (state: UInt32, phones: Int) = (.max, 0)
+        // Successive phones often show the same state. So a whole group of them is added to the dictionary at once.
+        var group: (stateIndex: UInt32, phoneCount: Int) = (.max, 0)
         for phone in phones {
             switch phone.activityState {
             case .active: break
-            case .ended: endedPhones += 1
-            case .gone: gonePhones += 1
+            case .ended: endedPhoneCount += 1
+            case .gone: gonePhoneCount += 1
             }
-            if phone.pushes == 0 { unreachedPhones += 1 }
-            pushes += Int(phone.pushes)
-            mostPushesToOnePhone = max(mostPushesToOnePhone, Int(phone.pushes))
-            if phone.outdatedPushes > 0 { phonesWithOutdatedPush += 1 }
-            repeatedPushes += Int(phone.repeatedPushes)
-            refusedPushes += Int(phone.refusedPushes)
-            alerts += Int(phone.alerts)
-            if phone.repeatedAlerts > 0 { phonesAlertedTwice += 1 }
+            if phone.pushCount == 0 { unreachedPhoneCount += 1 }
+            pushCount += Int(phone.pushCount)
+            maximumPushCount = max(maximumPushCount, Int(phone.pushCount))
+            if phone.outdatedPushCount > 0 { outdatedPushPhoneCount += 1 }
+            equalTimestampPushCount += Int(phone.equalTimestampPushCount)
+            refusedPushCount += Int(phone.refusedPushCount)
+            alertCount += Int(phone.alertCount)
+            if phone.repeatedAlertCount > 0 { repeatedAlertPhoneCount += 1 }
             guard phone.activityState != .gone else { continue }
-            if phone.shownStateIndex != group.state {
-                if group.phones > 0 { phonesByState[group.state, default: 0] += group.phones }
+            if phone.shownStateIndex != group.stateIndex {
+                if group.phoneCount > 0 { phoneCountsByState[group.stateIndex, default: 0] += group.phoneCount }
                 group = (phone.shownStateIndex, 0)
             }
-            group.phones += 1
+            group.phoneCount += 1
         }
-        if group.phones > 0 { phonesByState[group.state, default: 0] += group.phones }
+        if group.phoneCount > 0 { phoneCountsByState[group.stateIndex, default: 0] += group.phoneCount }
     }
 }

@@ -60,18 +60,18 @@ extension DeviceModel {
         }
         let entry = tokens.entries[token]
         if case .activity(let activity) = entry.owner {
-            activities[activity].pushStatistics.countPush(priority: priority, atMilliseconds: nowMilliseconds)
+            activities[activity].pushStatistics.addPush(priority: priority, atMilliseconds: nowMilliseconds)
         }
-        if !isOnline(entry.owner) { return record(.missed, for: entry.owner) }
+        if !isOnline(entry.owner) { return recordEffect(.missed, for: entry.owner) }
         if entry.state == .void {
-            pushesToVoidTokens += 1
+            voidTokenPushCount += 1
             return .acceptedForDeadToken
         }
         let payload: PushPayload
         do throws(PushPayload.Fault) {
             payload = try PushPayload(body, tape: &tape)
         } catch {
-            return record(.malformed, for: entry.owner, problem: "\(error)")
+            return recordEffect(.malformed, for: entry.owner, problem: "\(error)")
         }
         switch entry.owner {
         case .activity(let activity):
@@ -88,7 +88,7 @@ extension DeviceModel {
         }
     }
 
-    private mutating func record(
+    private mutating func recordEffect(
         _ effect: PushEffect,
         for owner: TokenTable.Owner,
         problem: String? = nil
@@ -97,7 +97,7 @@ extension DeviceModel {
         case .activity(let activity):
             activities[activity].effects[effect] += 1
             if let problem { activities[activity].lastProblem = problem }
-            if effect == .ignoredOld { senderFaults.ignoredOldUpdates += 1 }
+            if effect == .ignoredOld { senderFaults.ignoredOldUpdateCount += 1 }
             markChanged(phone: activities[activity].phoneIndex)
         case .pushToStart(let phone, _):
             phones[phone].effects[effect] += 1
@@ -118,43 +118,43 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         let owner = TokenTable.Owner.activity(index)
-        guard activities[index].isActive else { return record(.ignoredAfterEnd, for: owner) }
+        guard activities[index].isActive else { return recordEffect(.ignoredAfterEnd, for: owner) }
         guard payload.event != .start else {
-            return record(.wrongToken, for: owner, problem: "start on an update token")
+            return recordEffect(.wrongToken, for: owner, problem: "start on an update token")
         }
         if priority == 10, !activities[index].budget.draw(from: rules.updateBudget, nowMilliseconds: nowMilliseconds) {
-            return record(.overBudget, for: owner)
+            return recordEffect(.overBudget, for: owner)
         }
         if payload.event == .update {
-            if payload.timestamp < activities[index].shownTimestamp { return record(.ignoredOld, for: owner) }
+            if payload.timestamp < activities[index].shownTimestamp { return recordEffect(.ignoredOld, for: owner) }
             guard payload.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
-                return record(.ignoredFuture, for: owner)
+                return recordEffect(.ignoredFuture, for: owner)
             }
             guard payload.contentStateIndex != nil else {
-                return record(.undecodable, for: owner, problem: "update without content-state")
+                return recordEffect(.undecodable, for: owner, problem: "update without content-state")
             }
         }
         if let contentState = payload.contentStateIndex {
             let shape = types[activities[index].typeIndex].contentState
             let decoding = shape.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
             if let mismatch = decoding.mismatch {
-                return record(.undecodable, for: owner, problem: shape.describe(mismatch))
+                return recordEffect(.undecodable, for: owner, problem: shape.describe(mismatch))
             }
-            activities[index].suspiciousDates += decoding.suspiciousDates
+            activities[index].suspiciousDateCount += decoding.suspiciousDateCount
         }
         show(payload, tape, on: index, priority: priority, nowMilliseconds: nowMilliseconds)
-        guard payload.event == .end else { return record(.shown, for: owner) }
+        guard payload.event == .end else { return recordEffect(.shown, for: owner) }
         activities[index]
             .end(
                 atMilliseconds: nowMilliseconds,
                 dismissalMilliseconds: payload.dismissalDateSeconds.map(Self.milliseconds)
             )
         retireToken(of: index, as: .expiredToken)
-        return record(.ended, for: owner)
+        return recordEffect(.ended, for: owner)
     }
 
-    /// Shows the content of a push, unless the push is an end with older content than the shown content. Such an
-    /// end still ends the activity, and its alert still rings.
+    /// Shows the content of a push and rings its alert. If the push is an end with older content than the shown
+    /// content, its content is not shown, but its alert rings.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -196,7 +196,7 @@ extension DeviceModel {
     ) {
         activities[index].alertCount += 1
         if let earlier = activities[index].latestAlert(equalTo: alert) {
-            activities[index].repeatedAlerts += 1
+            activities[index].repeatedAlertCount += 1
             countRepeatedAlert(of: earlier)
         }
         guard activities[index].alerts.count < Activity.keptAlertsMax else { return }
@@ -217,38 +217,38 @@ extension DeviceModel {
     ) -> PushEffect {
         let owner = TokenTable.Owner.pushToStart(phone: phone, type: type)
         guard payload.event == .start else {
-            return record(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
+            return recordEffect(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
         }
         guard PushPayload.isCompleteAlert(tape, at: payload.alertIndex) else {
-            return record(.incompleteAlert, for: owner, problem: "start without a complete alert")
+            return recordEffect(.incompleteAlert, for: owner, problem: "start without a complete alert")
         }
         guard let name = payload.attributesTypeIndex, tape[name].kind == .string, tape.string(name) == types[type].name
         else {
-            return record(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
+            return recordEffect(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
         }
         guard let attributes = payload.attributesIndex, let contentState = payload.contentStateIndex else {
-            return record(.undecodable, for: owner, problem: "start without attributes or content-state")
+            return recordEffect(.undecodable, for: owner, problem: "start without attributes or content-state")
         }
-        let (suspiciousDates, problem) = decode(
+        let (suspiciousDateCount, problem) = decode(
             tape,
             attributes: attributes,
             contentState: contentState,
             type: type,
             nowMilliseconds: nowMilliseconds
         )
-        if let problem { return record(.undecodable, for: owner, problem: problem) }
+        if let problem { return recordEffect(.undecodable, for: owner, problem: problem) }
         var channel: Int?
         if let channelIndex = payload.inputPushChannelIndex {
             let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
             channel = channels.find(identifier, appIndex: phones[phone].appIndex)
             if channel == nil {
                 let problem = "input-push-channel is not registered: \(identifier)"
-                return record(.unknownChannel, for: owner, problem: problem)
+                return recordEffect(.unknownChannel, for: owner, problem: problem)
             }
         }
         guard activities.count < Self.activitiesMax,
             phones[phone].startBudget.draw(from: rules.startBudget, nowMilliseconds: nowMilliseconds)
-        else { return record(.overBudget, for: owner) }
+        else { return recordEffect(.overBudget, for: owner) }
         if isDuplicateStart(
             payload,
             tape,
@@ -257,8 +257,8 @@ extension DeviceModel {
             type: type,
             nowMilliseconds: nowMilliseconds
         ) {
-            phones[phone].duplicateStarts += 1
-            senderFaults.duplicateStarts += 1
+            phones[phone].duplicateStartCount += 1
+            senderFaults.duplicateStartCount += 1
         }
         let identifier = activityIdentifier(tape, attributes: attributes, phone: phone, type: type)
         let index = addActivity(
@@ -272,10 +272,10 @@ extension DeviceModel {
             audiences: phones[phone].audiences,
             nowMilliseconds: nowMilliseconds
         )
-        activities[index].suspiciousDates += suspiciousDates
+        activities[index].suspiciousDateCount += suspiciousDateCount
         completeStart(index, payload, tape, on: channel, priority: priority, nowMilliseconds: nowMilliseconds)
         activities[index].effects[.started] += 1
-        return record(.started, for: owner)
+        return recordEffect(.started, for: owner)
     }
 
     /// Applies the rest of a start by push to the new activity: dates, relevance and alert. Then subscribes
@@ -290,7 +290,7 @@ extension DeviceModel {
     ) {
         activities[index].staleDateSeconds = payload.staleDateSeconds
         activities[index].relevanceScore = payload.relevanceScore
-        activities[index].pushStatistics.countPush(priority: priority, atMilliseconds: nowMilliseconds)
+        activities[index].pushStatistics.addPush(priority: priority, atMilliseconds: nowMilliseconds)
         if let alert = payload.alertIndex {
             ring(
                 tape.bytes(alert),
@@ -314,26 +314,25 @@ extension DeviceModel {
         contentState: Int,
         type: Int,
         nowMilliseconds: Int64
-    ) -> (suspiciousDates: Int, problem: String?) {
+    ) -> (suspiciousDateCount: Int, problem: String?) {
         let attributesDecoding = types[type].attributes.decode(tape, at: attributes, nowMilliseconds: nowMilliseconds)
         if let mismatch = attributesDecoding.mismatch {
             return (0, "attributes: " + types[type].attributes.describe(mismatch))
         }
         let contentDecoding = types[type].contentState.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
         if let mismatch = contentDecoding.mismatch { return (0, types[type].contentState.describe(mismatch)) }
-        return (attributesDecoding.suspiciousDates + contentDecoding.suspiciousDates, nil)
+        return (attributesDecoding.suspiciousDateCount + contentDecoding.suspiciousDateCount, nil)
     }
 
     /// How many seconds the timestamps of a start and of its repetition may be apart. They can differ, because
     /// admission raises the timestamp of a command above the last timestamp that was sent (R11).
     private static let duplicateStartSecondsMax: Int64 = 5
 
-    /// Whether an active activity of the phone began with the same start: equal attributes and alert, and
-    /// timestamps at most `duplicateStartSecondsMax` apart.
+    /// Whether a start repeats the start of an activity that is still active on the phone: attributes and alert are
+    /// equal, and the timestamps are at most `duplicateStartSecondsMax` apart.
     ///
-    /// A push does not name its activity, and an app may start two activities with equal attributes. So a
-    /// start with another alert or a later timestamp counts as another start. The content state is not
-    /// compared, because a repeated start may carry a newer state.
+    /// A push does not name its activity, and an app may start two activities with equal attributes. So the alert and
+    /// the timestamp are compared too. The content state is not, because a repeated start may have a newer state.
     private mutating func isDuplicateStart(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -351,7 +350,7 @@ extension DeviceModel {
             guard activities[index].isActive, let startAlert = activities[index].alerts.first,
                 let alert = payload.alertIndex
             else { continue }
-            // A payload may have any timestamp, so the difference may not fit.
+            // A payload may have any timestamp, so the difference may not fit 64 bits.
             let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
             guard !isTooLarge, seconds.magnitude <= Self.duplicateStartSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),

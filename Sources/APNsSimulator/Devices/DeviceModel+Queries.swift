@@ -19,31 +19,31 @@ extension DeviceModel {
 
     /// Figures about all phones except compact ones.
     public struct Summary: Sendable, Equatable {
-        public var phones = 0
-        public var activeActivities = 0
-        public var endedActivities = 0
-        public var goneActivities = 0
+        public var phoneCount = 0
+        public var activeActivityCount = 0
+        public var endedActivityCount = 0
+        public var goneActivityCount = 0
         /// Active activities on a channel.
-        public var activitiesOnChannels = 0
+        public var subscribedActivityCount = 0
         /// Activities that at least one broadcast has reached, including ended ones.
-        public var activitiesReachedByBroadcasts = 0
+        public var reachedActivityCount = 0
         /// The broadcasts that have reached activities, counted once for each activity.
-        public var broadcastsReceived = 0
+        public var receivedBroadcastCount = 0
         public var effects = EffectCounts()
-        public var alerts = 0
+        public var alertCount = 0
         /// Starts by push that repeated the start of an activity which was still active: the same attributes and
         /// alert, and timestamps a few seconds apart.
-        public var duplicateStarts = 0
+        public var duplicateStartCount = 0
         /// Alerts that repeated an earlier alert of the same activity.
-        public var repeatedAlerts = 0
-        public var suspiciousDates = 0
-        public var equalTimestampPushes = 0
-        public var timestampRegressions = 0
+        public var repeatedAlertCount = 0
+        public var suspiciousDateCount = 0
+        public var equalTimestampPushCount = 0
+        public var timestampRegressionCount = 0
         /// The number of priority 10 pushes to the activity that got the most of them.
-        public var mostPriority10Pushes = 0
+        public var maximumPriority10PushCount = 0
         /// The shortest time between two pushes to one activity; nil if no activity got two.
         public var shortestGapMilliseconds: Int64?
-        public var registrations = 0
+        public var registrationCount = 0
     }
 
     /// Compares activities with the content states that they should show. If an expected `contentState` is nil, the
@@ -113,31 +113,31 @@ extension DeviceModel {
 
     public mutating func summary(nowMilliseconds: Int64) -> Summary {
         var summary = Summary()
-        summary.phones = phones.count
-        summary.registrations = registrations.postedCount
-        summary.effects[.acceptedForDeadToken] = pushesToVoidTokens
+        summary.phoneCount = phones.count
+        summary.registrationCount = registrations.postedCount
+        summary.effects[.acceptedForDeadToken] = voidTokenPushCount
         for index in activities.indices {
             advance(index, nowMilliseconds: nowMilliseconds)
             switch activities[index].state {
             case .active:
-                summary.activeActivities += 1
-                if activities[index].channelIndex != nil { summary.activitiesOnChannels += 1 }
-            case .ended: summary.endedActivities += 1
-            case .gone: summary.goneActivities += 1
+                summary.activeActivityCount += 1
+                if activities[index].channelIndex != nil { summary.subscribedActivityCount += 1 }
+            case .ended: summary.endedActivityCount += 1
+            case .gone: summary.goneActivityCount += 1
             }
             // `started` is left out, because the effects of the phone already include it.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }
-            if activities[index].broadcastsReceived > 0 { summary.activitiesReachedByBroadcasts += 1 }
-            summary.broadcastsReceived += activities[index].broadcastsReceived
-            summary.alerts += activities[index].alertCount
-            summary.repeatedAlerts += activities[index].repeatedAlerts
-            summary.suspiciousDates += activities[index].suspiciousDates
-            summary.equalTimestampPushes += activities[index].equalTimestampPushes
-            summary.timestampRegressions += activities[index].timestampRegressions
-            summary.mostPriority10Pushes = max(
-                summary.mostPriority10Pushes,
+            if activities[index].receivedBroadcastCount > 0 { summary.reachedActivityCount += 1 }
+            summary.receivedBroadcastCount += activities[index].receivedBroadcastCount
+            summary.alertCount += activities[index].alertCount
+            summary.repeatedAlertCount += activities[index].repeatedAlertCount
+            summary.suspiciousDateCount += activities[index].suspiciousDateCount
+            summary.equalTimestampPushCount += activities[index].equalTimestampPushCount
+            summary.timestampRegressionCount += activities[index].timestampRegressionCount
+            summary.maximumPriority10PushCount = max(
+                summary.maximumPriority10PushCount,
                 activities[index].pushStatistics.priority10PushCount
             )
             if let gapMilliseconds = activities[index].pushStatistics.shortestGapMilliseconds {
@@ -149,7 +149,7 @@ extension DeviceModel {
         }
         for phone in phones {
             for effect in PushEffect.allCases { summary.effects[effect] += phone.effects[effect] }
-            summary.duplicateStarts += phone.duplicateStarts
+            summary.duplicateStartCount += phone.duplicateStartCount
         }
         return summary
     }
@@ -208,7 +208,7 @@ extension DeviceModel {
                 }
             )
             write(phone.effects, to: &writer)
-            writer.member("duplicateStarts", phone.duplicateStarts)
+            writer.member("duplicateStarts", phone.duplicateStartCount)
             if let problem = phone.lastProblem { writer.member("lastProblem", problem) }
             writer.member(
                 "activities",
@@ -222,8 +222,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Writes at most `limit` activities of an app as JSON in the order of their creation, from a position on. The
-    /// position counts the activities of all apps.
+    /// Writes at most `limit` activities of an app as JSON, oldest first. Skips the `position` oldest activities of all
+    /// apps.
     public mutating func activitiesJSON(
         app: String,
         since position: Int,
@@ -291,7 +291,7 @@ extension DeviceModel {
             if let token = activity.tokenIndex { writer.member("token", tokens.hexadecimal(token)) }
             if let channel = activity.channelIndex {
                 writer.member("channel", channels[channel].identifier)
-                writer.member("broadcastsReceived", activity.broadcastsReceived)
+                writer.member("broadcastsReceived", activity.receivedBroadcastCount)
             }
             write(activity.effects, to: &writer)
             writer.member(
@@ -304,12 +304,12 @@ extension DeviceModel {
             if let gapMilliseconds = activity.pushStatistics.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
-            writer.member("suspiciousDates", activity.suspiciousDates)
-            writer.member("equalTimestamps", activity.equalTimestampPushes)
-            writer.member("regressions", activity.timestampRegressions)
+            writer.member("suspiciousDates", activity.suspiciousDateCount)
+            writer.member("equalTimestamps", activity.equalTimestampPushCount)
+            writer.member("regressions", activity.timestampRegressionCount)
             if let problem = activity.lastProblem { writer.member("lastProblem", problem) }
             writer.member("alertCount", activity.alertCount)
-            writer.member("repeatedAlerts", activity.repeatedAlerts)
+            writer.member("repeatedAlerts", activity.repeatedAlertCount)
             if includesAlerts { write(activity.alerts, to: &writer) }
         }
     }

@@ -3,15 +3,15 @@
 /// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
 /// rest is done when the page requests the screens.
 extension DeviceModel {
-    /// The Lock Screens of this many phones can be requested: those that were installed first. A response has two bytes
-    /// for a phone's number, so the limit must not exceed 65,536.
+    /// A response has the Lock Screens of at most this many phones, the first ones that were installed. The limit must
+    /// not exceed 65,536, because a response has two bytes for a phone's number.
     public static let screensMax = 20_000
     /// The maximum number of phones that a response describes in full.
     public static let focusedPhonesMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenBytes = 6
-    /// A bit in the byte of a phone's state in `screens`: the last push to the activity that the phone shows had
-    /// priority 10.
+    /// This bit in a phone's state byte (see `screens` of `screensJSON`) says that the last push to the shown activity
+    /// had priority 10.
     static let priority10Bit: UInt8 = 0x10
 
     /// Writes what changed on the Lock Screens, as JSON.
@@ -48,10 +48,10 @@ extension DeviceModel {
             for (number, count) in counts.enumerated() {
                 writer.member(ScreenState(rawValue: UInt8(number))?.name ?? "", count)
             }
-            writer.member("backInTime", senderFaults.ignoredOldUpdates)
-            writer.member("startedTwice", senderFaults.duplicateStarts)
-            writer.member("rangTwice", senderFaults.certainAlertRepeats)
-            writer.member("rangInDoubt", senderFaults.doubtfulAlertRepeats)
+            writer.member("backInTime", senderFaults.ignoredOldUpdateCount)
+            writer.member("startedTwice", senderFaults.duplicateStartCount)
+            writer.member("rangTwice", senderFaults.certainAlertRepeatCount)
+            writer.member("rangInDoubt", senderFaults.doubtfulAlertRepeatCount)
             writer.member("tints", array: { writer in for name in stateNameTable.names { writer.string(name) } })
             writer.member("screens", Base64.text(of: screens))
             writer.member(
@@ -67,14 +67,14 @@ extension DeviceModel {
     /// Records the time at which a connection ended or became half open. The client may have missed the last
     /// responses on the connection, so it may send their pushes again.
     mutating func recordLostResponses(atMilliseconds: Int64) {
-        lostResponseTimes.record(atMilliseconds: atMilliseconds)
+        lostResponseTimes.append(atMilliseconds)
     }
 
     mutating func countRepeatedAlert(of earlier: Alert) {
         if lostResponseTimes.mayHaveLostResponse(sentAtMilliseconds: earlier.rangAtMilliseconds) {
-            senderFaults.doubtfulAlertRepeats += 1
+            senderFaults.doubtfulAlertRepeatCount += 1
         } else {
-            senderFaults.certainAlertRepeats += 1
+            senderFaults.certainAlertRepeatCount += 1
         }
     }
 

@@ -54,7 +54,7 @@ public struct DeviceModel: ~Copyable {
         var startBudget: BudgetBucket
         var activityIndices: [Int] = []
         var effects = EffectCounts()
-        var duplicateStarts = 0
+        var duplicateStartCount = 0
         var lastProblem: String?
         /// The number of the phone's last change; see `changeCount`.
         var lastChangeNumber = 0
@@ -100,7 +100,7 @@ public struct DeviceModel: ~Copyable {
     /// activity was started again.
     var activitiesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
-    var pushesToVoidTokens = 0
+    var voidTokenPushCount = 0
     var compactPhones = CompactPhones()
     var channels: ChannelTable
     /// The number of changes of all phones so far. Each response about screens contains this number. The web page sends

@@ -44,11 +44,11 @@ public struct DeviceRules: Sendable, Equatable {
 
 /// The pushes that a budget still allows.
 struct BudgetBucket {
-    private var pushesLeft: Int
+    private var remainingPushCount: Int
     private var refilledAtMilliseconds: Int64
 
     init(_ budget: DeviceRules.Budget?, nowMilliseconds: Int64) {
-        pushesLeft = budget?.capacity ?? 0
+        remainingPushCount = budget?.capacity ?? 0
         refilledAtMilliseconds = nowMilliseconds
     }
 
@@ -57,11 +57,12 @@ struct BudgetBucket {
         guard let budget else { return true }
         let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillIntervalMilliseconds
         if intervals > 0 {
-            pushesLeft = Int(min(Int64(budget.capacity), Int64(pushesLeft) + min(intervals, Int64(budget.capacity))))
+            let capacity = Int64(budget.capacity)
+            remainingPushCount = Int(min(capacity, Int64(remainingPushCount) + min(intervals, capacity)))
             refilledAtMilliseconds += intervals * budget.refillIntervalMilliseconds
         }
-        guard pushesLeft > 0 else { return false }
-        pushesLeft -= 1
+        guard remainingPushCount > 0 else { return false }
+        remainingPushCount -= 1
         return true
     }
 }

@@ -1,5 +1,5 @@
-/// The parts of a push's body. Objects and texts are kept as indexes of values in the `JSONTape`; nil: the body does
-/// not have the value.
+/// What a push's body contains. A property `…Index` is the index of a value in the `JSONTape`; nil: the body has no
+/// such value.
 ///
 /// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an
 /// activity.

@@ -18,31 +18,30 @@ enum ScreenState: UInt8 {
 /// Counts the pushes, since the simulation began, that a correct sender does not send. Pushes to compact phones
 /// (``CompactCrowd``) are not counted.
 ///
-/// A correct sender can raise only `doubtfulAlertRepeats`. It can raise the other counts only if the simulator misleads
-/// it: ``Faults`` may lose or delay single responses, and a ``GoAway`` may call processed streams unprocessed.
+/// A correct sender keeps all counts except `doubtfulAlertRepeatCount` at 0. But the simulator may mislead a sender:
+/// for example, ``Faults`` lose or delay single responses, or a ``GoAway`` calls processed streams unprocessed.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
-    var ignoredOldUpdates = 0
+    var ignoredOldUpdateCount = 0
     /// Starts by push that repeated the start of an activity which was still active on the phone.
-    var duplicateStarts = 0
+    var duplicateStartCount = 0
     /// Repeated alerts that are a fault of the sender. No connection ended or became half open soon after the previous
     /// push with the same alert, so the sender must have received the response to that push.
-    var certainAlertRepeats = 0
+    var certainAlertRepeatCount = 0
     /// Repeated alerts that may be no fault of the sender. The response to the previous push with the same alert may
     /// have been lost, and then the sender could not know that the alert had rung.
-    var doubtfulAlertRepeats = 0
+    var doubtfulAlertRepeatCount = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponseTimes {
-    /// A response counts as possibly lost if it was sent at most this long before any connection ended or became half
-    /// open.
+    /// A response may be lost if any connection ended or became half open at most this long after it was sent.
     static let lookbackMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 
     private var times: [Int64] = []
 
-    mutating func record(atMilliseconds: Int64) {
+    mutating func append(_ atMilliseconds: Int64) {
         if let lastMilliseconds = times.last, lastMilliseconds == atMilliseconds { return }
         if times.count == Self.timesMax { times.removeFirst() }
         times.append(atMilliseconds)

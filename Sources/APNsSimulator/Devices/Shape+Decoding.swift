@@ -5,7 +5,7 @@ struct DecodingResult {
     /// Why `JSONDecoder` would throw; nil if it would not.
     var mismatch: Mismatch?
     /// How many dates are more than `Shape.suspiciousDateAheadSecondsMin` after now.
-    var suspiciousDates = 0
+    var suspiciousDateCount = 0
 
     struct Mismatch: Equatable {
         /// The declared field or element, as an index of the shape's nodes; 0: the whole value.
@@ -27,9 +27,8 @@ extension Shape {
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
-    /// Unknown keys are ignored. A missing key is a mismatch unless the field is optional. Null counts as
-    /// missing for an optional field. An `Int` also takes a whole number that is written like `3.0` or
-    /// `30e-1`.
+    /// Unknown keys are ignored. An optional field may be missing or null; any other field may not. An `Int` also takes
+    /// a whole number that is written like `3.0` or `30e-1`.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> DecodingResult {
         var decoding = DecodingResult()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)
@@ -95,7 +94,7 @@ extension Shape {
         case .date:
             guard kind == .number else { return fail(.wrongType) }
             guard let seconds = tape.double(index) else { return fail(.numberDoesNotFit) }
-            if seconds - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDates += 1 }
+            if seconds - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDateCount += 1 }
         case .dateRange:
             decodeRange(tape, at: index, nodeIndex: nodeIndex, nowSeconds: nowSeconds, into: &decoding)
         case .enumeration:
@@ -141,10 +140,11 @@ extension Shape {
             let text = String(decoding: tape.bytes(index), as: UTF8.self)
             let isPlain = text.allSatisfy(\.isNumber)
             let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }
-            return expected.kind == .unsigned && expected.bits == 64 && number != nil
+            return expected.kind == .unsigned && expected.integerBits == 64 && number != nil
         }
-        if expected.kind == .unsigned { return number >= 0 && (expected.bits == 64 || number >> expected.bits == 0) }
-        return expected.bits == 64 || (-(1 << (expected.bits - 1))..<1 << (expected.bits - 1)).contains(number)
+        let bits = expected.integerBits
+        if expected.kind == .unsigned { return number >= 0 && (bits == 64 || number >> bits == 0) }
+        return bits == 64 || (-(1 << (bits - 1))..<1 << (bits - 1)).contains(number)
     }
 
     private func hasForm(_ text: String, _ kind: Kind) -> Bool {
@@ -191,6 +191,6 @@ extension Shape {
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
         // `ClosedRange` requires ordered bounds, so the upper bound is the later date.
-        if upper - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDates += 1 }
+        if upper - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDateCount += 1 }
     }
 }

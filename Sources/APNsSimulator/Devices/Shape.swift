@@ -33,7 +33,7 @@ public struct Shape: Sendable {
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var nameIndex: Int
         /// If the type is a whole number: its size in bits.
-        var bits = 64
+        var integerBits = 64
     }
 
     /// The reason why a text is not a shape.
@@ -115,7 +115,7 @@ public struct Shape: Sendable {
                 throw Fault(path: path, reason: "unknown type \(name)")
             }
             nodes[nodeIndex].kind = kind
-            nodes[nodeIndex].bits = bits
+            nodes[nodeIndex].integerBits = bits
             if kind == .any { nodes[nodeIndex].isOptional = true }
         case .object:
             guard tape.childCount(index) == 1 else {

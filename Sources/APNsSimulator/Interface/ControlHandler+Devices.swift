@@ -147,9 +147,9 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads the start of one activity from the object at `index`: an item of the list `activities`, or the whole body
-    /// (index 0) if there is no list. A property that an item lacks is read from the body. The caller passes `activity`
-    /// and `device`, which are not read here.
+    /// Reads the start of one activity, except `activity` and `device`, which the caller passes. `index` is an item of
+    /// the list `activities`, or 0, the whole body, if there is no list. Properties that the item lacks are read from
+    /// the body.
     private static func readStart(
         _ tape: borrowing JSONTape,
         at index: Int,

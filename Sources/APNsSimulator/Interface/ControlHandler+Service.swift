@@ -51,45 +51,45 @@ extension ControlHandler {
             devices.summary(nowMilliseconds: now)
         }
         return Self.jsonObject { writer in
-            writer.member("phones", summary.phones)
+            writer.member("phones", summary.phoneCount)
             writer.member(
                 "activities",
                 object: { writer in
-                    writer.member("active", summary.activeActivities)
-                    writer.member("ended", summary.endedActivities)
-                    writer.member("gone", summary.goneActivities)
-                    writer.member("onChannels", summary.activitiesOnChannels)
-                    writer.member("reachedByBroadcasts", summary.activitiesReachedByBroadcasts)
+                    writer.member("active", summary.activeActivityCount)
+                    writer.member("ended", summary.endedActivityCount)
+                    writer.member("gone", summary.goneActivityCount)
+                    writer.member("onChannels", summary.subscribedActivityCount)
+                    writer.member("reachedByBroadcasts", summary.reachedActivityCount)
                 }
             )
             writer.member("effects", object: { writer in summary.effects.write(to: &writer) })
-            writer.member("broadcastsReceived", summary.broadcastsReceived)
-            writer.member("alerts", summary.alerts)
-            writer.member("duplicateStarts", summary.duplicateStarts)
-            writer.member("repeatedAlerts", summary.repeatedAlerts)
-            writer.member("suspiciousDates", summary.suspiciousDates)
-            writer.member("equalTimestamps", summary.equalTimestampPushes)
-            writer.member("regressions", summary.timestampRegressions)
-            writer.member("priority10PushesMax", summary.mostPriority10Pushes)
+            writer.member("broadcastsReceived", summary.receivedBroadcastCount)
+            writer.member("alerts", summary.alertCount)
+            writer.member("duplicateStarts", summary.duplicateStartCount)
+            writer.member("repeatedAlerts", summary.repeatedAlertCount)
+            writer.member("suspiciousDates", summary.suspiciousDateCount)
+            writer.member("equalTimestamps", summary.equalTimestampPushCount)
+            writer.member("regressions", summary.timestampRegressionCount)
+            writer.member("priority10PushesMax", summary.maximumPriority10PushCount)
             if let gapMilliseconds = summary.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }
-            writer.member("registrations", summary.registrations)
+            writer.member("registrations", summary.registrationCount)
         }
     }
 
     func getStatistics() async throws(SimulatorError) -> [UInt8] {
         let statistics = try await simulator.statistics()
         return Self.jsonObject { writer in
-            writer.member("requests", statistics.requests)
-            writer.member("requestsLastSecond", statistics.requestsLastSecond)
-            writer.member("requestsPerSecondMax", statistics.requestsInBusiestSecond)
+            writer.member("requests", statistics.requestCount)
+            writer.member("requestsLastSecond", statistics.lastSecondRequestCount)
+            writer.member("requestsPerSecondMax", statistics.busiestSecondRequestCount)
             writer.member("accepted", statistics[.success])
             writer.member(
                 "acceptedByPriority",
                 object: { writer in
-                    writer.member("5", statistics.priority5Pushes)
-                    writer.member("10", statistics.priority10Pushes)
+                    writer.member("5", statistics.priority5PushCount)
+                    writer.member("10", statistics.priority10PushCount)
                 }
             )
             writer.member(
@@ -100,22 +100,22 @@ extension ControlHandler {
                     }
                 }
             )
-            writer.member("broadcasts", statistics.broadcasts)
-            writer.member("managementRequests", statistics.managementRequests)
-            writer.member("channelsCreated", statistics.channelsCreated)
-            writer.member("channelsDeleted", statistics.channelsDeleted)
-            writer.member("streamsRefused", statistics.streamsRefused)
-            writer.member("streamsReset", statistics.streamsReset)
-            writer.member("requestsUnanswered", statistics.requestsWithoutResponse)
-            writer.member("pushLogLinesLost", statistics.pushLogLinesLost)
-            writer.member("goAways", statistics.goAways)
-            writer.member("connectionsCut", statistics.connectionsCut)
-            writer.member("connectionsSilenced", statistics.connectionsSilenced)
-            writer.member("oddAnswers", statistics.undocumentedResponses)
-            writer.member("informationalAnswers", statistics.informationalResponses)
-            writer.member("connectionsAccepted", statistics.connectionsAccepted)
-            writer.member("connectionsOpen", statistics.connectionsOpen)
-            writer.member("tokenVerifications", statistics.tokenVerifications)
+            writer.member("broadcasts", statistics.broadcastCount)
+            writer.member("managementRequests", statistics.managementRequestCount)
+            writer.member("channelsCreated", statistics.createdChannelCount)
+            writer.member("channelsDeleted", statistics.deletedChannelCount)
+            writer.member("streamsRefused", statistics.refusedStreamCount)
+            writer.member("streamsReset", statistics.resetStreamCount)
+            writer.member("requestsUnanswered", statistics.unansweredRequestCount)
+            writer.member("pushLogLinesLost", statistics.lostPushLogLineCount)
+            writer.member("goAways", statistics.goAwayCount)
+            writer.member("connectionsCut", statistics.cutConnectionCount)
+            writer.member("connectionsSilenced", statistics.silencedConnectionCount)
+            writer.member("oddAnswers", statistics.undocumentedResponseCount)
+            writer.member("informationalAnswers", statistics.informationalResponseCount)
+            writer.member("connectionsAccepted", statistics.acceptedConnectionCount)
+            writer.member("connectionsOpen", statistics.openConnectionCount)
+            writer.member("tokenVerifications", statistics.tokenVerificationCount)
         }
     }
 

@@ -104,7 +104,7 @@ final class ControlInterface: Sendable {
         try await withThrowingDiscardingTaskGroup { group in
             group.addTask {
                 defer { calls.continuation.finish() }
-                try await server.run { _ in ControlCalls(calls.continuation) }
+                try await server.run { _ in ControlCallForwarder(calls.continuation) }
             }
             let handler = ControlHandler(simulator: simulator)
             for await exchange in calls.stream {
@@ -123,7 +123,7 @@ final class ControlInterface: Sendable {
 
 /// Passes the server's requests on to tasks, because most calls wait for the service's thread. The server
 /// limits the number of requests.
-private final class ControlCalls: HTTPRequestHandler {
+private final class ControlCallForwarder: HTTPRequestHandler {
     private let calls: AsyncStream<HTTPExchange>.Continuation
 
     init(_ calls: AsyncStream<HTTPExchange>.Continuation) { self.calls = calls }

@@ -16,8 +16,8 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed while they were not in `waiters`: they were woken already, or `wait` has not
-        /// added them yet. `wait` must not add such a reader any more, because nothing would wake it.
+        /// Readers whose deadline passed before `wait` added them to `waiters`. `wait` must not add them any more,
+        /// because nothing would wake them. Readers that were woken just before their deadline are here for a moment.
         var expiredIdentifiers: Set<Int> = []
     }
 
@@ -51,7 +51,7 @@ final class RegistrationNotifier: Sendable {
     }
 
     /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends.
-    /// Then returns true. If the call would have to wait, but too many readers wait already, returns false at once.
+    /// Returns false, without a wait, only if `waitersMax` readers already wait.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastWaiterIdentifier += 1

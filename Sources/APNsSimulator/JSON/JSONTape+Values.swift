@@ -112,8 +112,7 @@ extension JSONTape {
         guard self[index].kind == .number else { return nil }
         if let integer = shortInteger(index) { return Double(integer) }
         let raw = bytes(index)
-        // `strtod` needs a terminated string, so copy the number. The copy is on the stack unless the number
-        // is very long.
+        // `strtod` needs a terminated string, so copy the number. The copy of a number of usual length is on the stack.
         return withUnsafeTemporaryAllocation(byteCount: raw.count + 1, alignment: 1) { copy -> Double? in
             copy.copyMemory(from: raw)
             copy[raw.count] = 0

@@ -22,8 +22,8 @@ struct JSONTape: ~Copyable {
         /// part of it.
         var start: UInt32
         var end: UInt32
-        /// The index of the next value after this one and its contents. While a container is being read, `nextIndex`
-        /// is instead the index of the container's parent plus one; 0: no parent.
+        /// The index of the value that follows this one and its contents. While a container is still being read: the
+        /// index of its parent plus one, or 0 without a parent.
         var nextIndex: UInt32
     }
 

@@ -4,27 +4,27 @@ import Glibc
 ///
 /// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection
 ///   `bound`. A token that is too old makes it `expired`.
-/// - `bound`: the connection belongs to the key of its first token. It may change to another token of that
-///   key 20 minutes after it took its present token. An earlier change gets a 429, and the present token
-///   still works. A token of another key gets `UnrelatedKeyIdInToken`. The connection becomes `expired`
-///   if its present token, or a token that it may change to, is too old.
+/// - `bound`: the connection belongs to the key of its first token. A token of another key gets
+///   `UnrelatedKeyIdInToken`. After 20 minutes with one token, the connection may change to another token of its key.
+///   An earlier change gets a 429, and the present token still works. If the present token, or a token to which the
+///   connection may change, is too old, the connection becomes `expired`.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.
     static let tokenChangeIntervalMillisecondsMin: Int64 = 20 * 60_000
 
-    enum State {
+    enum Phase {
         case unauthenticated
         case bound(ProviderToken, sinceMilliseconds: Int64)
         case expired
     }
 
-    private(set) var state = State.unauthenticated
+    private(set) var phase = Phase.unauthenticated
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let currentToken: UnsafeMutableRawBufferPointer
     private var currentTokenBytes = 0
     /// How often a token was verified, with or without success. The token in use is not verified again.
-    /// ``ServiceStatistics/tokenVerifications`` is the sum of all connections.
+    /// ``ServiceStatistics/tokenVerificationCount`` is the sum of all connections.
     private(set) var verificationCount = 0
 
     init() {
@@ -36,13 +36,13 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     var isAuthenticated: Bool {
-        if case .bound = state { return true }
+        if case .bound = phase { return true }
         return false
     }
 
     /// Index of the key that the connection is bound to; nil if it is not bound.
     var keyIndex: Int? {
-        if case .bound(let token, _) = state { return token.keyIndex }
+        if case .bound(let token, _) = phase { return token.keyIndex }
         return nil
     }
 
@@ -55,12 +55,12 @@ struct ConnectionAuthentication: ~Copyable {
         environment: Environment,
         nowMilliseconds: Int64
     ) -> Reason {
-        if case .expired = state { return .expiredProviderToken }
+        if case .expired = phase { return .expiredProviderToken }
         guard let token = Self.bearerToken(authorization) else { return .invalidProviderToken }
-        if case .bound(let boundToken, _) = state,
+        if case .bound(let boundToken, _) = phase,
             isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(currentToken)[..<currentTokenBytes]))
         {
-            return checkAge(boundToken, nowMilliseconds: nowMilliseconds)
+            return expireIfTooOld(boundToken, nowMilliseconds: nowMilliseconds)
         }
         let verifiedToken: ProviderToken
         verificationCount += 1
@@ -69,33 +69,33 @@ struct ConnectionAuthentication: ~Copyable {
         } catch {
             return error == .otherEnvironment ? .badEnvironmentKeyIdInToken : .invalidProviderToken
         }
-        return adopt(verifiedToken, token, nowMilliseconds: nowMilliseconds)
+        return changeToken(to: verifiedToken, token, nowMilliseconds: nowMilliseconds)
     }
 
-    private mutating func adopt(
-        _ verifiedToken: ProviderToken,
+    private mutating func changeToken(
+        to verifiedToken: ProviderToken,
         _ bytes: UnsafeRawBufferPointer,
         nowMilliseconds: Int64
     ) -> Reason {
-        if case .bound(let boundToken, let since) = state {
+        if case .bound(let boundToken, let since) = phase {
             guard verifiedToken.keyIndex == boundToken.keyIndex else { return .unrelatedKeyIdInToken }
             guard nowMilliseconds - since >= Self.tokenChangeIntervalMillisecondsMin else {
                 return .tooManyProviderTokenUpdates
             }
         }
-        let reason = checkAge(verifiedToken, nowMilliseconds: nowMilliseconds)
+        let reason = expireIfTooOld(verifiedToken, nowMilliseconds: nowMilliseconds)
         guard reason == .success else { return reason }
-        state = .bound(verifiedToken, sinceMilliseconds: nowMilliseconds)
+        phase = .bound(verifiedToken, sinceMilliseconds: nowMilliseconds)
         currentToken.copyMemory(from: bytes)
         currentTokenBytes = bytes.count
         return .success
     }
 
-    private mutating func checkAge(_ token: ProviderToken, nowMilliseconds: Int64) -> Reason {
+    private mutating func expireIfTooOld(_ token: ProviderToken, nowMilliseconds: Int64) -> Reason {
         let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAtSeconds)
         guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
         guard ageSeconds <= ProviderToken.ageSecondsMax else {
-            state = .expired
+            phase = .expired
             return .expiredProviderToken
         }
         return .success

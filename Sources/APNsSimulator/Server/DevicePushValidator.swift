@@ -32,8 +32,8 @@ enum DevicePushValidator {
 
     /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix `.push-type.liveactivity` is only an app's name, and no token of a Live Activity
-    /// belongs to it. So a token that the environment knows gets `DeviceTokenNotForTopic` with such a topic.
+    /// A topic without the suffix `.push-type.liveactivity` is not for Live Activities. With such a topic, a known
+    /// token of a Live Activity gets `DeviceTokenNotForTopic`.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -51,14 +51,13 @@ public struct Faults: Sendable, Equatable {
     /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had as many requests
     /// when the fault was set gets none.
     public var goAwayAfterRequests = 0
-    /// How many requests before the GOAWAY are not processed. With 3, these are the last three of the first
-    /// ``goAwayAfterRequests`` requests. There is one exception: a request on a stream below a processed stream is
-    /// processed too. The GOAWAY names the highest processed stream, which means that all lower streams are
-    /// processed.
+    /// How many requests before the GOAWAY are not processed. Example: if this is 3 and ``goAwayAfterRequests`` is 100,
+    /// the requests 98 to 100 are not processed. The GOAWAY names the highest processed stream. To a client, this means
+    /// that all lower streams are processed. So a request on a lower stream is processed in any case.
     ///
-    /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The client then
-    /// waits for the responses to the unprocessed requests until its deadline. A connection that already had as many
-    /// requests when the fault was set gets no GOAWAY either, and none of its later requests is processed.
+    /// Without a GOAWAY, the client waits for the responses to the unprocessed requests until its deadline. No GOAWAY
+    /// is sent if the connection gets fewer requests than ``goAwayAfterRequests``. None is sent either if it already had
+    /// as many when the fault was set; all its later requests then stay unprocessed.
     public var goAwayUnprocessedRequests = 0
     /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStream` must be nil: ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
@@ -174,14 +173,14 @@ enum RequestHandling {
 /// `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfterRequests: Int
-    var unprocessedRequests: Int
+    var unprocessedRequestCount: Int
     var cutAfterRequests: Int
     var silentAfterRequests: Int
     var silentStopsReading: Bool
 
     init(_ faults: Faults) {
         goAwayAfterRequests = faults.goAwayAfterRequests > 0 ? faults.goAwayAfterRequests : .max
-        unprocessedRequests = faults.goAwayUnprocessedRequests
+        unprocessedRequestCount = faults.goAwayUnprocessedRequests
         cutAfterRequests = faults.cutAfterRequests > 0 ? faults.cutAfterRequests : .max
         silentAfterRequests = faults.silentAfterRequests ?? .max
         silentStopsReading = faults.silentStopsReading
@@ -189,14 +188,14 @@ struct ConnectionFaults {
 }
 
 /// Turns each share of ``Faults`` into a range of 32-bit numbers. Each valid request gets a random number, and the
-/// range that contains the number decides the fault. Requests get no such number if no share is set, or after the last
-/// of the `faultyRequests`.
+/// range that contains the number decides the fault. If no share is set, or after `faultyRequests` requests, no such
+/// number is drawn.
 struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults
     private let thresholds: [(upTo: UInt64, handling: RequestHandling)]
     private let informationalThreshold: UInt64
-    private var faultyRequestsLeft: Int
+    private var remainingFaultyRequestCount: Int
 
     init(_ faults: Faults) {
         self.faults = faults
@@ -218,12 +217,12 @@ struct FaultSampler {
         }
         self.thresholds = thresholds
         informationalThreshold = UInt64(faults.informationalShare * 4_294_967_296)
-        faultyRequestsLeft = faults.faultyRequests ?? .max
+        remainingFaultyRequestCount = faults.faultyRequests ?? .max
     }
 
     mutating func sampleHandling(_ random: inout SplitMix64) -> RequestHandling {
-        if thresholds.isEmpty || faultyRequestsLeft == 0 { return .processed }
-        if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
+        if thresholds.isEmpty || remainingFaultyRequestCount == 0 { return .processed }
+        if remainingFaultyRequestCount < .max { remainingFaultyRequestCount -= 1 }
         let randomNumber = random.next() >> 32
         for range in thresholds where randomNumber < range.upTo { return range.handling }
         return .processed

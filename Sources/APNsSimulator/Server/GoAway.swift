@@ -4,11 +4,10 @@ public struct GoAway: Sendable, Equatable {
     public var errorCode: UInt32 = 0
     /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
-    /// The last stream that has or will get a response: 0, or a client's stream, which is odd. Nil: the last one
-    /// that has arrived.
+    /// The last stream that gets a response: 0 or an odd number. Nil: the last stream that has arrived.
     ///
-    /// If `lastStream` is below the last stream that has arrived, the GOAWAY is false. The streams above `lastStream`
-    /// get no response, although their pushes may have reached phones. A client then sends those pushes twice.
+    /// A number below the last stream that has arrived makes a false GOAWAY: higher streams get no response, although
+    /// their pushes may have reached phones. A client then sends those pushes twice.
     /// ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
     public var lastStream: Int32?
     /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after

@@ -37,9 +37,9 @@ final class PushLogFile: Sendable {
 /// Logs every push and broadcast when the service has decided about it: one JSON object on each line.
 ///
 /// - `time`: when the service decided about the push, UNIX milliseconds of the simulated world
-/// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 has no reason, nor has a
-///   response that is not JSON. A push without a response has status 0 and the reason `refused`, `reset`, `unanswered`
-///   or `unprocessed` (its stream is above a GOAWAY's last stream, or its connection is about to be cut)
+/// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 and a response that is
+///   not JSON have no reason. A push without a response has status 0 and one of these reasons: `refused`, `reset`,
+///   `unanswered`, or `unprocessed` (a GOAWAY excludes the push, or its connection is about to be cut)
 /// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created.
 ///   For a broadcast, only `app`, from its path
 /// - `token`: ``LoggedDigest`` of the token's bytes; none for a broadcast
@@ -55,8 +55,8 @@ final class PushLogFile: Sendable {
 /// The lines of one thread are in the order in which the pushes reached their phones. If a result of Causeway
 /// says `accepted` and no line of its push has an effect, the push was lost. If two lines of its push have an effect,
 /// the push was delivered twice.
-final class PushLog: TurnEndHandler {
-    /// A buffer that reaches this size is written before the turn's end, so that its memory stays limited (R4).
+final class PushLog: IterationEndHandler {
+    /// A buffer that reaches this size is written before the iteration's end, so that its memory stays limited (R4).
     private static let bufferBytesMax = 65_536
 
     private let file: PushLogFile
@@ -81,7 +81,7 @@ final class PushLog: TurnEndHandler {
     func log(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ outcome: PushOutcome,
-        subject: DeviceModel.PushSubject?,
+        destination: DeviceModel.PushDestination?,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) {
@@ -93,7 +93,7 @@ final class PushLog: TurnEndHandler {
             writer.member("time", nowMilliseconds)
             writer.member("status", outcome.status)
             if !outcome.reason.isEmpty { writer.member("reason", outcome.reason) }
-            subject?.write(to: &writer)
+            destination?.write(to: &writer)
             if head.path == .broadcast {
                 let bundle = memory.prefix(head.bundleIdentifierBytes, of: RequestMemory.bundle)
                 let channel = memory.prefix(head.channelBytes, of: RequestMemory.channel)
@@ -144,10 +144,10 @@ final class PushLog: TurnEndHandler {
         if buffer.count >= Self.bufferBytesMax { return flush() }
         guard !isFlushRequested else { return }
         isFlushRequested = true
-        loop.callAtTurnEnd(self)
+        loop.callAtIterationEnd(self)
     }
 
-    func turnEnded() {
+    func iterationEnded() {
         isFlushRequested = false
         flush()
     }

@@ -65,8 +65,8 @@ struct RequestHead {
     /// Whether the request sends to a channel or manages channels.
     var concernsChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Checks and stores one field, except `authorization`. The caller must check that field with the state
-    /// of its connection.
+    /// Checks and stores one header field. Leaves `authorization` to the caller, because its check needs the
+    /// connection.
     ///
     /// - Returns: true for the first `authorization` field.
     mutating func addField(

@@ -37,7 +37,7 @@ struct RequestSlab: ~Copyable {
     private var chunks: [UnsafeMutablePointer<RequestSlot>] = []
     private var memoryBlocks: [UnsafeMutableRawPointer] = []
     private var firstFree: UnsafeMutablePointer<RequestSlot>?
-    private(set) var slotsInUse = 0
+    private(set) var usedSlotCount = 0
 
     init(slotsMax: Int) {
         self.slotsMax = slotsMax
@@ -53,17 +53,17 @@ struct RequestSlab: ~Copyable {
 
     /// Takes a free slot; nil if all slots are in use.
     mutating func allocate() -> UnsafeMutablePointer<RequestSlot>? {
-        guard slotsInUse < slotsMax else { return nil }
+        guard usedSlotCount < slotsMax else { return nil }
         if firstFree == nil { addChunk() }
         guard let slot = firstFree else { return nil }
         firstFree = slot.pointee.nextSlot
         slot.pointee.nextSlot = nil
-        slotsInUse += 1
+        usedSlotCount += 1
         return slot
     }
 
     mutating func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        precondition(slotsInUse > 0)
+        precondition(usedSlotCount > 0)
         slot.pointee.head = RequestHead()
         slot.pointee.bodyBytesReceived = 0
         slot.pointee.generation &+= 1
@@ -77,7 +77,7 @@ struct RequestSlab: ~Copyable {
         slot.pointee.previousSlot = nil
         slot.pointee.nextSlot = firstFree
         firstFree = slot
-        slotsInUse -= 1
+        usedSlotCount -= 1
     }
 
     private mutating func addChunk() {

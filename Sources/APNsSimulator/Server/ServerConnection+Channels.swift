@@ -6,27 +6,27 @@ extension ServerConnection {
         nowMilliseconds: Int64
     ) -> Reason {
         let isBroadcast = slot.pointee.head.path == .broadcast
-        let reason = owner.setup.sharedModel.withModel { model in
+        let reason = server.setup.sharedModel.withModel { model in
             isBroadcast
                 ? ChannelRequestHandler.handleBroadcast(
                     slot,
                     teamIdentifier: teamIdentifier,
                     model: &model,
-                    tape: &owner.tape,
+                    tape: &server.tape,
                     nowMilliseconds: nowMilliseconds
                 )
                 : ChannelRequestHandler.handleManagementRequest(
                     slot,
                     teamIdentifier: teamIdentifier,
                     model: &model,
-                    tape: &owner.tape,
+                    tape: &server.tape,
                     nowMilliseconds: nowMilliseconds
                 )
         }
         guard reason == .success else { return reason }
-        if isBroadcast { owner.statistics.broadcasts += 1 }
-        if slot.pointee.successStatus == .created { owner.statistics.channelsCreated += 1 }
-        if slot.pointee.successStatus == .deleted { owner.statistics.channelsDeleted += 1 }
+        if isBroadcast { server.statistics.broadcastCount += 1 }
+        if slot.pointee.successStatus == .created { server.statistics.createdChannelCount += 1 }
+        if slot.pointee.successStatus == .deleted { server.statistics.deletedChannelCount += 1 }
         return reason
     }
 }

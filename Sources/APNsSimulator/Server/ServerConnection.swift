@@ -4,22 +4,21 @@ import Reactor
 
 /// One client's connection: bytes in and out, usually under TLS, with an nghttp2 session in between.
 ///
-/// - `handshaking`: there is no session yet. When the connection is set up and `h2` is agreed (without TLS: assumed),
-///   it becomes `serving`. If this fails, or if the connection ends or is cut before, it becomes `closed`.
-/// - `serving`: requests are checked and get their responses. After a GOAWAY, it becomes `draining`; if the GOAWAY
-///   comes in two steps, only after the final one. If the connection ends or is cut, it becomes `closed`.
-/// - `draining`: requests up to the GOAWAY's last stream get their responses, later streams are ignored. After the last
-///   response, or if the connection ends or is cut, it becomes `closed`.
-/// - `closed`: the request slots, the nghttp2 session and the socket are released.
+/// - `handshaking`: there is no session yet. `serving` follows when the connection is set up (under TLS: with `h2`).
+/// - `serving`: requests are checked and get their responses. `draining` follows after a GOAWAY, or, if the GOAWAY
+///   comes in two steps, after the second one.
+/// - `draining`: requests up to the GOAWAY's last stream get their responses, later streams are ignored.
+/// - `closed`: the request slots, the nghttp2 session and the socket are released. `closed` follows after the last
+///   response of `draining`. It also follows in every phase if the connection fails, ends or is cut.
 final class ServerConnection {
-    enum State {
+    enum Phase {
         case handshaking, serving, draining, closed
     }
 
     /// Always valid, because the loop closes its connections before it is freed (`shutDown`).
-    unowned let owner: ServerLoop
+    unowned let server: ServerLoop
     let service: Service
-    var state = State.handshaking
+    var phase = Phase.handshaking
     var stream: Stream?
     var session: OpaquePointer?
     var authentication = ConnectionAuthentication()
@@ -30,14 +29,13 @@ final class ServerConnection {
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedStreamLimit: UInt32 = 0
-    /// The highest stream for which `isLeftUnprocessed` has returned false, so that its request is processed. 0: no
-    /// stream yet.
+    /// The highest stream whose request has been processed (`beginProcessing`); 0: none yet.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max` while there is none.
     var goAwayLastStream = Int32.max
     /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
-    /// Whether the simulator reads nothing more from this connection, which is left half open.
+    /// Whether the simulator reads nothing more from this half-open connection.
     var hasStoppedReading = false
     /// Whether the connection must be cut after the present call of nghttp2. During the call, nghttp2 needs
     /// its session.
@@ -46,22 +44,22 @@ final class ServerConnection {
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
-    init?(_ descriptor: Int32, service: Service, owner: ServerLoop) {
-        self.owner = owner
+    init?(_ descriptor: Int32, service: Service, server: ServerLoop) {
+        self.server = server
         self.service = service
-        stream = Stream(accepted: descriptor, loop: owner.loop, handler: self, tls: owner.setup.tls)
+        stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: server.setup.tls)
     }
 
     deinit {
         precondition(session == nil, "a connection is closed before it is freed")
     }
 
-    var faults: Faults { owner.faults(of: service) }
+    var faults: Faults { server.faults(of: service) }
 
     // MARK: - Requests
 
     func beginRequest(streamIdentifier: Int32) -> UnsafeMutablePointer<RequestSlot>? {
-        guard let slot = owner.slab.allocate() else { return nil }
+        guard let slot = server.slab.allocate() else { return nil }
         slot.pointee.streamIdentifier = streamIdentifier
         slot.pointee.connection = Unmanaged.passUnretained(self)
         slot.pointee.nextSlot = firstSlot
@@ -75,77 +73,77 @@ final class ServerConnection {
         let (previous, next) = (slot.pointee.previousSlot, slot.pointee.nextSlot)
         if let previous { previous.pointee.nextSlot = next } else { firstSlot = next }
         next?.pointee.previousSlot = previous
-        owner.slab.release(slot)
+        server.slab.release(slot)
     }
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let countBefore = authentication.verificationCount
         slot.pointee.head.authorizationReason = authentication.authenticate(
             value,
-            keys: owner.setup.keys,
-            environment: owner.setup.environment,
-            nowMilliseconds: owner.simulatedMilliseconds
+            keys: server.setup.keys,
+            environment: server.setup.environment,
+            nowMilliseconds: server.simulatedMilliseconds
         )
-        owner.statistics.tokenVerifications += authentication.verificationCount - countBefore
+        server.statistics.tokenVerificationCount += authentication.verificationCount - countBefore
     }
 
     /// Decides what happens to a complete request: it gets its response now or later, or never.
     func handleRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
-            owner.statistics.countRequest(nowMilliseconds: owner.loop.wallMilliseconds)
+            server.statistics.countRequest(nowMilliseconds: server.loop.wallMilliseconds)
         } else {
-            owner.statistics.managementRequests += 1
+            server.statistics.managementRequestCount += 1
         }
         let reason = validate(slot)
         if authentication.isAuthenticated { announceStreamLimit() }
         becomeHalfOpenIfDue()
-        if isLeftUnprocessed(slot) {
-            owner.log(slot, PushOutcome("unprocessed"))
+        if !beginProcessing(slot) {
+            server.log(slot, PushOutcome("unprocessed"))
         } else if isHalfOpen {
             leaveWithoutResponse(slot, isValid: reason == .success)
         } else if reason == .success {
             handleValidRequest(slot)
         } else {
-            owner.log(slot, PushOutcome(reason))
+            server.log(slot, PushOutcome(reason))
             respond(slot, reason)
         }
         applyConnectionFaults()
     }
 
     private func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
-        if service == .management { return ChannelRequestHandler.validateManagementRequest(slot, tape: &owner.tape) }
+        if service == .management { return ChannelRequestHandler.validateManagementRequest(slot, tape: &server.tape) }
         guard slot.pointee.head.path == .broadcast else { return DevicePushValidator.validate(slot) }
-        return ChannelRequestHandler.validateBroadcast(slot, tape: &owner.tape)
+        return ChannelRequestHandler.validateBroadcast(slot, tape: &server.tape)
     }
 
     private func handleValidRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
-        let handling = owner.sampleHandling(service)
+        let handling = server.sampleHandling(service)
         switch handling {
         case .processed, .late:
             let (reason, effect) = processRequest(slot)
-            owner.log(slot, PushOutcome(reason, effect: effect))
+            server.log(slot, PushOutcome(reason, effect: effect))
             if case .late = handling {
                 respond(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 respond(slot, reason)
             }
         case .rejected(let reason):
-            owner.log(slot, PushOutcome(reason))
-            slot.pointee.tokenRetiredAtMilliseconds = owner.simulatedMilliseconds
+            server.log(slot, PushOutcome(reason))
+            slot.pointee.tokenRetiredAtMilliseconds = server.simulatedMilliseconds
             respond(slot, reason)
         case .undocumented(let undocumented):
-            owner.log(slot, PushOutcome(undocumented))
-            owner.statistics.undocumentedResponses += 1
+            server.log(slot, PushOutcome(undocumented))
+            server.statistics.undocumentedResponseCount += 1
             slot.pointee.undocumentedResponse = undocumented
             respond(slot, undocumented.reason)
         case .refused:
-            owner.log(slot, PushOutcome("refused"))
-            owner.statistics.streamsRefused += 1
+            server.log(slot, PushOutcome("refused"))
+            server.statistics.refusedStreamCount += 1
             resetStream(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
-            owner.log(slot, PushOutcome("reset", effect: processWithLostResponse(slot)))
-            owner.statistics.streamsReset += 1
+            server.log(slot, PushOutcome("reset", effect: processWithLostResponse(slot)))
+            server.statistics.resetStreamCount += 1
             resetStream(slot, faults.resetCode)
         case .noResponse:
             leaveWithoutResponse(slot, isValid: true)
@@ -153,8 +151,8 @@ final class ServerConnection {
     }
 
     private func leaveWithoutResponse(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
-        owner.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
-        owner.statistics.requestsWithoutResponse += 1
+        server.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
+        server.statistics.unansweredRequestCount += 1
     }
 
     private func processWithLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
@@ -166,13 +164,13 @@ final class ServerConnection {
     /// phone.
     private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
-        let nowMilliseconds = owner.simulatedMilliseconds
-        let team = owner.setup.keys[key].teamIdentifier
+        let nowMilliseconds = server.simulatedMilliseconds
+        let team = server.setup.keys[key].teamIdentifier
         if slot.pointee.head.concernsChannels {
             return (processChannelRequest(slot, teamIdentifier: team, nowMilliseconds: nowMilliseconds), nil)
         }
         let priority = slot.pointee.head.priority
-        let (checkResult, effect) = owner.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
+        let (checkResult, effect) = server.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
             let (checkResult, token) = DevicePushValidator.checkTopicAndToken(
                 slot,
                 teamIdentifier: team,
@@ -185,14 +183,18 @@ final class ServerConnection {
                 body,
                 token: token,
                 priority: priority,
-                tape: &owner.tape,
+                tape: &server.tape,
                 nowMilliseconds: nowMilliseconds
             )
             return (checkResult, effect)
         }
         slot.pointee.tokenRetiredAtMilliseconds = checkResult.tokenRetiredAtMilliseconds
         if checkResult.reason == .success {
-            if priority == 10 { owner.statistics.priority10Pushes += 1 } else { owner.statistics.priority5Pushes += 1 }
+            if priority == 10 {
+                server.statistics.priority10PushCount += 1
+            } else {
+                server.statistics.priority5PushCount += 1
+            }
         }
         return (checkResult.reason, effect)
     }
@@ -209,9 +211,9 @@ final class ServerConnection {
         slot.pointee.reason = reason
         // A response with a reason must not describe channels.
         if reason != .success { slot.pointee.managementResponseBody = [] }
-        if slot.pointee.undocumentedResponse == nil { owner.statistics[reason] += 1 }
-        let milliseconds = latencyMilliseconds ?? owner.sampleLatencyMilliseconds(service)
-        if milliseconds == 0 || !owner.scheduleResponse(slot, afterMilliseconds: milliseconds) { submitResponse(slot) }
+        if slot.pointee.undocumentedResponse == nil { server.statistics[reason] += 1 }
+        let milliseconds = latencyMilliseconds ?? server.sampleLatencyMilliseconds(service)
+        if milliseconds == 0 || !server.scheduleResponse(slot, afterMilliseconds: milliseconds) { submitResponse(slot) }
     }
 
     /// Sends a response that is due.
@@ -222,17 +224,17 @@ final class ServerConnection {
 
     private func submitResponse(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
-        if owner.sampleEarlyHints(service) {
-            let head = owner.responseFields.makeInformationalFields()
+        if server.sampleEarlyHints(service) {
+            let head = server.responseFields.makeInformationalFields()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
-            owner.statistics.informationalResponses += 1
+            server.statistics.informationalResponseCount += 1
         }
         guard !slot.pointee.head.concernsChannels, service == .push else { return submitChannelResponse(slot, session) }
-        let identifier = owner.identifier(of: slot)
-        let uniqueIdentifier = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
-        let fields = owner.responseFields.makeFields(
+        let identifier = server.identifier(of: slot)
+        let uniqueIdentifier = server.setup.environment == .sandbox ? server.uniqueIdentifier(of: slot) : nil
+        let fields = server.responseFields.makeFields(
             slot.pointee.reason,
             identifier: identifier,
             uniqueIdentifier: uniqueIdentifier
@@ -249,10 +251,10 @@ final class ServerConnection {
 
     private func submitChannelResponse(_ slot: UnsafeMutablePointer<RequestSlot>, _ session: OpaquePointer) {
         let head = slot.pointee.head
-        let fields = owner.responseFields.makeFields(
+        let fields = server.responseFields.makeFields(
             slot.pointee.reason,
             slot.pointee.successStatus,
-            requestIdentifier: owner.identifier(of: slot),
+            requestIdentifier: server.identifier(of: slot),
             channel: slot.pointee.memory.prefix(head.channelBytes, of: RequestMemory.channel)
         )
         if slot.pointee.reason != .success { writeResponseBody(slot) }
@@ -298,8 +300,8 @@ final class ServerConnection {
         guard let session else { return }
         let limit =
             authentication.isAuthenticated
-            ? faults.concurrentStreams ?? owner.setup.limits.concurrentStreams
-            : owner.setup.limits.streamsBeforeAuthenticationMax
+            ? faults.concurrentStreams ?? server.setup.limits.concurrentStreamsMax
+            : server.setup.limits.streamsBeforeAuthenticationMax
         guard limit != announcedStreamLimit else { return }
         announcedStreamLimit = limit
         var entry = nghttp2_settings_entry(
@@ -311,25 +313,25 @@ final class ServerConnection {
 
     /// Ends the connection, with TLS's close_notify.
     func close() {
-        guard state != .closed else { return }
+        guard phase != .closed else { return }
         releaseSession()
         stream?.close()
         stream = nil
-        owner.remove(self)
+        server.remove(self)
     }
 
     /// Makes the connection `closed`, and releases its slots and nghttp2 session. The caller must close `stream`.
     func releaseSession() {
-        state = .closed
+        phase = .closed
         while let slot = firstSlot { release(slot) }
         slotBeingRead = nil
         nghttp2_session_del(session)
         session = nil
-        owner.loop.cancel(goAwayTimer)
+        server.loop.cancel(goAwayTimer)
         pendingGoAway = nil
     }
 
-    /// Passes nghttp2's frames to `stream`, which writes them to the socket at the turn's end.
+    /// Passes nghttp2's frames to `stream`, which writes them to the socket at the iteration's end.
     func send() {
         guard let session, let stream, !isHalfOpen else { return }
         while stream.pendingOutputBytes < Stream.highWaterBytes {
@@ -348,9 +350,9 @@ final class ServerConnection {
 extension ServerConnection: StreamHandler {
     func streamConnected(_ stream: Stream) {
         // APNs requires `h2` by ALPN. TLS alone would also accept a client that does not use ALPN.
-        let isAgreed = owner.setup.tls == nil || stream.negotiatedProtocol == "h2"
-        guard state == .handshaking, isAgreed, openSession() else { return close() }
-        state = .serving
+        let isAgreed = server.setup.tls == nil || stream.negotiatedProtocol == "h2"
+        guard phase == .handshaking, isAgreed, openSession() else { return close() }
+        phase = .serving
         becomeHalfOpenIfDue()
         announceStreamLimit()
         send()
@@ -363,11 +365,11 @@ extension ServerConnection: StreamHandler {
         // responds to protocol errors with a GOAWAY.
         guard count >= 0 else { return close() }
         if isCutDue {
-            owner.announceRegistrations()
+            server.announceRegistrations()
             return closeWithoutCloseNotify()
         }
         send()
-        owner.announceRegistrations()
+        server.announceRegistrations()
         if stream.pendingOutputBytes >= Stream.highWaterBytes { stream.pauseReading() }
     }
 

@@ -1,8 +1,8 @@
 import Numbers
 
 extension ServerLoop {
-    /// Returns the `apns-id` of a response, or the `apns-request-id` of a response about channels: a valid one of the
-    /// request, or a new one.
+    /// Returns the `apns-id` of a response, or the `apns-request-id` of a response about channels. If the request has
+    /// no valid id, makes a new one.
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierBytes == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])

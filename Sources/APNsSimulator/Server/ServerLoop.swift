@@ -150,21 +150,21 @@ final class ServerLoop {
         return listener.port
     }
 
-    func adopt(descriptor: Int32, service: Service) {
+    func addConnection(descriptor: Int32, service: Service) {
         guard connections.count < setup.limits.connectionsPerThreadMax,
-            let connection = ServerConnection(descriptor, service: service, owner: self)
+            let connection = ServerConnection(descriptor, service: service, server: self)
         else {
             close(descriptor)
             return
         }
         connections[ObjectIdentifier(connection)] = connection
-        statistics.connectionsAccepted += 1
-        statistics.connectionsOpen += 1
+        statistics.acceptedConnectionCount += 1
+        statistics.openConnectionCount += 1
     }
 
     func remove(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
-        statistics.connectionsOpen -= 1
+        statistics.openConnectionCount -= 1
     }
 
     func setFaults(_ faults: Faults, of service: Service) {
@@ -185,10 +185,11 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far. First ends the count of a second that is over, so that `requestsLastSecond` is right.
+    /// Returns the counts so far. First ends the count of a second that is over, so that `lastSecondRequestCount` is
+    /// right.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
-        statistics.pushLogLinesLost = pushLog?.lostLineCount ?? 0
+        statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0
         return statistics
     }
 
@@ -197,13 +198,13 @@ final class ServerLoop {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
-        let subject = setup.sharedModel.withModel { $0.subject(ofToken: token, effect: outcome.effect) }
-        pushLog.log(slot, outcome, subject: subject, tape: &tape, nowMilliseconds: simulatedMilliseconds)
+        let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: outcome.effect) }
+        pushLog.log(slot, outcome, destination: destination, tape: &tape, nowMilliseconds: simulatedMilliseconds)
     }
 
     func resetStatistics() {
         var freshStatistics = ServiceStatistics()
-        freshStatistics.connectionsOpen = statistics.connectionsOpen
+        freshStatistics.openConnectionCount = statistics.openConnectionCount
         statistics = freshStatistics
     }
 
@@ -308,9 +309,9 @@ private final class ServiceListenerHandler: ListenerHandler {
 extension ServerLoop {
     /// Passes a connection to the next thread, round robin.
     fileprivate func distribute(descriptor: Int32, service: Service) {
-        guard threadMailboxes.count > 1 else { return adopt(descriptor: descriptor, service: service) }
+        guard threadMailboxes.count > 1 else { return addConnection(descriptor: descriptor, service: service) }
         nextThreadIndex = (nextThreadIndex + 1) % threadMailboxes.count
-        if !threadMailboxes[nextThreadIndex].post({ $0.adopt(descriptor: descriptor, service: service) }) {
+        if !threadMailboxes[nextThreadIndex].post({ $0.addConnection(descriptor: descriptor, service: service) }) {
             close(descriptor)
         }
     }

@@ -1,44 +1,44 @@
-/// The counts of one thread or of all threads of the simulator, since the start or the last reset. `connectionsOpen` is
-/// the present number.
+/// The counts of one thread or of all threads of the simulator. They begin at the start or the last reset, except
+/// `openConnectionCount`, which is the present number.
 public struct ServiceStatistics: Sendable {
-    /// Requests to the push service that arrived completely. Invalid requests count too, and so do requests that a
-    /// configured fault refuses, resets or leaves without a response.
-    public internal(set) var requests = 0
-    /// The number of accepted pushes to devices with `apns-priority` 5. `priority10Pushes` counts those with 10.
-    public internal(set) var priority5Pushes = 0
-    public internal(set) var priority10Pushes = 0
+    /// Complete requests to the push service, both valid and invalid ones. Requests that a configured fault refuses,
+    /// resets or leaves without a response count too.
+    public internal(set) var requestCount = 0
+    /// The number of accepted pushes to devices with `apns-priority` 5. `priority10PushCount` counts those with 10.
+    public internal(set) var priority5PushCount = 0
+    public internal(set) var priority10PushCount = 0
     /// Accepted broadcasts.
-    public internal(set) var broadcasts = 0
-    /// Requests to the management service. They are not part of `requests`.
-    public internal(set) var managementRequests = 0
-    public internal(set) var channelsCreated = 0
-    public internal(set) var channelsDeleted = 0
-    public internal(set) var connectionsAccepted = 0
-    public internal(set) var connectionsOpen = 0
+    public internal(set) var broadcastCount = 0
+    /// Requests to the management service. They are not part of `requestCount`.
+    public internal(set) var managementRequestCount = 0
+    public internal(set) var createdChannelCount = 0
+    public internal(set) var deletedChannelCount = 0
+    public internal(set) var acceptedConnectionCount = 0
+    public internal(set) var openConnectionCount = 0
     /// How often the simulator verified a provider token. It verifies a connection's token in use only once, but
     /// verifies a refused token again at each request.
-    public internal(set) var tokenVerifications = 0
-    public internal(set) var goAways = 0
+    public internal(set) var tokenVerificationCount = 0
+    public internal(set) var goAwayCount = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.
-    public internal(set) var connectionsCut = 0
+    public internal(set) var cutConnectionCount = 0
     /// Connections that were left half open: the simulator sends nothing on them any more.
-    public internal(set) var connectionsSilenced = 0
+    public internal(set) var silencedConnectionCount = 0
     /// Responses that Apple does not document: see `UndocumentedResponse`.
-    public internal(set) var undocumentedResponses = 0
+    public internal(set) var undocumentedResponseCount = 0
     /// Responses with a status below 200, which precede the actual response.
-    public internal(set) var informationalResponses = 0
-    public internal(set) var streamsRefused = 0
-    public internal(set) var streamsReset = 0
-    public internal(set) var requestsWithoutResponse = 0
+    public internal(set) var informationalResponseCount = 0
+    public internal(set) var refusedStreamCount = 0
+    public internal(set) var resetStreamCount = 0
+    public internal(set) var unansweredRequestCount = 0
     /// Pushes and broadcasts since the simulator's start that are missing in the push log, because the log could not
     /// be written. A reset does not change this number.
-    public internal(set) var pushLogLinesLost = 0
+    public internal(set) var lostPushLogLineCount = 0
     /// Requests to the push service in the last whole second.
-    public internal(set) var requestsLastSecond = 0
-    public internal(set) var requestsInBusiestSecond = 0
+    public internal(set) var lastSecondRequestCount = 0
+    public internal(set) var busiestSecondRequestCount = 0
     private var countsByReason: [Int] = Array(repeating: 0, count: Reason.allCases.count)
     private var currentSecond: Int64 = 0
-    private var requestsThisSecond = 0
+    private var currentSecondRequestCount = 0
 
     /// How many responses of both services had this reason; for `success`: how many were successful. Responses that
     /// Apple does not document are not counted here.
@@ -49,45 +49,45 @@ public struct ServiceStatistics: Sendable {
 
     mutating func countRequest(nowMilliseconds: Int64) {
         advance(nowMilliseconds: nowMilliseconds)
-        requests += 1
-        requestsThisSecond += 1
+        requestCount += 1
+        currentSecondRequestCount += 1
     }
 
-    /// If a second has ended, moves its count to `requestsLastSecond` and begins a new count. After a longer time,
-    /// `requestsLastSecond` is 0.
+    /// If a second has ended, moves its count to `lastSecondRequestCount` and begins a new count. If more than one
+    /// second has ended since the last call, no request came in the last second, and `lastSecondRequestCount` is 0.
     mutating func advance(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }
-        requestsLastSecond = nowSeconds == currentSecond + 1 ? requestsThisSecond : 0
-        requestsInBusiestSecond = max(requestsInBusiestSecond, requestsThisSecond)
-        requestsThisSecond = 0
+        lastSecondRequestCount = nowSeconds == currentSecond + 1 ? currentSecondRequestCount : 0
+        busiestSecondRequestCount = max(busiestSecondRequestCount, currentSecondRequestCount)
+        currentSecondRequestCount = 0
         currentSecond = nowSeconds
     }
 
-    /// Adds the counts of another thread. `requestsInBusiestSecond` becomes an upper bound, because the threads may
-    /// have different busiest seconds.
+    /// Adds the counts of another thread. `busiestSecondRequestCount` may then be too high, because the busiest second
+    /// of each thread may be another one.
     mutating func add(_ other: ServiceStatistics) {
-        requests += other.requests
-        priority5Pushes += other.priority5Pushes
-        priority10Pushes += other.priority10Pushes
-        broadcasts += other.broadcasts
-        managementRequests += other.managementRequests
-        channelsCreated += other.channelsCreated
-        channelsDeleted += other.channelsDeleted
-        connectionsAccepted += other.connectionsAccepted
-        connectionsOpen += other.connectionsOpen
-        tokenVerifications += other.tokenVerifications
-        goAways += other.goAways
-        connectionsCut += other.connectionsCut
-        connectionsSilenced += other.connectionsSilenced
-        undocumentedResponses += other.undocumentedResponses
-        informationalResponses += other.informationalResponses
-        streamsRefused += other.streamsRefused
-        streamsReset += other.streamsReset
-        requestsWithoutResponse += other.requestsWithoutResponse
-        pushLogLinesLost += other.pushLogLinesLost
-        requestsLastSecond += other.requestsLastSecond
-        requestsInBusiestSecond += other.requestsInBusiestSecond
+        requestCount += other.requestCount
+        priority5PushCount += other.priority5PushCount
+        priority10PushCount += other.priority10PushCount
+        broadcastCount += other.broadcastCount
+        managementRequestCount += other.managementRequestCount
+        createdChannelCount += other.createdChannelCount
+        deletedChannelCount += other.deletedChannelCount
+        acceptedConnectionCount += other.acceptedConnectionCount
+        openConnectionCount += other.openConnectionCount
+        tokenVerificationCount += other.tokenVerificationCount
+        goAwayCount += other.goAwayCount
+        cutConnectionCount += other.cutConnectionCount
+        silencedConnectionCount += other.silencedConnectionCount
+        undocumentedResponseCount += other.undocumentedResponseCount
+        informationalResponseCount += other.informationalResponseCount
+        refusedStreamCount += other.refusedStreamCount
+        resetStreamCount += other.resetStreamCount
+        unansweredRequestCount += other.unansweredRequestCount
+        lostPushLogLineCount += other.lostPushLogLineCount
+        lastSecondRequestCount += other.lastSecondRequestCount
+        busiestSecondRequestCount += other.busiestSecondRequestCount
         for index in countsByReason.indices { countsByReason[index] += other.countsByReason[index] }
     }
 }

@@ -17,8 +17,8 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// The maximum length of a request's body that the simulator reads to its end; such a body may get a 413. If
-/// more bytes arrive, the simulator resets the stream with ENHANCE_YOUR_CALM.
+/// The simulator reads a request's body to its end, and responds with 413 if it is too large. But if a body has more
+/// bytes than this, the simulator resets the stream with ENHANCE_YOUR_CALM.
 private let bodyBytesReceivedMax = 1 << 20
 
 @inline(__always)
@@ -45,7 +45,7 @@ private func headersBegan(
             return 0
         }
         guard let slot = connection.beginRequest(streamIdentifier: stream) else {
-            connection.owner.statistics.streamsRefused += 1
+            connection.server.statistics.refusedStreamCount += 1
             nghttp2_submit_rst_stream(
                 session,
                 UInt8(NGHTTP2_FLAG_NONE.rawValue),

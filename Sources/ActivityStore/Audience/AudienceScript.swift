@@ -6,7 +6,7 @@ enum AudienceScript: Int, CaseIterable {
     case append
     /// Makes, compacts and splits pages, and renews their expiry.
     case arrange
-    /// Reads and changes an audience's record.
+    /// Reads and changes an audience's hash.
     case audience
 
     /// The scripts by their raw values. Made once, because substituting the constants takes milliseconds.
@@ -42,15 +42,15 @@ enum AudienceScript: Int, CaseIterable {
         // Members' entries in pages: their bytes, their flag, and the ages above which `arrange` drops an entry.
         ("ENTRY_BYTES_LEAST", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
-        ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.device)),
+        ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.isDevice)),
         ("LEAVING_KEPT", PageLimits.leavingEntryAgeMillisecondsMax),
         ("ACTIVITY_LIFE", PageLimits.activityEntryAgeMillisecondsMax),
         ("DEVICE_LIFE", StoreLimits.deviceExpiryMilliseconds),
-        // The audience's record, a hash that the script `audience` describes: its expiry and its limits.
+        // The audience's hash, which the script `audience` describes: its expiry and its limits.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
-        ("FANOUTS_MAX", Int64(AudienceRecordLimits.fanOutsMax)),
-        ("RANGE_COUNT_FIXED", AudienceRecordLimits.rangeCountKeptMillisecondsMax),
-        ("BODY_KEPT", AudienceRecordLimits.joinerBodyAgeMillisecondsMax),
+        ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
+        ("RANGE_COUNT_FIXED", AudienceHashLimits.rangeCountKeptMillisecondsMax),
+        ("BODY_KEPT", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
     ]
 }

@@ -11,7 +11,7 @@ extension AudienceSession {
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
-        // `completeOldestCall` returns true here: since this reply arrived, nothing could have closed the connection.
+        // Ignore the result, which is true: since this reply arrived, nothing could have closed the connection.
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
         switch call.kind {
@@ -21,12 +21,12 @@ extension AudienceSession {
             _ = calls.removeOldest()
             entryAppender.handleDirectory(directory, call.appendSlot)
         default:
-            guard let result = parseReply(reply, of: call.kind, from: reader) else {
+            guard let audienceReply = parseReply(reply, of: call.kind, from: reader) else {
                 return handleProtocolViolation(on: connection)
             }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            entryAppender.handler?.audienceStoreReplied(tag: call.tag, result)
+            entryAppender.handler?.audienceStoreReplied(tag: call.tag, audienceReply)
         }
     }
 
@@ -39,8 +39,8 @@ extension AudienceSession {
     ) {
         let hasAllElements = reply.kind == .array(count: count)
         for index in 0..<count {
-            // A handler or an error reply may have closed the connection. Then all remaining calls have
-            // failed already.
+            // The previous element may have closed the connection: by an error, or because a handler closed the store.
+            // Then all remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard hasAllElements else { return handleProtocolViolation(on: connection) }
             let element = reader.element(index)
@@ -72,19 +72,21 @@ extension AudienceSession {
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
             guard hasAllElements, let outcome = reader.readInteger(index + 1, in: 0...2),
-                let result = addingNewestVersion(
+                let audienceReply = addingNewestVersion(
                     AudienceReply(Self.checkpointVerdicts[Int(outcome)]),
                     at: 0,
                     from: reader
                 )
             else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
-            if let call = calls.removeOldest() { entryAppender.handler?.audienceStoreReplied(tag: call.tag, result) }
+            if let call = calls.removeOldest() {
+                entryAppender.handler?.audienceStoreReplied(tag: call.tag, audienceReply)
+            }
         }
     }
 
-    /// Ends the connection, because the oldest call cannot have this reply. Later replies might be given to
-    /// the wrong calls too.
+    /// Ends the connection, because this reply does not fit the oldest call. Replies and calls may be out of step, and
+    /// then later calls would get wrong replies too.
     private func handleProtocolViolation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         handleFailure(error)
@@ -111,9 +113,9 @@ extension AudienceSession {
         if reply.elementCount == 2, reader.element(0).isWord("wait"),
             let waitMilliseconds = reader.readInteger(1, in: 1...Int64.max)
         {
-            var result = AudienceReply<Bytes>(.wait)
-            result.waitMilliseconds = waitMilliseconds
-            return result
+            var audienceReply = AudienceReply<Bytes>(.wait)
+            audienceReply.waitMilliseconds = waitMilliseconds
+            return audienceReply
         }
         let count = reply.elementCount
         guard count == 6 || count == 8, reader.element(0).isWord("send"),
@@ -124,21 +126,21 @@ extension AudienceSession {
             let rangeCount = reader.readInteger(5, in: 1...Int64(MemberLocation.segmentCount)),
             SegmentRange(index: 0, rangeCount: Int(rangeCount)) != nil
         else { return nil }
-        var result = AudienceReply<Bytes>(.send)
-        result.grant = AudienceGrant(
+        var audienceReply = AudienceReply<Bytes>(.send)
+        audienceReply.grant = AudienceGrant(
             timestamp: timestamp,
             priority: UInt8(priority),
             frequentUpdatesPriority: UInt8(frequentUpdatesPriority),
             isDemoted: demoted == 1,
             rangeCount: UInt16(rangeCount)
         )
-        guard count == 8 else { return result }
+        guard count == 8 else { return audienceReply }
         guard let production = reader.element(6).bytesOrEmpty, let sandbox = reader.element(7).bytesOrEmpty else {
             return nil
         }
-        result.channels.production = AudienceChannel(field: production, environment: .production)
-        result.channels.sandbox = AudienceChannel(field: sandbox, environment: .sandbox)
-        return result
+        audienceReply.channels.production = AudienceChannel(field: production, environment: .production)
+        audienceReply.channels.sandbox = AudienceChannel(field: sandbox, environment: .sandbox)
+        return audienceReply
     }
 
     private static let verdictWords: [(StaticString, AudienceVerdict)] = [
@@ -152,12 +154,12 @@ extension AudienceSession {
             let timestamp = reader.readInteger(2, in: 0...Limits.timestampMax), reader.element(3).bytes.count == 8,
             let isEnd = reader.readInteger(4, in: 0...1), reader.element(5).kind == .string
         else { return nil }
-        var result = AudienceReply<Bytes>(.send, bytes: reader.element(5).bytes)
-        result.newestVersion = version
-        result.timestamp = timestamp
-        result.expirationSeconds = Int64(bitPattern: LittleEndian.read(reader.element(3).bytes))
-        result.isEnd = isEnd == 1
-        return result
+        var audienceReply = AudienceReply<Bytes>(.send, bytes: reader.element(5).bytes)
+        audienceReply.newestVersion = version
+        audienceReply.timestamp = timestamp
+        audienceReply.expirationSeconds = Int64(bitPattern: LittleEndian.read(reader.element(3).bytes))
+        audienceReply.isEnd = isEnd == 1
+        return audienceReply
     }
 
     private func parseProgress(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
@@ -167,8 +169,8 @@ extension AudienceSession {
         return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Adds the newest admitted version to a reply. The element at `index` is empty if there is no such version, or if
-    /// it belongs to a start.
+    /// Adds the newest admitted version to a reply, if there is one: the element at `index` has it. The element is
+    /// empty if no version was admitted, or if the newest one is a start. Returns nil if the element is malformed.
     private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,
@@ -191,22 +193,22 @@ extension AudienceSession {
             ),
             (unfinishedPartCount == 0) == (reply.elementCount == 3)
         else { return nil }
-        var result = AudienceReply<Bytes>(.finished)
-        result.unfinishedPartCount = Int(unfinishedPartCount)
+        var audienceReply = AudienceReply<Bytes>(.finished)
+        audienceReply.unfinishedPartCount = Int(unfinishedPartCount)
         if unfinishedPartCount == 0 {
             let bytes = reader.element(2).bytes
             let hasBroadcasts = bytes.count == StoredCounts.byteCount + StoredBroadcastCounts.byteCount
             let countBytes = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.byteCount]) : bytes
             guard let (totals, times) = StoredCounts.read(countBytes) else { return nil }
-            result.totals = totals
-            result.times = times
+            audienceReply.totals = totals
+            audienceReply.responseTimes = times
             if hasBroadcasts {
-                result.broadcasts = StoredBroadcastCounts.readCounts(
+                audienceReply.broadcastCounts = StoredBroadcastCounts.readCounts(
                     UnsafeRawBufferPointer(rebasing: bytes[StoredCounts.byteCount...])
                 )
             }
         }
-        return result
+        return audienceReply
     }
 }
 

@@ -4,8 +4,8 @@ import Redis
 /// The kind of a call. It decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, newestState, claim, checkpoint, finish, directory, page
-    // The steps of an append (`EntryAppender`): send a member's entry to its page; if the page refuses it, read the
-    // segment's list of pages; make or rearrange the page.
+    // The steps of an append (`EntryAppender`): send a member's entry to its page; if the page refuses the entry, read
+    // the segment's directory; make or rearrange the page.
     case append, readDirectoryForAppend, arrange
 }
 
@@ -26,39 +26,39 @@ final class AudienceSession: RedisSession {
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// The slots (``EntryAppendTable``) of entries that are not written yet. The session writes these entries before a
-    /// call of any other kind, so that Redis replies in the order of ``calls``.
-    private let collectedSlots: UnsafeMutableBufferPointer<UInt16>
-    private var collectedSlotCount = 0
-    /// Checkpoints that are not written yet. The session writes them before a call of any other kind, so that Redis
+    /// The slots (``EntryAppendTable``) of entries that are not written yet. Before a call of any other kind, the
+    /// session writes these entries, so that Redis replies in the order of ``calls``.
+    private let collectedAppendSlots: UnsafeMutableBufferPointer<UInt16>
+    private var collectedAppendSlotCount = 0
+    /// Checkpoints that are not written yet. Before a call of any other kind, the session writes them, so that Redis
     /// replies in the order of ``calls``.
-    private var checkpoints: CheckpointBatch
+    private var collectedCheckpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
     ///   the calls of one Redis command.
     init(configuration: RedisConfiguration, entryAppender: EntryAppender) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        collectedSlots = .allocate(capacity: configuration.callsPerCommandMax)
-        checkpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
+        collectedAppendSlots = .allocate(capacity: configuration.callsPerCommandMax)
+        collectedCheckpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
         self.entryAppender = entryAppender
     }
 
     deinit {
-        collectedSlots.deallocate()
+        collectedAppendSlots.deallocate()
     }
 
     // MARK: - Entries that are appended to pages
 
     /// Collects the entry in this slot of ``EntryAppendTable`` for a Redis command that is written at the end of the
-    /// turn at the latest.
+    /// iteration at the latest.
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushCheckpoints(on: connection)
-        collectedSlots.initializeElement(at: collectedSlotCount, to: slot)
-        collectedSlotCount += 1
+        collectedAppendSlots.initializeElement(at: collectedAppendSlotCount, to: slot)
+        collectedAppendSlotCount += 1
         calls.append(AudienceSessionCall(tag: 0, kind: .append, appendSlot: slot))
         connection.appendCall(isWritten: false)
-        if collectedSlotCount == collectedSlots.count { flush(on: connection) }
+        if collectedAppendSlotCount == collectedAppendSlots.count { flush(on: connection) }
         return .issued
     }
 
@@ -68,24 +68,24 @@ final class AudienceSession: RedisSession {
     }
 
     private func flushAppends(on connection: RedisConnection) {
-        guard collectedSlotCount > 0 else { return }
-        let count = collectedSlotCount
-        collectedSlotCount = 0
-        let overhead = RedisCommandWriter.argumentOverheadBytes
+        guard collectedAppendSlotCount > 0 else { return }
+        let count = collectedAppendSlotCount
+        collectedAppendSlotCount = 0
+        let overheadBytes = RedisCommandWriter.argumentOverheadBytes
         let bytesMax =
-            ScriptPrefixes.bytesPerPrefix + 3 * overhead
-            + count * (AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax + 2 * overhead)
+            ScriptPrefixes.bytesPerPrefix + 3 * overheadBytes
+            + count * (AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax + 2 * overheadBytes)
         connection.write(callCount: count, bytesMax: bytesMax) { room in
             var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
             writer.writeArgument(number: count)
-            for slot in collectedSlots[..<count] {
+            for slot in collectedAppendSlots[..<count] {
                 writer.writePageKey(
                     entryAppender.appendTable.hashTag(slot),
                     entryAppender.appendTable[slot].bounds.lowerBound
                 )
             }
-            for slot in collectedSlots[..<count] { writer.writeArgument(entryAppender.appendTable.entry(slot)) }
+            for slot in collectedAppendSlots[..<count] { writer.writeArgument(entryAppender.appendTable.entry(slot)) }
             return writer.count
         }
     }
@@ -106,7 +106,7 @@ final class AudienceSession: RedisSession {
         ) { writer in
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
             writer.writeArgument(number: keyCount)
-            writer.writeArgument(count: hashTag.count + 1) {
+            writer.writeArgument(byteCount: hashTag.count + 1) {
                 $0.writeVerbatim(hashTag)
                 $0.writeByte(AudienceStoreKey.directoryLetter)
             }
@@ -126,7 +126,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Checkpoints
 
-    /// Collects a checkpoint for a Redis command that is written at the end of the turn at the latest.
+    /// Collects a checkpoint for a Redis command that is written at the end of the iteration at the latest.
     func collectCheckpoint(
         _ range: SegmentRange,
         claim: UInt64,
@@ -137,47 +137,47 @@ final class AudienceSession: RedisSession {
     ) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushAppends(on: connection)
-        if !checkpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
-        checkpoints.append(key, range, claim: claim, text: text)
+        if !collectedCheckpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
+        collectedCheckpoints.append(key, range, claim: claim, text: text)
         calls.append(AudienceSessionCall(tag: tag, kind: .checkpoint))
         connection.appendCall(isWritten: false)
-        if checkpoints.isFull { flushCheckpoints(on: connection) }
+        if collectedCheckpoints.isFull { flushCheckpoints(on: connection) }
         return .issued
     }
 
     private func flushCheckpoints(on connection: RedisConnection) {
-        let count = checkpoints.count
+        let count = collectedCheckpoints.count
         guard count > 0 else { return }
-        connection.write(callCount: count, bytesMax: ScriptPrefixes.bytesPerPrefix + checkpoints.commandBytesMax) {
-            room in
+        let bytesMax = ScriptPrefixes.bytesPerPrefix + collectedCheckpoints.commandBytesMax
+        connection.write(callCount: count, bytesMax: bytesMax) { room in
             var writer = RedisCommandWriter(
                 room,
-                argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
+                argumentCount: ScriptPrefixes.argumentCount + collectedCheckpoints.argumentCount
             )
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
-            checkpoints.write(to: &writer)
+            collectedCheckpoints.write(to: &writer)
             return writer.count
         }
-        checkpoints.removeAll()
+        collectedCheckpoints.removeAll()
     }
 
     // MARK: - Single calls
 
     /// Reads a page or a directory.
-    func get(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
+    func issueGet(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
-            writer.writeArgument(count: 3) { $0.writeVerbatim(Bytes("GET" as StaticString)) }
+            writer.writeArgument(byteCount: 3) { $0.writeVerbatim(Bytes("GET" as StaticString)) }
             writer.writeArgument(key)
         }
         return .issued
     }
 
-    /// Writes a call about the audience's record: a Redis command that runs the script `audience`. Checkpoints
-    /// (`collectCheckpoint`), directories and pages (`get`) and entries (`collectEntry`) have methods of their own.
-    func issueRecordCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
+    /// Writes a call about the audience's hash in Redis: a command that runs the script `audience`. Not for
+    /// checkpoints, which `collectCheckpoint` collects.
+    func issueHashCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
-        let (kind, argumentCount, argumentBytesMax) = call.operation.recordCallLayout
+        let (kind, argumentCount, argumentBytesMax) = call.operation.hashCallLayout
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
             argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,
@@ -188,7 +188,7 @@ final class AudienceSession: RedisSession {
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
             writer.writeArgument(letter: UInt8(ascii: "1"))
             writer.writeArgument(key)
-            writer.writeRecordArguments(call.operation)
+            writer.writeHashArguments(call.operation)
         }
         return .issued
     }
@@ -202,8 +202,8 @@ final class AudienceSession: RedisSession {
         _ arguments: (inout RedisCommandWriter) -> Void
     ) {
         flush(on: connection)
-        let overhead = (argumentCount + 1) * RedisCommandWriter.argumentOverheadBytes
-        connection.write(callCount: 0, bytesMax: bytesMax + overhead) { room in
+        let overheadBytes = (argumentCount + 1) * RedisCommandWriter.argumentOverheadBytes
+        connection.write(callCount: 0, bytesMax: bytesMax + overheadBytes) { room in
             var writer = RedisCommandWriter(room, argumentCount: argumentCount)
             arguments(&writer)
             return writer.count
@@ -215,8 +215,8 @@ final class AudienceSession: RedisSession {
     // MARK: - Failures
 
     func discardCollectedCalls() {
-        collectedSlotCount = 0
-        checkpoints.removeAll()
+        collectedAppendSlotCount = 0
+        collectedCheckpoints.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {

@@ -30,9 +30,9 @@ public struct AudienceStoreCounters: Sendable {
 /// The client of the records of audiences and their members in Redis.
 ///
 /// A lane has one audience store beside its ``ActivityStore``, and uses it only on its own thread. The store has
-/// connections of its own: a round's pages have some kilobytes each, and must not delay the replies that single
-/// commands wait for. The calls of a turn leave together at the end of the turn. A call and its reply allocate nothing,
-/// except when the lane caches the list of a segment's pages.
+/// connections of its own, because a round's pages are long and would delay the replies that single commands wait for.
+/// The calls of an iteration leave together at the end of the iteration. A call and its reply allocate nothing, except
+/// when the lane caches the list of a segment's pages.
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender
@@ -70,11 +70,11 @@ public final class AudienceStore {
     /// The counts since the store was made.
     public var counters: AudienceStoreCounters { entryAppender.counters }
 
-    /// The number of calls that have no reply yet. Includes the calls that the store itself makes to read directories
-    /// and to rearrange pages, and the connections' own commands.
+    /// The number of calls that have no reply yet. Calls that the store itself makes, to read directories and to
+    /// rearrange pages, are included, and so are the connections' own commands.
     public var outstandingCallCount: Int { redis.outstandingCallCount }
 
-    /// Writes a call, or collects it for a Redis command that is written at the end of the turn at the latest.
+    /// Writes a call, or collects it for a Redis command that is written at the end of the iteration at the latest.
     ///
     /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster
     /// each call is a command of its own.
@@ -92,10 +92,10 @@ public final class AudienceStore {
                 let suffix = AudienceStoreKey.pageSuffix(lowerBound)
                 for index in suffix.indices { keyBuffer[count + index] = suffix[index] }
                 count += AudienceStoreKey.pageSuffixBytes
-                return issueGet(.page, tag: call.tag, keyBytes: count)
+                return issueGet(.page, tag: call.tag, keyByteCount: count)
             }
             keyBuffer[count] = AudienceStoreKey.directoryLetter
-            return issueGet(.directory, tag: call.tag, keyBytes: count + 1)
+            return issueGet(.directory, tag: call.tag, keyByteCount: count + 1)
         default:
             guard let count = AudienceStoreKey.write(app: call.app, call.audience, to: keyBuffer) else {
                 return .outOfBounds
@@ -103,16 +103,16 @@ public final class AudienceStore {
             let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<count])
             guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
             guard case .checkpoint(let range, let claim, let text) = call.operation else {
-                return session.issueRecordCall(call, key: key, on: connection)
+                return session.issueHashCall(call, key: key, on: connection)
             }
             return session.collectCheckpoint(range, claim: claim, text: text, tag: call.tag, key: key, on: connection)
         }
     }
 
-    private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyBytes: Int) -> IssueOutcome {
-        let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<keyBytes])
+    private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyByteCount: Int) -> IssueOutcome {
+        let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<keyByteCount])
         guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
-        return session.get(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)
+        return session.issueGet(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)
     }
 }
 

@@ -4,14 +4,14 @@ import LiveActivity
 ///
 /// | key | value |
 /// | --- | --- |
-/// | `{app@DIGEST}` | the audience's record |
+/// | `{app@DIGEST}` | the audience's hash |
 /// | `{app@DIGEST SEGMENT}d` | the directory of a segment |
 /// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, named by its lower bound |
 ///
-/// The digest has eleven letters of six bits each and the segment has two, lowest bits first. The bound has
-/// four bytes, little-endian. There is nothing between the parts; the spaces in the table are not written. The
-/// braces enclose the hash tag, so all keys of a segment share a slot of a Redis cluster. No letter is a brace,
-/// because a brace would end the hash tag too early.
+/// The spaces in the table are not written: there is nothing between the parts of a key. The digest has eleven letters
+/// of six bits each, and the segment has two, lowest bits first. The bound has four bytes, little-endian. The braces
+/// enclose the hash tag, so all keys of a segment share a slot of a Redis cluster. The alphabet of the letters has no
+/// brace, because a brace would end the hash tag too early.
 enum AudienceStoreKey {
     private static let digestLetterCount = 11
     private static let segmentLetterCount = 2
@@ -28,16 +28,16 @@ enum AudienceStoreKey {
     /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if
     /// the app is empty or too long.
     ///
-    /// - Parameter memory: the destination, with room for at least ``bytesMax``.
+    /// - Parameter destination: has room for at least ``bytesMax``.
     static func write(
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,
         segment: UInt8? = nil,
-        to memory: UnsafeMutableRawBufferPointer
+        to destination: UnsafeMutableRawBufferPointer
     ) -> Int? {
-        guard (1...appBytesMax).contains(app.count), memory.count >= bytesMax, let base = memory.baseAddress else {
-            return nil
-        }
+        guard (1...appBytesMax).contains(app.count), destination.count >= bytesMax,
+            let base = destination.baseAddress
+        else { return nil }
         base.storeBytes(of: UInt8(ascii: "{"), as: UInt8.self)
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
         var count = 1 + app.count
@@ -52,10 +52,10 @@ enum AudienceStoreKey {
         return count + 1
     }
 
-    private static func writeLetters(of value: UInt64, count: Int, to memory: UnsafeMutableRawPointer) {
+    private static func writeLetters(of value: UInt64, count: Int, to destination: UnsafeMutableRawPointer) {
         for index in 0..<count {
             let letter = alphabet.utf8Start[Int(value >> UInt64(6 * index) & 63)]
-            memory.storeBytes(of: letter, toByteOffset: index, as: UInt8.self)
+            destination.storeBytes(of: letter, toByteOffset: index, as: UInt8.self)
         }
     }
 

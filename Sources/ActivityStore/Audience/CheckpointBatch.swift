@@ -1,13 +1,13 @@
 import LiveActivity
 import Redis
 
-/// Collects checkpoints of one audience's ranges for one Redis command. Most checkpoints of a lane's rounds are
-/// due in the same turn. (R29)
+/// Collects checkpoints of one audience's ranges, so that one Redis command writes them all. Most checkpoints of a
+/// lane's rounds are due in the same iteration. (R29)
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
-    /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes, so usually the number
-    /// of calls fills a batch first.
+    /// The maximum length of all arguments together. Usually `callsMax` is reached first, because most checkpoints have
+    /// about a hundred bytes.
     private static let argumentBytesMax = 16_384
     /// The bytes of one checkpoint in the command, except its text: the range (4), the claim (8), and what RESP adds to
     /// each of the three arguments.
@@ -29,8 +29,8 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether the batch is empty, or is for the same audience and has room for this checkpoint. If not, the caller
-    /// must write the batch first.
+    /// Whether this checkpoint may be added: the batch is empty, or it is for the same audience and has room. If not,
+    /// the caller must write the batch first.
     func hasRoom(for text: UnsafeRawBufferPointer, of audienceKey: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.argumentBytesMax

@@ -3,8 +3,8 @@ import LiveActivity
 /// The appends under way. An append adds the entry of a member that joins or leaves to the member's page
 /// (``EntryAppender``). The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
-    /// The maximum number of appends under way. The appends of a turn leave together, so a lane adds at most this many
-    /// entries in one round trip. The table allocates 0.7 MiB for them.
+    /// The maximum number of appends under way. The appends of an iteration leave together, so a lane adds at most this
+    /// many entries in one round trip. The table allocates 0.7 MiB for them.
     static let capacity = 1_024
 
     enum Phase: BitwiseCopyable {
@@ -27,14 +27,14 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many replies with the directory this append has had, also those of the script `arrange`. Beyond a limit
-        /// the append fails (`directoriesMax`).
+        /// How many replies with the directory this append has had. Replies of the script `arrange` count too. Beyond a
+        /// limit, the append fails (`directoriesMax`).
         var directoryCount: UInt8
         var bounds: PageBounds
     }
 
     private static let slotBytes = AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax
-    private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
+    private let keysAndEntries = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
     private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: capacity)
     private let freeSlots = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
     private var freeSlotCount = capacity
@@ -57,7 +57,7 @@ struct EntryAppendTable: ~Copyable {
     }
 
     deinit {
-        memory.deallocate()
+        keysAndEntries.deallocate()
         appends.deallocate()
         freeSlots.deallocate()
     }
@@ -139,6 +139,6 @@ struct EntryAppendTable: ~Copyable {
 
     private func slotMemory(_ slot: UInt16) -> UnsafeMutableRawBufferPointer {
         let start = Int(slot) * Self.slotBytes
-        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<(start + Self.slotBytes)])
+        return UnsafeMutableRawBufferPointer(rebasing: keysAndEntries[start..<(start + Self.slotBytes)])
     }
 }

@@ -9,14 +9,14 @@ import Redis
 ///    segment it is the only one.
 /// 2. The page refuses the entry if the page is missing or full, or does not have the member's position. Then the lane
 ///    reads the segment's directory from Redis.
-/// 3. If the directory names another page, the lane sends the entry to that page. If it names the same page or is
-///    empty, the script `arrange` makes or rearranges the page, and the lane sends the entry again.
-/// 4. The page of an added entry may be too long, or its expiry may have to be renewed. Then the lane calls `arrange`
-///    after the caller's reply, unless `arrange` already runs for the page.
+/// 3. If the directory names another page, the lane sends the entry to that page. If the directory names the same page
+///    or is empty, the script `arrange` makes or rearranges the page. Then the lane sends the entry again.
+/// 4. After the entry was added, the page may be too long, or its expiry may have to be renewed. The caller gets its
+///    reply, and then the lane calls `arrange`, if this script does not run for the page already.
 final class EntryAppender: RedisHandler {
-    /// The maximum number of replies with the directory for one entry. After more, the entry's call fails.
-    /// Normally an entry needs fewer, even if many members join one page at the same time. The limit ends the work on
-    /// an entry that its page always refuses, although `arrange` has run.
+    /// The maximum number of replies with the directory for one entry. With one more, the entry's call fails. Normally
+    /// an entry needs fewer, even if many members join one page at the same time. The limit is for an entry that its
+    /// page refuses again and again, although `arrange` has run.
     private static let directoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -74,9 +74,9 @@ final class EntryAppender: RedisHandler {
         case .added:
             reportAppended(slot)
         case .addedNeedsArranging:
-            // The handler may close the store, which makes all outstanding calls fail. This append has no outstanding
-            // call now, so the handler gets no failure after this reply. The new phase also keeps a later failure of
-            // `arrange` from the handler.
+            // The handler must get no failure after this reply. If the handler closes the store, all outstanding calls
+            // fail, but this append has none now. If `arrange` fails later, the new phase keeps the failure from the
+            // handler.
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
             appendTable[slot].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
@@ -88,7 +88,7 @@ final class EntryAppender: RedisHandler {
         let key = directoryKey(slot)
         guard let (session, connection) = redis?.audienceSession(for: key) else { return .notReady }
         let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendSlot: slot)
-        return session.get(key, call, on: connection)
+        return session.issueGet(key, call, on: connection)
     }
 
     /// Handles a reply that is the directory of the member's segment. Two calls get such a reply: the call that reads
@@ -122,8 +122,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: slot, on: connection)
     }
 
-    /// Fails the whole call if the connection did not take its next step. The step cannot wait, because there is no
-    /// queue of steps. The caller makes the call again from the first step.
+    /// Fails the whole call if the connection did not take its next step, because there is no queue in which the step
+    /// could wait. The caller makes the call again from the first step.
     private func failUnlessIssued(_ slot: UInt16, _ outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(slot, RedisError(.busy, "the connection takes no call for an append's next step"))

@@ -4,38 +4,38 @@ import Redis
 /// A lane's cache of segment directories. A directory lists the pages of one segment by their lower bounds. With the
 /// cache, a member's entry is sent to its page without a look-up.
 ///
-/// A cached directory may be outdated. Or it may belong to another segment, if the hash tags of both segments have the
-/// same hash. So the script `append` checks the bounds that the page itself has. The number of places in the table is
-/// fixed: two segments with the same place replace each other.
+/// A cached directory may be outdated. Rarely, it belongs to another segment whose hash tag has the same hash. So the
+/// script `append` checks the bounds that the page itself has. The table has a fixed number of places, and a segment
+/// replaces another one in the same place.
 struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: one for each segment of 32 audiences. A power of two, because the lowest bits
     /// of a hash choose the place.
     static let capacity = 8_192
-    /// The maximum number of cached lower bounds of pages, for all segments together. They take 4 MiB, and are enough
-    /// for about 200 million members of large audiences, where a page has about 200 members. Beyond this limit the
-    /// cache drops all directories except the newest.
+    /// The maximum number of lower bounds in all cached directories. They take 4 MiB. In large audiences a page has
+    /// about 200 members, so they are enough for about 200 million members. Beyond this limit the cache drops all
+    /// directories except the newest.
     static let boundsMax = 1 << 20
 
-    private struct Entry {
+    private struct CachedDirectory {
         /// A hash (``KeyFingerprint``) of the segment's hash tag; 0: the place is empty.
         var fingerprint: UInt64 = 0
         var bounds: [UInt32] = []
     }
 
-    private var entries = [Entry](repeating: Entry(), count: capacity)
+    private var directories = [CachedDirectory](repeating: CachedDirectory(), count: capacity)
     private var boundCount = 0
 
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the bounds of the page to which a member's position belongs. If the segment is not in the cache, returns
-    /// the bounds of a page that is the only one of its segment, as in a small segment.
+    /// Returns the bounds of the page to which a member's position belongs. For a segment that is not in the cache,
+    /// returns bounds that include all positions: in a small segment, there is only one page.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
     func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
-        guard entries[index].fingerprint == fingerprint else { return PageBounds(lowerBound: 0, nextLowerBound: 0) }
-        return Self.pageBounds(of: position, in: entries[index].bounds)
+        guard directories[index].fingerprint == fingerprint else { return PageBounds(lowerBound: 0, nextLowerBound: 0) }
+        return Self.pageBounds(of: position, in: directories[index].bounds)
     }
 
     private static func pageBounds(of position: UInt32, in bounds: [UInt32]) -> PageBounds {
@@ -50,20 +50,21 @@ struct PageDirectoryCache: ~Copyable {
 
     /// Stores a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
     /// bound is 0. There are at most ``PageLimits/pagesMax`` bounds, and none if Redis has no directory.
+    ///
     /// - Returns: false if the bytes are not a directory.
     mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
         let count = directory.count / AudienceStoreKey.lowerBoundByteCount
-        boundCount += count - entries[index].bounds.count
+        boundCount += count - directories[index].bounds.count
         if boundCount > Self.boundsMax {
-            entries = [Entry](repeating: Entry(), count: Self.capacity)
+            directories = [CachedDirectory](repeating: CachedDirectory(), count: Self.capacity)
             boundCount = count
         }
-        entries[index].fingerprint = fingerprint
-        entries[index].bounds.removeAll(keepingCapacity: true)
-        for bound in 0..<count { entries[index].bounds.append(Self.bound(bound, of: directory)) }
+        directories[index].fingerprint = fingerprint
+        directories[index].bounds.removeAll(keepingCapacity: true)
+        for bound in 0..<count { directories[index].bounds.append(Self.bound(bound, of: directory)) }
         return true
     }
 

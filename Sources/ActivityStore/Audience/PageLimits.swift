@@ -2,11 +2,11 @@ import LiveActivity
 
 /// The limits of a segment's pages.
 enum PageLimits {
-    /// The steps in which the memory reserved for a page grows, and the length up to which each step applies. Longer
-    /// pages have larger steps, because they cost more to write again.
+    /// The steps in which the memory reserved for a page grows, and the length up to which each step applies: up to 8
+    /// KiB by 2 KiB, up to 16 KiB by 4 KiB, then by 8 KiB. Longer pages have larger steps, because they cost more to
+    /// write again.
     ///
-    /// All resulting sizes are size classes of the allocator, so it rounds nothing up. (jemalloc has a class every
-    /// 1,024 bytes from 4 to 8 KiB, and every 4,096 bytes from 16 to 32 KiB.)
+    /// Redis' allocator (jemalloc) has a size class for each resulting size, so it rounds nothing up.
     static let smallPageGrowthBytes = 2_048
     static let smallPageBytesMax = 8_192
     static let mediumPageGrowthBytes = 4_096
@@ -15,11 +15,11 @@ enum PageLimits {
     /// The bytes that Redis adds to a string of a page's length: its header (`sdshdr16`) and the zero byte after
     /// it.
     static let stringOverheadBytes = 6
-    /// The length above which a page is rearranged, in bytes. With a higher limit, a round would have fewer pages to
-    /// read. But splitting a page of this length already stops the server for 0.4 ms.
+    /// The length above which a page is rearranged, in bytes. The limit is not higher, because splitting a page of this
+    /// length already stops the server for 0.4 ms. It is not lower, so that a round has fewer pages to read.
     static let bytesBeforeArranging = 4 * largePageGrowthBytes - stringOverheadBytes
-    /// Returns the length above which a page is split, measured after outdated entries were dropped. With a limit near
-    /// `bytesBeforeArranging`, a page that is not split would soon be too long again.
+    /// Returns the length above which a page is split, measured after outdated entries were dropped. It is well below
+    /// `bytesBeforeArranging`: otherwise a page that was not split would soon be too long again.
     static func bytesBeforeSplit(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
     /// if no worker could rearrange it earlier, or if it cannot be split.
@@ -30,8 +30,8 @@ enum PageLimits {
     /// a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
     /// How long Redis stores a page without devices after a renewal of the page's expiry: an activity's expiry plus an
-    /// hour. A new entry renews the page's expiry only if the last renewal was an hour ago. With the additional hour,
-    /// each entry still stays for an activity's expiry. (Exception: a worker died before it could renew.)
+    /// hour. So each entry stays at least for an activity's expiry, although a new entry renews the page's expiry only
+    /// if the last renewal was an hour ago. (Exception: a worker died before it could renew.)
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
@@ -45,10 +45,10 @@ enum PageLimits {
 
     /// Returns how long a page of this many bytes may become before the memory reserved for it grows.
     static func capacity(for bytes: Int) -> Int {
-        let block = bytes + stringOverheadBytes
-        let growth =
-            block <= smallPageBytesMax
-            ? smallPageGrowthBytes : block <= mediumPageBytesMax ? mediumPageGrowthBytes : largePageGrowthBytes
-        return (block + growth - 1) / growth * growth - stringOverheadBytes
+        let blockBytes = bytes + stringOverheadBytes
+        let growthBytes =
+            blockBytes <= smallPageBytesMax
+            ? smallPageGrowthBytes : blockBytes <= mediumPageBytesMax ? mediumPageGrowthBytes : largePageGrowthBytes
+        return (blockBytes + growthBytes - 1) / growthBytes * growthBytes - stringOverheadBytes
     }
 }

@@ -3,9 +3,9 @@ import Redis
 
 /// The sizes of the calls of the script `audience`.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// The call's kind, the number of arguments including the operation's name, and the maximum length of all other
-    /// arguments together, in bytes.
-    var recordCallLayout: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
+    /// The call's kind, the number of its arguments including the operation's name, and the maximum length in bytes of
+    /// the arguments after the name, all together.
+    var hashCallLayout: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)
@@ -19,14 +19,14 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
 }
 
 extension RedisCommandWriter {
-    mutating func writeRecordArguments(_ operation: AudienceCall<UnsafeRawBufferPointer>.Operation) {
+    mutating func writeHashArguments(_ operation: AudienceCall<UnsafeRawBufferPointer>.Operation) {
         switch operation {
         case .admit(let admission):
             writeArgument(operation: "admit")
             writeArguments(admission)
         case .settle(let version):
             writeArgument(operation: "settle")
-            writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
+            writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
         case .newestState:
             writeArgument(operation: "newest")
         case .claim(let range, let claim):
@@ -35,23 +35,23 @@ extension RedisCommandWriter {
             writeArgument(number: claim, bytes: 8)
         case .finishRange(let range, let version, let counts, let times):
             writeArgument(operation: "finish")
-            writeArgument(count: StoredVersion.byteCount + 2) {
+            writeArgument(byteCount: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
                 $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
             }
             writeArgument(number: UInt64(range.index), bytes: 2)
-            writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
-        case .finishBroadcast(let part, let version, let outcome, let times):
+            writeArgument(byteCount: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
+        case .finishBroadcast(let broadcast, let version, let outcome, let times):
             writeArgument(operation: "finish")
-            writeArgument(count: StoredVersion.byteCount + 2) {
+            writeArgument(byteCount: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
-                $0.writeNumber(UInt64(part.rangeCount), bytes: 2)
+                $0.writeNumber(UInt64(broadcast.rangeCount), bytes: 2)
             }
-            writeArgument(number: UInt64(StoredBroadcastCounts.index(of: part.environment)), bytes: 2)
+            writeArgument(number: UInt64(StoredBroadcastCounts.index(of: broadcast.environment)), bytes: 2)
             var counts = OutcomeCounts()
             counts[outcome] = 1
-            writeArgument(count: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
-            writeArgument(number: Int(part.broadcastCount))
+            writeArgument(byteCount: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
+            writeArgument(number: Int(broadcast.broadcastCount))
         case .checkpoint, .directory, .page, .append:
             preconditionFailure("the script does not perform this operation")
         }
@@ -64,14 +64,14 @@ extension RedisCommandWriter {
     }
 
     private mutating func writeArguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
-        writeArgument(count: StoredVersion.byteCount) { $0.writeStoredVersion(admission.version) }
+        writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(admission.version) }
         writeArgument(number: admission.digest, bytes: 8)
         let bits =
             (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.requestsHighPriority ? 4 : 0)
             | (admission.mayUseReserve ? 8 : 0)
         writeArgument(number: bits)
         writeArgument(number: Int(admission.rangeCount))
-        writeArgument(count: StoredPace.byteCount) {
+        writeArgument(byteCount: StoredPace.byteCount) {
             $0.writeBytes(StoredPace.byteCount) { StoredPace.write(admission.pace, to: $0) }
         }
         writeArgument(admission.body)
@@ -80,7 +80,7 @@ extension RedisCommandWriter {
 
     /// Writes a page's key: the hash tag of its segment, a letter and its lower bound.
     mutating func writePageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
-        writeArgument(count: tag.count + AudienceStoreKey.pageSuffixBytes) {
+        writeArgument(byteCount: tag.count + AudienceStoreKey.pageSuffixBytes) {
             $0.writeVerbatim(tag)
             $0.writeByte(AudienceStoreKey.pageLetter)
             $0.writeNumber(UInt64(lowerBound), bytes: AudienceStoreKey.lowerBoundByteCount)
@@ -92,18 +92,18 @@ extension RedisCommandWriter {
     }
 
     private mutating func writeArgument(_ range: SegmentRange) {
-        writeArgument(count: 4) {
+        writeArgument(byteCount: 4) {
             $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
             $0.writeNumber(UInt64(range.index), bytes: 2)
         }
     }
 
-    private mutating func writeArgument(number value: UInt64, bytes count: Int) {
-        writeArgument(count: count) { $0.writeNumber(value, bytes: count) }
+    private mutating func writeArgument(number: UInt64, bytes count: Int) {
+        writeArgument(byteCount: count) { $0.writeNumber(number, bytes: count) }
     }
 
-    private mutating func writeNumber(_ value: UInt64, bytes count: Int) {
-        writeBytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
+    private mutating func writeNumber(_ number: UInt64, bytes count: Int) {
+        writeBytes(count) { LittleEndian.write(number, bytes: count, to: $0) }
     }
 
     private mutating func writeStoredVersion(_ version: Version) {
@@ -115,11 +115,11 @@ extension RedisCommandWriter {
             writeNumber(UInt64(counts[outcome]), bytes: StoredCounts.countByteCount)
         }
         writeNumber(
-            StoredCounts.value(ofMilliseconds: times.firstResponseAtMilliseconds),
+            StoredCounts.storedNumber(ofMilliseconds: times.firstResponseAtMilliseconds),
             bytes: StoredCounts.timeByteCount
         )
         writeNumber(
-            StoredCounts.value(ofMilliseconds: times.lastResponseAtMilliseconds),
+            StoredCounts.storedNumber(ofMilliseconds: times.lastResponseAtMilliseconds),
             bytes: StoredCounts.timeByteCount
         )
     }
@@ -130,9 +130,8 @@ enum StoredBroadcastCounts {
     /// Returns the number that identifies a broadcast. It is stored where a range has its index, which is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// The number of bytes: for each outcome, one byte counts the version's broadcasts that had it. One byte is enough,
-    /// because a version has at most two broadcasts. The bytes follow the totals of the version's ranges
-    /// (``StoredCounts``).
+    /// The length of the sums over a version's broadcasts, which follow the totals of its ranges (``StoredCounts``).
+    /// Each outcome has one byte, which is enough, because a version has at most two broadcasts.
     static let byteCount = MemberOutcome.allCases.count
 
     static func readCounts(_ bytes: UnsafeRawBufferPointer) -> OutcomeCounts {
@@ -144,16 +143,15 @@ enum StoredBroadcastCounts {
 
 /// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them.
 ///
-/// The counts of the totals are the sums over the ranges. The sums over the broadcasts follow them
-/// (``StoredBroadcastCounts``). The times of the totals are the first and the last response of all ranges and
-/// broadcasts.
+/// A version's totals have the sums over its ranges. If the version has broadcasts, the sums over these follow
+/// (``StoredBroadcastCounts``). The times are the first and the last response of all ranges and broadcasts together.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6
     static let byteCount = MemberOutcome.allCases.count * countByteCount + 2 * timeByteCount
 
     /// Returns the number that stores a time: one more than the milliseconds; 0 for no time (-1).
-    static func value(ofMilliseconds milliseconds: Int64) -> UInt64 {
+    static func storedNumber(ofMilliseconds milliseconds: Int64) -> UInt64 {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, MemberEntryFormat.millisecondsMax - 1)) + 1
     }
 

@@ -1,7 +1,7 @@
 public import LiveActivity
 
-/// The content of an activity's value in readable form. Times are UNIX milliseconds of the Redis server's clock. Only
-/// the time of a registration is from its record. Lanes do not use this type because it allocates.
+/// The content of an activity's value in readable form. Times are UNIX milliseconds by the clock of the Redis server,
+/// except the time of a registration, which is from its record. Lanes do not use this type, because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum VersionPhase: String, Sendable, CaseIterable {
@@ -24,12 +24,12 @@ public struct ActivityInspection: Sendable, Equatable {
     public struct NewestVersion: Sendable, Equatable {
         public var version: Version
         public var isEnd: Bool
-        public var state: VersionPhase
+        public var phase: VersionPhase
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After Redis has lost
-        /// data, it may be higher: each registration that is read again raises it to the second of this reading (R25).
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data it may be higher: a
+        /// registration that is read again raises it to the time of the reading (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -54,8 +54,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// When ``token`` was registered. Without a token: the time of the last registration or unregistration; nil if
     /// there was neither.
     ///
-    /// Redis adds a millisecond when it retires a token, and when an accepted end removes the activity from audiences.
-    /// The registration is then older than this time, and has no effect if it is read again.
+    /// Redis makes this time a millisecond later when it retires the token, and when an accepted end removes the
+    /// activity from audiences. Then the registration itself is older, so that it has no effect if it is read again.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
@@ -74,51 +74,52 @@ public struct ActivityInspection: Sendable, Equatable {
     /// them.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var formerAudiences: [AudienceDigest] = []
-    /// The last millisecond of the activity's first eight hours. Afterwards no update is sent. Nil if Redis has
-    /// no value, or knows only an unregistration.
+    /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if Redis
+    /// has no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the budget for pushes of priority 10 will be full.
     private var budgetFullAtMilliseconds: Int64 = 0
-    private var recordedSpacingDoublings: Int64 = 0
+    /// How often the spacing was doubled when the last 429 was recorded.
+    private var recordedDoublingCount: Int64 = 0
     private var throttledAtMilliseconds: Int64?
 
     /// - Parameter value: the reply to GET; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
-        var record = InspectedField(name: "record", bytes: value[...])
-        let updatesUntilSeconds = Int64(try record.readNumber(bytes: 4))
+        var unread = InspectedField(name: "record", bytes: value[...])
+        let updatesUntilSeconds = Int64(try unread.readNumber(bytes: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
-        let count = Int(try record.readNumber(bytes: 2))
-        let tokenByteCount = count & ~StoredActivity.countFlags
-        let flags = try record.readByte()
+        let countAndFlags = Int(try unread.readNumber(bytes: 2))
+        let tokenByteCount = countAndFlags & ~StoredActivity.countFlags
+        let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.allowsFrequentUpdates != 0
-        let phaseLetter = try readNewestVersion(&record)
-        registeredAtMilliseconds = try record.readBinaryMilliseconds()
-        token = try InspectedToken(form: flags & 7, try record.readPart("token", count: tokenByteCount))
+        let phaseLetter = try readNewestVersion(&unread)
+        registeredAtMilliseconds = try unread.readBinaryMilliseconds()
+        token = try InspectedToken(form: flags & 7, try unread.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if count >= StoredActivity.acceptedAlertFlag {
-            record = record.renamed("alert")
-            let timestamp = try record.readBinarySeconds()
-            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
+        if countAndFlags >= StoredActivity.acceptedAlertFlag {
+            unread = unread.renamed("alert")
+            let timestamp = try unread.readBinarySeconds()
+            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
         }
-        if count & StoredActivity.audiencesFlag != 0 { try readAudiences(&record) }
-        try readOptionalParts(&record, flags)
-        try readHeldCommand(record.renamed("held"), phaseLetter)
+        if countAndFlags & StoredActivity.audiencesFlag != 0 { try readAudiences(&unread) }
+        try readOptionalParts(&unread, flags)
+        try readHeldCommand(unread.renamed("held"), phaseLetter)
     }
 
-    /// Reads bytes 8 to 44 of the record.
+    /// Reads bytes 8 to 44 of the value.
     ///
     /// - Returns: the phase's letter in lower case.
-    private mutating func readNewestVersion(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
-        let digest = try record.readNumber(bytes: StoredDigest.byteCount)
+    private mutating func readNewestVersion(_ unread: inout InspectedField) throws(InspectionError) -> UInt8 {
+        let digest = try unread.readNumber(bytes: StoredDigest.byteCount)
         if digest > 0 { shownDigest = digest }
-        let phaseByte = try record.readByte()
-        let sentAtMilliseconds = try record.readBinaryMilliseconds()
-        let timestamp = try record.readBinarySeconds()
-        let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
-        budgetFullAtMilliseconds = try record.readBinaryMilliseconds()
+        let phaseByte = try unread.readByte()
+        let sentAtMilliseconds = try unread.readBinaryMilliseconds()
+        let timestamp = try unread.readBinarySeconds()
+        let version = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
+        budgetFullAtMilliseconds = try unread.readBinaryMilliseconds()
         let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.isOwnTimestamp != 0
-        var assignedTimestamp = try record.readPart(record.name, count: StoredActivity.secondsBytes)
+        var assignedTimestamp = try unread.readPart(unread.name, count: StoredActivity.secondsBytes)
         if isOwnTimestamp {
             lastAssignedTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
         } else {
@@ -130,29 +131,29 @@ public struct ActivityInspection: Sendable, Equatable {
         let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnOnBudget | StoredActivity.PhaseBit.isOwnTimestamp
         let letter = phaseLetter | 0x20
         if phaseLetter != UInt8(ascii: "n") {
-            guard let state = VersionPhase(letter: letter) else { throw record.error }
-            newestVersion = NewestVersion(version: version, isEnd: phaseLetter < UInt8(ascii: "a"), state: state)
+            guard let phase = VersionPhase(letter: letter) else { throw unread.error }
+            newestVersion = NewestVersion(version: version, isEnd: phaseLetter < UInt8(ascii: "a"), phase: phase)
         }
         return letter
     }
 
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
-    private mutating func readOptionalParts(_ record: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
+    private mutating func readOptionalParts(_ unread: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
         if flags & StoredActivity.Flag.hasRetiredToken != 0 {
-            _ = try record.readPart("retired", count: StoredActivity.retiredTokenBytes)
+            _ = try unread.readPart("retired", count: StoredActivity.retiredTokenBytes)
         }
         if flags & StoredActivity.Flag.hasThrottle != 0 {
-            record = record.renamed("limit")
-            recordedSpacingDoublings = Int64(try record.readByte())
-            throttledAtMilliseconds = try record.readBinaryMilliseconds()
+            unread = unread.renamed("limit")
+            recordedDoublingCount = Int64(try unread.readByte())
+            throttledAtMilliseconds = try unread.readBinaryMilliseconds()
         }
         if flags & StoredActivity.Flag.hasStart != 0 {
-            record = record.renamed("start")
-            let timestamp = try record.readBinarySeconds()
-            let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
+            unread = unread.renamed("start")
+            let timestamp = try unread.readBinarySeconds()
+            let version = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
             // A start without a claim is settled: Redis removes the claim when APNs accepts the start.
             let isClaimed = flags & StoredActivity.Flag.hasClaim != 0
-            let letter = isClaimed ? try record.readPart("start", count: 14).unreadBytes.first : nil
+            let letter = isClaimed ? try unread.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(
                 version: version,
                 isSettled: letter == nil || letter == UInt8(ascii: "s"),
@@ -161,11 +162,11 @@ public struct ActivityInspection: Sendable, Equatable {
         }
     }
 
-    private mutating func readAudiences(_ record: inout InspectedField) throws(InspectionError) {
-        record = record.renamed("audiences")
-        let (currentCount, leftCount) = (try record.readByte(), try record.readByte())
-        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
-        for _ in 0..<leftCount { formerAudiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
+    private mutating func readAudiences(_ unread: inout InspectedField) throws(InspectionError) {
+        unread = unread.renamed("audiences")
+        let (currentCount, formerCount) = (try unread.readByte(), try unread.readByte())
+        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try unread.readNumber(bytes: 8))) }
+        for _ in 0..<formerCount { formerAudiences.append(AudienceDigest(value: try unread.readNumber(bytes: 8))) }
     }
 
     private mutating func readHeldCommand(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
@@ -187,26 +188,26 @@ public struct ActivityInspection: Sendable, Equatable {
     // MARK: - What a policy's pace permits now
 
     /// Returns how often the spacing is doubled now, because APNs responded with 429.
-    public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {
+    public func spacingDoublingCount(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {
         guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
-        let recoveredDoublings = (nowMilliseconds &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
-        return Int(clamping: max(0, recordedSpacingDoublings &- recoveredDoublings))
+        let undoneDoublingCount = (nowMilliseconds &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
+        return Int(clamping: max(0, recordedDoublingCount &- undoneDoublingCount))
     }
 
     /// Returns the shortest time between two pushes that Redis would allow now.
     public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64 {
-        let doublings = spacingDoublings(pace, nowMilliseconds: nowMilliseconds)
-        let shift = min(doublings, StoreLimits.spacingDoublingsMax)
-        let throttledSpacingMilliseconds = doublings == 0 ? 0 : pace.spacingMilliseconds << shift
+        let doublingCount = spacingDoublingCount(pace, nowMilliseconds: nowMilliseconds)
+        let shift = min(doublingCount, StoreLimits.spacingDoublingsMax)
+        let throttledSpacingMilliseconds = doublingCount == 0 ? 0 : pace.spacingMilliseconds << shift
         return max(pace.spacingMilliseconds, min(throttledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
     /// Returns the time at which the spacing allows the next push; nil: now.
     public func spacingEndMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
         guard let lastPush, lastPush.sentAtMilliseconds <= nowMilliseconds else { return nil }
-        let untilMilliseconds =
+        let endMilliseconds =
             lastPush.sentAtMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: nowMilliseconds)
-        return untilMilliseconds > nowMilliseconds ? untilMilliseconds : nil
+        return endMilliseconds > nowMilliseconds ? endMilliseconds : nil
     }
 
     /// Returns what is left now of the budget for pushes of priority 10.

@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// The content of an audience's record in readable form.
+/// The content of an audience's hash in readable form.
 public struct AudienceInspection: Sendable, Equatable {
     /// The newest version. It was admitted to be sent, or was `unchanged`.
     public struct NewestVersion: Sendable, Equatable {
@@ -21,8 +21,8 @@ public struct AudienceInspection: Sendable, Equatable {
         public let expirationSeconds: Int64
     }
 
-    /// How far a version has come: which of its ranges are finished, and with which counts.
-    public struct FanOut: Sendable, Equatable {
+    /// How far the fan-out of a version has come: which of its ranges are finished, and with which counts.
+    public struct Fanout: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
         public let admittedAtMilliseconds: Int64
@@ -36,27 +36,27 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isFinished: Bool
     }
 
-    /// The last checkpoint of a range's round. Rounds of starts have their checkpoints in another record.
+    /// The last checkpoint of a range's round. Rounds of starts have their checkpoints in another hash.
     public struct RangeCheckpoint: Sendable, Equatable {
         public let range: SegmentRange
         /// The text of the checkpoint, in the format of `Checkpoint`.
         public let checkpoint: [UInt8]
     }
 
-    /// A broadcast channel that the keeper of channels wrote into the record.
+    /// A broadcast channel that the keeper of channels wrote into the audience's hash.
     public struct Channel: Sendable, Equatable {
         public let channel: AudienceChannel
         public let createdAtMilliseconds: Int64
     }
 
-    /// The channel in production, then the channel in the sandbox, each only if it exists.
+    /// The audience's channels: at most one in production, followed by at most one in the sandbox.
     public private(set) var channels: [Channel] = []
     public private(set) var newestVersion: NewestVersion?
     public private(set) var admittedVersion: AdmittedVersion?
     /// The version of the newest start; nil if no start was admitted.
     public private(set) var newestStart: Version?
     /// The progress of the last versions, in the order of their admission.
-    public private(set) var fanOuts: [FanOut] = []
+    public private(set) var fanouts: [Fanout] = []
     /// The last checkpoints, in the order of the ranges.
     public private(set) var rangeCheckpoints: [RangeCheckpoint] = []
     private var budgetFullAtMilliseconds: Int64 = 0
@@ -64,40 +64,42 @@ public struct AudienceInspection: Sendable, Equatable {
 
     /// - Parameter fields: the fields of the audience's hash.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
-        let values = Dictionary(fields.map { ($0.field, $0.value) }) { $1 }
-        func part(_ letter: Character) -> InspectedField? {
-            values[Array(letter.utf8)].map { InspectedField(name: String(letter), bytes: $0[...]) }
+        let valuesByField = Dictionary(fields.map { ($0.field, $0.value) }) { $1 }
+        func inspectedField(_ letter: Character) -> InspectedField? {
+            valuesByField[Array(letter.utf8)].map { InspectedField(name: String(letter), bytes: $0[...]) }
         }
-        if var part = part("n") {
-            let version = try part.readBinaryVersion()
-            newestVersion = NewestVersion(version: version, isSettled: try part.readByte() == UInt8(ascii: "s"))
+        if var field = inspectedField("n") {
+            let version = try field.readBinaryVersion()
+            newestVersion = NewestVersion(version: version, isSettled: try field.readByte() == UInt8(ascii: "s"))
         }
-        if var part = part("a") { admittedVersion = try AdmittedVersion(&part) }
-        if var part = part("s"), !part.isEmpty { newestStart = try part.readBinaryVersion() }
-        if var part = part("f") {
-            budgetFullAtMilliseconds = try part.readBinaryMilliseconds()
-            frequentBudgetFullAtMilliseconds = try part.readBinaryMilliseconds()
+        if var field = inspectedField("a") { admittedVersion = try AdmittedVersion(&field) }
+        if var field = inspectedField("s"), !field.isEmpty { newestStart = try field.readBinaryVersion() }
+        if var field = inspectedField("f") {
+            budgetFullAtMilliseconds = try field.readBinaryMilliseconds()
+            frequentBudgetFullAtMilliseconds = try field.readBinaryMilliseconds()
         }
-        if var part = part("l") {
-            while !part.isEmpty { fanOuts.append(try FanOut(&part, values)) }
+        if var field = inspectedField("l") {
+            while !field.isEmpty { fanouts.append(try Fanout(&field, valuesByField)) }
         }
-        for (field, value) in values where field.first == UInt8(ascii: "p") && !value.isEmpty {
-            var part = InspectedField(name: "p", bytes: field.dropFirst())
-            let (count, index) = (Int(try part.readNumber(bytes: 2)), Int(try part.readNumber(bytes: 2)))
-            guard let range = SegmentRange(index: index, rangeCount: count) else { throw part.error }
-            rangeCheckpoints.append(RangeCheckpoint(range: range, checkpoint: value))
+        // The name of a field with a checkpoint is `p`, the number of ranges and the range's index.
+        for (name, checkpoint) in valuesByField where name.first == UInt8(ascii: "p") && !checkpoint.isEmpty {
+            var rangeName = InspectedField(name: "p", bytes: name.dropFirst())
+            let rangeCount = Int(try rangeName.readNumber(bytes: 2))
+            let index = Int(try rangeName.readNumber(bytes: 2))
+            guard let range = SegmentRange(index: index, rangeCount: rangeCount) else { throw rangeName.error }
+            rangeCheckpoints.append(RangeCheckpoint(range: range, checkpoint: checkpoint))
         }
         for environment in APNsEnvironment.allCases {
             let name = environment == .production ? "hp" : "hs"
-            guard let value = values[Array(name.utf8)] else { continue }
-            channels.append(try Channel(InspectedField(name: name, bytes: value[...]), environment))
+            guard let channel = valuesByField[Array(name.utf8)] else { continue }
+            channels.append(try Channel(InspectedField(name: name, bytes: channel[...]), environment))
         }
         rangeCheckpoints.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
     }
 
-    /// Returns what is left now of the audience's two budgets for priority 10: one is for members without frequent
-    /// updates, the other for members with them.
-    public func budgets(
+    /// Returns what is left now of the audience's two budgets for priority 10. `frequentBudget` is for the members
+    /// whose users allow frequent updates, `budget` for all other members.
+    public func remainingBudgets(
         _ pace: Policy.Pace,
         nowMilliseconds: Int64
     ) -> (budget: InspectedBudget, frequentBudget: InspectedBudget) {
@@ -118,58 +120,59 @@ public struct AudienceInspection: Sendable, Equatable {
 
 extension AudienceInspection.Channel {
     fileprivate init(_ field: InspectedField, _ environment: APNsEnvironment) throws(InspectionError) {
-        let value = field.unreadBytes
-        guard let channel = value.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
+        let bytes = field.unreadBytes
+        guard let channel = bytes.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
             throw field.error
         }
-        var rest = field
+        var unread = field
         // Skips the storage policy, which `channel` already has.
-        _ = try rest.readByte()
-        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try rest.readNumber(bytes: 8)))
+        _ = try unread.readByte()
+        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try unread.readNumber(bytes: 8)))
     }
 }
 
 extension AudienceInspection.AdmittedVersion {
-    fileprivate init(_ part: inout InspectedField) throws(InspectionError) {
-        version = try part.readBinaryVersion()
-        digest = try part.readNumber(bytes: 8)
-        let flags = try part.readByte()
+    fileprivate init(_ field: inout InspectedField) throws(InspectionError) {
+        version = try field.readBinaryVersion()
+        digest = try field.readNumber(bytes: 8)
+        let flags = try field.readByte()
         (isEnd, isStart) = (flags & 1 != 0, flags & 2 != 0)
         grant = AudienceGrant(
-            timestamp: try part.readBinarySeconds(),
-            priority: try part.readByte(),
-            frequentUpdatesPriority: try part.readByte(),
+            timestamp: try field.readBinarySeconds(),
+            priority: try field.readByte(),
+            frequentUpdatesPriority: try field.readByte(),
             isDemoted: flags & 4 != 0,
-            rangeCount: UInt16(try part.readNumber(bytes: 2))
+            rangeCount: UInt16(try field.readNumber(bytes: 2))
         )
-        admittedAtMilliseconds = try part.readBinaryMilliseconds()
-        expirationSeconds = Int64(bitPattern: try part.readNumber(bytes: 8))
+        admittedAtMilliseconds = try field.readBinaryMilliseconds()
+        expirationSeconds = Int64(bitPattern: try field.readNumber(bytes: 8))
     }
 }
 
-extension AudienceInspection.FanOut {
+extension AudienceInspection.Fanout {
     /// - Parameters:
-    ///   - part: the field `l`, from which this version's bytes are read.
-    ///   - values: all fields of the hash. They say which ranges are finished, and with which counts.
-    fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
-        let name = Array(part.unreadBytes.prefix(StoredVersion.byteCount + 2))
-        version = try part.readBinaryVersion()
-        rangeCount = Int(try part.readNumber(bytes: 2))
-        admittedAtMilliseconds = try part.readBinaryMilliseconds()
-        isFinished = try part.readByte() & 1 == 1
-        guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw part.error }
-        let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.byteCount)
-        if isFinished, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
+    ///   - field: the field `l`, from which this version's bytes are read.
+    ///   - valuesByField: all fields of the hash. They say which ranges are finished, and with which counts.
+    fileprivate init(_ field: inout InspectedField, _ valuesByField: [[UInt8]: [UInt8]]) throws(InspectionError) {
+        let versionName = Array(field.unreadBytes.prefix(StoredVersion.byteCount + 2))
+        version = try field.readBinaryVersion()
+        rangeCount = Int(try field.readNumber(bytes: 2))
+        admittedAtMilliseconds = try field.readBinaryMilliseconds()
+        isFinished = try field.readByte() & 1 == 1
+        guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw field.error }
+        let storedTotals = valuesByField[[UInt8(ascii: "t")] + versionName]?.prefix(StoredCounts.byteCount)
+        if isFinished, let totals = storedTotals?.withUnsafeBytes({ StoredCounts.read($0) }) {
             finishedRanges = Set(0..<rangeCount)
             (counts, times) = totals
         }
         guard !isFinished else { return }
         for index in 0..<rangeCount {
-            let field = [UInt8(ascii: "m")] + name + [UInt8(index & 255), UInt8(index >> 8)]
-            guard let part = values[field]?.withUnsafeBytes({ StoredCounts.read($0) }) else { continue }
+            let rangeField = [UInt8(ascii: "m")] + versionName + [UInt8(index & 255), UInt8(index >> 8)]
+            let storedCounts = valuesByField[rangeField]?.withUnsafeBytes { StoredCounts.read($0) }
+            guard let (rangeCounts, rangeTimes) = storedCounts else { continue }
             finishedRanges.insert(index)
-            counts.add(part.0)
-            times.merge(part.1)
+            counts.add(rangeCounts)
+            times.merge(rangeTimes)
         }
     }
 }

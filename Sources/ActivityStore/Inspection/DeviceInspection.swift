@@ -5,10 +5,10 @@ public struct DeviceInspection: Sendable, Equatable {
     public struct AttributesTypeState: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// When the token was registered. After an unregistration: the time of the unregistration. After the token was
-        /// retired: one millisecond more than the time of its registration. Nil if none of these happened.
+        /// When ``token`` was registered. Without a token: the time of the last unregistration, or one millisecond
+        /// after the registration of the last retired token. Nil if there was neither.
         public var registeredAtMilliseconds: Int64?
-        /// The starts that wait for a token, oldest version first.
+        /// The starts that wait for a token of this attributes type, oldest version first.
         public var heldStarts: [HeldStart] = []
     }
 
@@ -25,11 +25,11 @@ public struct DeviceInspection: Sendable, Equatable {
     /// - Parameter fields: the reply to HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
-        if var record = hash.field("s") { startBudgetFullAtMilliseconds = try record.readDecimalMilliseconds() }
+        if var field = hash.field("s") { startBudgetFullAtMilliseconds = try field.readDecimalMilliseconds() }
         for type in hash.attributesTypes() {
             var typeState = AttributesTypeState(attributesType: type)
             (typeState.registeredAtMilliseconds, typeState.token) = try hash.readToken(suffix: ":\(type)")
-            if let record = hash.field("w:\(type)") { typeState.heldStarts = try Self.readHeldStarts(record) }
+            if let field = hash.field("w:\(type)") { typeState.heldStarts = try Self.readHeldStarts(field) }
             attributesTypeStates.append(typeState)
         }
     }
@@ -38,18 +38,18 @@ public struct DeviceInspection: Sendable, Equatable {
         var (field, starts) = (field, [HeldStart]())
         while !field.unreadBytes.isEmpty {
             guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
-            let activityCount = Int(try field.readNumber(bytes: 2))
-            let commandCount = Int(try field.readNumber(bytes: 4))
+            let activityByteCount = Int(try field.readNumber(bytes: 2))
+            let commandByteCount = Int(try field.readNumber(bytes: 4))
             let version = try field.readDecimalVersion()
-            let activity = try field.readPart(field.name, count: activityCount).unreadBytes
-            let command = try field.readPart(field.name, count: commandCount).unreadBytes
+            let activity = try field.readPart(field.name, count: activityByteCount).unreadBytes
+            let command = try field.readPart(field.name, count: commandByteCount).unreadBytes
             starts.append(HeldStart(activity: activity, version: version, command: command))
         }
         return starts
     }
 
     /// Returns what is left now of the bucket of starts.
-    public func startBudget(_ bucket: Policy.Bucket, nowMilliseconds: Int64) -> InspectedBudget {
+    public func remainingStartBudget(_ bucket: Policy.Bucket, nowMilliseconds: Int64) -> InspectedBudget {
         InspectedBudget(bucket, fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds)
     }
 }

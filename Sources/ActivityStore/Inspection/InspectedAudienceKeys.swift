@@ -12,8 +12,8 @@ public struct InspectedAudienceKeys: Sendable {
         guard (1...AudienceStoreKey.appBytesMax).contains(self.app.count) else { return nil }
     }
 
-    /// The key of the audience's record, a hash.
-    public var recordKey: [UInt8] { hashTag(segment: nil) }
+    /// The key of the hash that Redis keeps for the audience.
+    public var hashKey: [UInt8] { hashTag(segment: nil) }
 
     public func directoryKey(segment: UInt8) -> [UInt8] {
         hashTag(segment: segment) + [AudienceStoreKey.directoryLetter]
@@ -26,17 +26,19 @@ public struct InspectedAudienceKeys: Sendable {
 
     /// Returns the lower bounds of a segment's pages: the lowest position that a member of each page can have.
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
-        var part = InspectedField(name: "directory", bytes: bytes[...])
+        var unread = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []
-        while !part.isEmpty { bounds.append(UInt32(try part.readNumber(bytes: AudienceStoreKey.lowerBoundByteCount))) }
+        while !unread.isEmpty {
+            bounds.append(UInt32(try unread.readNumber(bytes: AudienceStoreKey.lowerBoundByteCount)))
+        }
         return bounds
     }
 
     private func hashTag(segment: UInt8?) -> [UInt8] {
-        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
-        let count = memory.withUnsafeMutableBytes { memory in
-            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: memory) }
+        var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
+        let byteCount = buffer.withUnsafeMutableBytes { buffer in
+            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
         }
-        return Array(memory[..<(count ?? 0)])
+        return Array(buffer[..<(byteCount ?? 0)])
     }
 }

@@ -4,6 +4,7 @@ import Redis
 
 /// A field of a hash, or a part of a string in Redis, is not in the format that Causeway writes.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
+    /// The field's or the part's name.
     public var field: String
 
     public var description: String { "the field '\(field)' holds a value that Causeway does not write" }
@@ -24,24 +25,24 @@ public struct InspectedToken: Sendable, Equatable {
     init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
         let stored = part.unreadBytes
         if form == 0 && stored.isEmpty { return nil }
-        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
-        let decodedToken = memory.withUnsafeMutableBytes { memory in
+        var buffer = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
+        let decodedToken = buffer.withUnsafeMutableBytes { buffer in
             stored.withUnsafeBytes { stored in
-                memory.baseAddress.flatMap { start in
-                    TokenForm(rawValue: form).flatMap { TokenText.decode($0, stored, to: start) }
+                buffer.baseAddress.flatMap { start in
+                    TokenForm(rawValue: form).flatMap { StoredDeviceToken.decode($0, stored, to: start) }
                 }
             }
         }
         guard let decodedToken else { throw part.error }
-        self.init(token: Array(memory[..<decodedToken.count]), environment: decodedToken.environment)
+        self.init(token: Array(buffer[..<decodedToken.count]), environment: decodedToken.environment)
     }
 }
 
-/// What is left in a bucket. One draw is one push of priority 10 (an activity's bucket), one start (a device's bucket)
-/// or one command of priority 10 (an audience's bucket).
+/// What is left in a bucket. A draw takes one push of priority 10 from an activity's bucket, one start from a device's,
+/// or one command of priority 10 from an audience's.
 public struct InspectedBudget: Sendable, Equatable {
     /// How many draws are possible now, including those from the reserve.
-    public let drawsLeft: Int
+    public let remainingDrawCount: Int
     public let bucket: Policy.Bucket
     /// When the bucket will be full; nil: it is full.
     public let fullAtMilliseconds: Int64?
@@ -51,10 +52,10 @@ public struct InspectedBudget: Sendable, Equatable {
         // The subtraction cannot overflow, because neither time is negative.
         let timeToFullMilliseconds = max(0, fullAtMilliseconds &- nowMilliseconds)
         let intervalMilliseconds = bucket.intervalMilliseconds
-        let missingDraws =
+        let missingDrawCount =
             timeToFullMilliseconds / intervalMilliseconds
             &+ (timeToFullMilliseconds % intervalMilliseconds == 0 ? 0 : 1)
-        drawsLeft = max(0, bucket.pushes &- Int(clamping: missingDraws))
+        remainingDrawCount = max(0, bucket.pushes &- Int(clamping: missingDrawCount))
         self.fullAtMilliseconds = timeToFullMilliseconds > 0 ? fullAtMilliseconds : nil
     }
 }
@@ -78,18 +79,18 @@ struct InspectedHash {
     /// Reads the token in the fields `t` and `u` of a device's hash.
     func readToken(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?)
     {
-        guard var record = field("t\(suffix)") else { return (nil, nil) }
-        let registeredAtMilliseconds = try record.readDecimalMilliseconds()
-        let stored = record.unreadBytes + (fields["u\(suffix)"] ?? [])
-        if record.unreadBytes.isEmpty { return (registeredAtMilliseconds, nil) }
-        var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
-        let decodedToken = memory.withUnsafeMutableBytes { memory in
-            stored.withUnsafeBytes { stored in memory.baseAddress.flatMap { TokenText.decode(stored, to: $0) } }
+        guard var timeAndToken = field("t\(suffix)") else { return (nil, nil) }
+        let registeredAtMilliseconds = try timeAndToken.readDecimalMilliseconds()
+        let stored = timeAndToken.unreadBytes + (fields["u\(suffix)"] ?? [])
+        if timeAndToken.unreadBytes.isEmpty { return (registeredAtMilliseconds, nil) }
+        var buffer = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
+        let decodedToken = buffer.withUnsafeMutableBytes { buffer in
+            stored.withUnsafeBytes { stored in buffer.baseAddress.flatMap { StoredDeviceToken.decode(stored, to: $0) } }
         }
-        guard let decodedToken else { throw record.error }
+        guard let decodedToken else { throw timeAndToken.error }
         return (
             registeredAtMilliseconds,
-            InspectedToken(token: Array(memory[..<decodedToken.count]), environment: decodedToken.environment)
+            InspectedToken(token: Array(buffer[..<decodedToken.count]), environment: decodedToken.environment)
         )
     }
 
@@ -100,7 +101,7 @@ struct InspectedHash {
     }
 }
 
-/// Reads a value part by part, from its beginning.
+/// Reads the bytes of a field, or of another value in Redis, part by part from the beginning.
 struct InspectedField {
     let name: String
     private var bytes: ArraySlice<UInt8>

@@ -1,18 +1,18 @@
 import LiveActivity
 
-/// The part of an activity's value in the model that decides about updates and pushes by time: the beginning of the
-/// activity, its budget, and its spacing. Times are UNIX milliseconds.
+/// The part of the model of an activity that decides by time whether an update or a push is allowed now: when the
+/// activity began, its budget, and its spacing after a 429. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
     public internal(set) var beganAtMilliseconds: Int64
-    /// When the budget for pushes of priority 10 will be full again if nothing is drawn. A time in the past means that
-    /// the budget is full.
+    /// When the budget for pushes of priority 10 will be full again. If this time is past, the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false
-    /// How often the spacing was doubled when the last 429 was recorded, including the doubling by this 429.
-    public internal(set) var spacingDoublings = 0
+    /// How often the spacing was doubled just after the last 429 was recorded. Doublings that time has undone since
+    /// then still count.
+    public internal(set) var spacingDoublingCount = 0
     /// When Redis recorded the last 429; nil: there was none.
     public internal(set) var throttledAtMilliseconds: Int64?
 
@@ -21,7 +21,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     /// The last second in which Redis admits updates, UNIX seconds.
-    public var updatesUntilSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatableSeconds }
+    public var updatesUntilSeconds: Int64 { beganAtMilliseconds / 1_000 + StoreLimits.updatePeriodSeconds }
 
     func hasUpdatePeriodEnded(at nowMilliseconds: Int64) -> Bool { nowMilliseconds / 1_000 > updatesUntilSeconds }
 
@@ -31,24 +31,26 @@ public struct ActivityPace: Hashable, Sendable {
 
     // MARK: - The spacing after a 429
 
-    func currentDoublings(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int {
+    /// Returns how often the spacing is doubled now. Time undoes doublings: one for each
+    /// `throttleRecoveryMilliseconds` without a 429.
+    func currentDoublingCount(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int {
         // If the server's clock was set back, no doubling applies.
         guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
-        let recoveredDoublings = (nowMilliseconds - throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
-        return Int(max(0, Int64(spacingDoublings) - recoveredDoublings))
+        let undoneDoublingCount = (nowMilliseconds - throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds
+        return Int(max(0, Int64(spacingDoublingCount) - undoneDoublingCount))
     }
 
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
         // Also in the scripts (decision: spacing).
-        let doublings = currentDoublings(pace, at: nowMilliseconds)
-        if doublings == 0 { return pace.spacingMilliseconds }
+        let doublingCount = currentDoublingCount(pace, at: nowMilliseconds)
+        if doublingCount == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
-        for _ in 0..<doublings { doubledSpacingMilliseconds *= 2 }
+        for _ in 0..<doublingCount { doubledSpacingMilliseconds *= 2 }
         return max(pace.spacingMilliseconds, min(doubledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
-    /// Records a 429: doubles the spacing once more, unless it is at its longest. Each push doubles the
-    /// spacing at most once, even if its 429 is reported several times.
+    /// Records a 429: doubles the spacing once more, up to the longest spacing. Each push doubles the spacing at most
+    /// once, even if its 429 is reported several times.
     ///
     /// - Returns: false if this 429 was recorded before, and nothing changes.
     mutating func recordThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
@@ -57,11 +59,11 @@ public struct ActivityPace: Hashable, Sendable {
         {
             return false
         }
-        let previousDoublings = currentDoublings(pace, at: nowMilliseconds)
+        let previousDoublingCount = currentDoublingCount(pace, at: nowMilliseconds)
         let isLongest = spacingMilliseconds(pace, at: nowMilliseconds) >= pace.throttledSpacingMillisecondsMax
-        spacingDoublings =
-            isLongest || previousDoublings == StoreLimits.spacingDoublingsMax
-            ? previousDoublings : previousDoublings + 1
+        spacingDoublingCount =
+            isLongest || previousDoublingCount == StoreLimits.spacingDoublingsMax
+            ? previousDoublingCount : previousDoublingCount + 1
         throttledAtMilliseconds = nowMilliseconds
         return true
     }
@@ -71,13 +73,13 @@ extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
         // Also in the scripts (decision: pushes left).
-        var remainingPushes = pushes
+        var remainingPushCount = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
-        while timeToFullMilliseconds > 0 && remainingPushes > 0 {
+        while timeToFullMilliseconds > 0 && remainingPushCount > 0 {
             timeToFullMilliseconds -= intervalMilliseconds
-            remainingPushes -= 1
+            remainingPushCount -= 1
         }
-        return remainingPushes
+        return remainingPushCount
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {

@@ -74,8 +74,8 @@ extension ActivityState {
         return (reply, expiryChange)
     }
 
-    /// Returns why an update or an end is refused (R11). Nil in two cases: it may become the newest version, or it is
-    /// the newest version already and is not settled.
+    /// Returns why an update or an end is refused (R11). Nil if it may become the newest version, and nil if it is
+    /// already the newest version and is not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         // Also in the scripts (decision: order of versions).
         guard let newest = version else { return nil }
@@ -102,8 +102,9 @@ extension ActivityState {
         return reply
     }
 
-    /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
-    /// start cannot carry the alert, because the alert belongs to the activity's previous life.
+    /// Whether the newest version can carry the command's alert: the command has an alert and is older, and the newest
+    /// version is not settled yet. A start cannot carry the alert, because the alert belongs to the activity's previous
+    /// life.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
         call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }
@@ -116,7 +117,7 @@ extension ActivityState {
         // Also in the scripts (decision: budget).
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
-        var remainingPushes = bucket.pushesLeft(
+        var remainingPushCount = bucket.pushesLeft(
             fullAtMilliseconds: pace.budgetFullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
@@ -124,9 +125,9 @@ extension ActivityState {
         if call.requestsHighPriority {
             if hasDrawnOnBudget {
                 reply.priority = 10
-            } else if remainingPushes > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
+            } else if remainingPushCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 reply.priority = 10
-                remainingPushes -= 1
+                remainingPushCount -= 1
                 hasDrawnOnBudget = true
                 self.pace?.budgetFullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
                     fullAtMilliseconds: pace.budgetFullAtMilliseconds,
@@ -136,7 +137,7 @@ extension ActivityState {
                 reply.isDemoted = true
             }
         }
-        reply.budgetLeft = remainingPushes
+        reply.budgetLeft = remainingPushCount
     }
 
     mutating func admitStart(
@@ -200,7 +201,7 @@ extension ActivityState {
     }
 
     /// Decides about a record of a start that has already got a send verdict. There are three cases:
-    /// - The record has the stored claim: it got the verdict. It asks again because the reply was lost, and may be
+    /// - The record has the stored claim: it got the verdict, and asks again because the reply was lost. It may be
     ///   sent.
     /// - The record names the stored claim as its previous claim: it got the verdict, and was deferred. It may be sent.
     /// - Any other record of the start may not be sent.

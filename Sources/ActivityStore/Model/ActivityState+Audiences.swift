@@ -1,7 +1,8 @@
 import LiveActivity
 
 extension ActivityState {
-    /// The part of a reply that names the audiences that the activity left, until a worker confirms these departures.
+    /// The bytes in which a reply names the audiences that the activity left. Nil once a worker has confirmed all these
+    /// departures.
     var departures: [UInt8]? {
         MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
     }
@@ -18,8 +19,9 @@ extension ActivityState {
         audiences.leaveAll()
     }
 
-    /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a millisecond:
-    /// if the registration is read again, it is stale, and does not bring the activity back into the audiences.
+    /// Leaves all audiences, because APNs accepted the activity's end. Raises the stored time of the registration by a
+    /// millisecond. If the registration is read again, it is then `stale`, and does not bring the activity back into
+    /// the audiences.
     mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raisedMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)

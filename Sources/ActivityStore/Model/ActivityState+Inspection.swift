@@ -3,13 +3,14 @@ import LiveActivity
 /// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
 /// model's, which a differential test compares with the scripts.
 ///
-/// One verdict may be wrong. If a command brings the last retired token, the prediction may be `send`, although the
-/// scripts would hold the command: Redis stores only a hash of that token.
+/// The prediction can be wrong in one case. If a command brings the token that was retired last, the predicted verdict
+/// may be `send`, although the scripts would not use that token. Redis stores only a hash of the token, so this type
+/// cannot recognize it.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
         version = inspection.newestVersion?.version
-        versionPhase = inspection.newestVersion.map { VersionPhase($0.state) } ?? .waiting
+        versionPhase = inspection.newestVersion.map { VersionPhase($0.phase) } ?? .waiting
         isEnded = inspection.newestVersion?.isEnd ?? false
         lastAssignedTimestamp = inspection.lastAssignedTimestamp
         lastSendMilliseconds = inspection.lastPush?.sentAtMilliseconds ?? 0
@@ -23,14 +24,13 @@ extension ActivityState {
             )
         }
         heldCommand = inspection.heldCommand.map {
-            // `isEnd` matters only if the held command is the newest version. Redis keeps an older one only for its
-            // alert.
+            // For an older held command, `isEnd` does not matter: Redis keeps such a command only for its alert.
             let isEnd = isEnded && $0.version == version
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
-        // Leaves out the audiences whose departures no worker has confirmed. In Redis they only delay an admission for
-        // a moment (`departures`). The predicted verdict is the one after this delay.
+        // Former audiences are left out. In Redis they only delay an admission until a worker has confirmed the
+        // departures. The predicted verdict is the one after this delay.
         audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(
@@ -42,36 +42,36 @@ extension ActivityState {
             )
         }
         pace = inspection.updatesUntilMilliseconds.map {
-            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatableSeconds) * 1_000)
+            ActivityPace(beganAtMilliseconds: ($0 / 1_000 - StoreLimits.updatePeriodSeconds) * 1_000)
         }
     }
 
     /// Returns the verdict that the scripts would give on an update or an end. Ignores the pace: the verdict is `send`
     /// even for a command that the scripts would let wait.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
-        var state = self
+        var copy = self
         // Without a last push, the spacing delays no command.
-        state.lastSendMilliseconds = 0
-        return state.admit(admission, nowMilliseconds: nowMilliseconds).0.verdict
+        copy.lastSendMilliseconds = 0
+        return copy.admit(admission, nowMilliseconds: nowMilliseconds).0.verdict
     }
 
     /// Returns the verdict that the scripts would give on a start's record that has no claim yet.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
-        var state = self
-        return state.admitStart(version, claim: 0, previousClaim: nil, nowMilliseconds: nowMilliseconds).0.verdict
+        var copy = self
+        return copy.admitStart(version, claim: 0, previousClaim: nil, nowMilliseconds: nowMilliseconds).0.verdict
     }
 
     /// Returns the activity after a call of ``StoreCall/Operation/reopen(version:)``.
     package func reopened(_ version: Version) -> ActivityState {
-        var state = self
-        _ = state.reopen(version)
-        return state
+        var copy = self
+        _ = copy.reopen(version)
+        return copy
     }
 }
 
 extension ActivityState.VersionPhase {
-    fileprivate init(_ state: ActivityInspection.VersionPhase) {
-        switch state {
+    fileprivate init(_ phase: ActivityInspection.VersionPhase) {
+        switch phase {
         case .waiting: self = .waiting
         case .sending: self = .sending
         case .startSending: self = .startSending

@@ -26,26 +26,30 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public struct Start: Hashable, Sendable {
         public var version: Version
         public var isSettled: Bool
-        /// Whether a record of the start was read again after a loss of data, and Redis has neither admitted nor
-        /// settled the start since.
+        /// Whether Redis knows the start only from a record that was read again after a loss of data. False once the
+        /// start is admitted or settled.
         public var isRecordedAgain = false
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict. It has a special value in three cases:
-        /// - 0 if `isRecordedAgain`: no record has got a send verdict since Redis lost its data.
-        /// - Nil after APNs has accepted the start: every record of the start gets `duplicate`.
-        /// - Nil in a state that was made from an inspection.
+        /// The claim of the record that got the send verdict. There is no such claim in three cases:
+        /// - While `isRecordedAgain`, it is 0: no record has got a send verdict since Redis lost its data.
+        /// - After APNs has accepted the start, it is nil: every record of the start then gets `duplicate`.
+        /// - In an `ActivityState` that was made from an inspection, it is nil.
         public var claim: UInt64?
     }
 
+    /// The newest version that was admitted; nil: none.
     public internal(set) var version: Version?
     public internal(set) var versionPhase = VersionPhase.waiting
     /// Whether the newest version is an end.
     public internal(set) var isEnded = false
     /// Whether the newest version has drawn on the budget for pushes of priority 10.
     public internal(set) var hasDrawnOnBudget = false
+    /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0: none yet. (R11) After a loss of data,
+    /// records that are read again raise it (R25).
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
     public internal(set) var lastSendMilliseconds: Int64 = 0
+    /// The digest of the state that the activity shows; nil while the state is not known.
     public internal(set) var shownDigest: UInt64?
     public internal(set) var token: TokenRegistration<[UInt8]>?
     public internal(set) var registeredAtMilliseconds: Int64?
@@ -94,9 +98,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
-        // A repeated registration names no audiences. If Redis has another token, or an unregistration, with the same
-        // time, then this came after the first call, and the repetition must change nothing. In Redis, time 0 means
-        // that no registration has come yet.
+        // A repeated registration names no audiences. It must change nothing if another registration or an
+        // unregistration with the same time has come since the first call. Time 0 does not count, because in Redis it
+        // means that no registration has come yet.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -132,8 +136,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. If only the newest version's phase and the digest change, the expiry
-    /// is not renewed.
+    /// Performs `settle`, `throttle` or `retire`. A change of the newest version's phase or of the shown digest alone
+    /// does not renew the expiry.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -187,8 +191,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.retry), .renewed)
     }
 
-    /// Retires the token and makes its registration stale. Returns false if the activity has another token or none, or
-    /// if the token was registered at `retirement.invalidAtMilliseconds` or later.
+    /// Retires the token. Its registration is then `stale`, if it is read again. Returns false if the activity has
+    /// another token or none, or if the token was registered at `retirement.invalidAtMilliseconds` or later.
     private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)
@@ -198,7 +202,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// Returns the 48 bits of a digest that are stored. 0 means no digest, so 0 is stored as 1.
+    /// Returns the 48 bits of a digest that are stored. If all are 0, returns 1, because a stored 0 means no digest.
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {

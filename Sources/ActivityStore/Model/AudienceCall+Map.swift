@@ -1,8 +1,8 @@
 public import LiveActivity
 
 extension AudienceCall {
-    /// Returns the same call with each of its byte fields transformed. To keep a call, a caller copies its
-    /// borrowed bytes. To issue the kept call, the caller borrows the copies.
+    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller that keeps a
+    /// call uses this twice: first to copy the borrowed bytes, then to borrow the copies when it issues the call.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,
@@ -23,8 +23,8 @@ extension AudienceCall.Operation {
         case .checkpoint(let range, let claim, let text): .checkpoint(range, claim: claim, text: transform(text))
         case .finishRange(let range, let version, let counts, let times):
             .finishRange(range, version: version, counts, times)
-        case .finishBroadcast(let part, let version, let outcome, let times):
-            .finishBroadcast(part, version: version, outcome, times)
+        case .finishBroadcast(let broadcast, let version, let outcome, let times):
+            .finishBroadcast(broadcast, version: version, outcome, times)
         case .directory(let segment): .directory(segment: segment)
         case .page(let segment, let lowerBound): .page(segment: segment, lowerBound: lowerBound)
         case .append(let entry): .append(entry.map(transform))
@@ -87,20 +87,20 @@ extension AudienceCall<[UInt8]> {
 }
 
 extension AudienceReply {
-    /// Returns the same reply with its bytes transformed.
+    /// Returns the same reply with `transform` applied to its bytes.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceReply<Other> {
         var reply = AudienceReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds
         reply.grant = grant
         reply.channels = channels
-        reply.broadcasts = broadcasts
+        reply.broadcastCounts = broadcastCounts
         reply.newestVersion = newestVersion
         reply.timestamp = timestamp
         reply.expirationSeconds = expirationSeconds
         reply.isEnd = isEnd
         reply.unfinishedPartCount = unfinishedPartCount
         reply.totals = totals
-        reply.times = times
+        reply.responseTimes = responseTimes
         reply.bytes = bytes.map(transform)
         return reply
     }

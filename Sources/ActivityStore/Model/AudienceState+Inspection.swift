@@ -22,13 +22,13 @@ extension AudienceState {
         }
     }
 
-    /// Returns the verdict that the script would give on a command. Ignores the pace: the verdict is `send` even for a
-    /// command that the script would let wait.
+    /// Returns the verdict that the script would give on a command, if the audience's spacing did not delay the
+    /// command.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
     ) -> AudienceVerdict {
-        var state = self
-        return state.perform(.admit(admission), nowMilliseconds: nowMilliseconds).verdict
+        var copy = self
+        return copy.perform(.admit(admission), nowMilliseconds: nowMilliseconds).verdict
     }
 }

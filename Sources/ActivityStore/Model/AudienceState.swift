@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The record of an audience in the model, with the rules of the script `audience`.
+/// An audience's hash in the model, with the rules of the script `audience`.
 package struct AudienceState: Sendable {
     /// The newest version. It was admitted to be sent, or was `unchanged`.
     struct NewestVersion: Sendable {
@@ -21,7 +21,7 @@ package struct AudienceState: Sendable {
     }
 
     /// How many ranges and broadcasts a version has, and the results of those that are finished.
-    struct FanOut: Sendable {
+    struct Fanout: Sendable {
         var version: Version
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
@@ -41,13 +41,13 @@ package struct AudienceState: Sendable {
     var newestVersion: NewestVersion?
     var admittedVersion: AdmittedVersion?
     var newestStart: Version?
-    /// The channels that the keeper of channels has written into the record.
+    /// The channels that the keeper of channels has written into the hash.
     private(set) var channels = AudienceChannels()
-    private(set) var fanOuts: [FanOut] = []
+    private(set) var fanouts: [Fanout] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var budgetFullAtMilliseconds: Int64 = 0
     private var frequentBudgetFullAtMilliseconds: Int64 = 0
-    /// When the record expires, server milliseconds; nil: nothing is stored for the audience.
+    /// When the hash expires, server milliseconds; nil: nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
     mutating func removeExpired(nowMilliseconds: Int64) {
@@ -72,14 +72,14 @@ package struct AudienceState: Sendable {
             return checkpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
         case .finishRange(let range, let version, let counts, let times):
             return finishRange(range, version, counts, times, nowMilliseconds: nowMilliseconds)
-        case .finishBroadcast(let part, let version, let outcome, let times):
-            return finishBroadcast(part, version, outcome, times, nowMilliseconds: nowMilliseconds)
+        case .finishBroadcast(let broadcast, let version, let outcome, let times):
+            return finishBroadcast(broadcast, version, outcome, times, nowMilliseconds: nowMilliseconds)
         case .directory, .page, .append: preconditionFailure("an operation on a segment")
         }
     }
 
     /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one. A removal does
-    /// not renew the record's expiry.
+    /// not renew the expiry of the audience's hash.
     mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds: Int64) {
         removeExpired(nowMilliseconds: nowMilliseconds)
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
@@ -114,7 +114,7 @@ package struct AudienceState: Sendable {
                 return reply
             }
         }
-        let grant = grant(to: call, nowMilliseconds: nowMilliseconds)
+        let grant = drawAndGrant(call, nowMilliseconds: nowMilliseconds)
         newestVersion = NewestVersion(version: call.version, isSettled: false)
         if call.isStart { newestStart = call.version }
         admittedVersion = AdmittedVersion(
@@ -127,9 +127,9 @@ package struct AudienceState: Sendable {
             body: call.isStart ? [] : call.body,
             expirationSeconds: call.expirationSeconds
         )
-        fanOuts.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
-        appendFanOut(
-            FanOut(
+        fanouts.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
+        appendFanout(
+            Fanout(
                 version: call.version,
                 rangeCount: grant.rangeCount,
                 broadcastCount: broadcastCount(isStart: call.isStart),
@@ -148,18 +148,18 @@ package struct AudienceState: Sendable {
         -> AudienceReply<[UInt8]>
     {
         let broadcastCount = broadcastCount(isStart: admittedVersion.isStart)
-        let fanOut = fanOuts.firstIndex {
+        let index = fanouts.firstIndex {
             $0.version == admittedVersion.version && $0.rangeCount == admittedVersion.grant.rangeCount
         }
-        if let fanOut, fanOuts[fanOut].totals == nil, fanOuts[fanOut].broadcastCount != broadcastCount {
-            fanOuts[fanOut].broadcastCount = broadcastCount
+        if let index, fanouts[index].totals == nil, fanouts[index].broadcastCount != broadcastCount {
+            fanouts[index].broadcastCount = broadcastCount
             renewExpiry(nowMilliseconds)
         }
         return makeSendReply(admittedVersion.grant)
     }
 
-    /// Returns the verdict that refuses a command. Nil in two cases: the command may become the newest version; or it
-    /// was admitted before, as the newest version, and is not settled yet.
+    /// Returns the verdict that refuses a command. Nil if the command may become the newest version, and nil if it is
+    /// already the newest version and is not settled yet.
     private func findRefusal(_ call: AudienceAdmission<[UInt8]>, _ newestVersion: NewestVersion) -> AudienceVerdict? {
         let hasEnded = admittedVersion?.isEnd ?? false
         if let admittedVersion, isRepeat(call, admittedVersion), newestVersion.version == call.version {
@@ -179,14 +179,15 @@ package struct AudienceState: Sendable {
             && admittedVersion.isStart == call.isStart
     }
 
-    private mutating func grant(to call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceGrant {
+    /// Grants a command: draws on the budgets for its priorities, and chooses its timestamp and its number of ranges.
+    private mutating func drawAndGrant(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceGrant {
         let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
             timestamp: max(call.version.timestamp, min(lastAssignedTimestamp + 1, Limits.timestampMax)),
             priority: 5,
             frequentUpdatesPriority: 5,
             isDemoted: false,
-            rangeCount: chooseRangeCount(call, nowMilliseconds: nowMilliseconds)
+            rangeCount: chooseRangeCountAndDropCheckpoints(call, nowMilliseconds: nowMilliseconds)
         )
         if call.requestsHighPriority {
             if draw(call.pace.budget, &budgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds) {
@@ -207,8 +208,11 @@ package struct AudienceState: Sendable {
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
     ) -> Bool {
-        let left = bucket.pushesLeft(fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: nowMilliseconds)
-        guard left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
+        let remainingPushCount = bucket.pushesLeft(
+            fullAtMilliseconds: fullAtMilliseconds,
+            nowMilliseconds: nowMilliseconds
+        )
+        guard remainingPushCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
         fullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
@@ -216,15 +220,18 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command, usually the number that the call asks for. While a version of the
-    /// last hour is not finished, returns that version's number: other ranges would overlap with its ranges. If the
-    /// number changes, deletes the checkpoints of the old ranges.
-    private mutating func chooseRangeCount(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> UInt16 {
-        let fanOutUnderWay = fanOuts.last {
+    /// Returns the number of ranges for a command: usually the number that the call asks for. But while a version of
+    /// the last hour is not finished, it is the number of that version, because other ranges would overlap with its
+    /// ranges. If the number differs from that of the last command, the checkpoints of the former ranges are deleted.
+    private mutating func chooseRangeCountAndDropCheckpoints(
+        _ call: AudienceAdmission<[UInt8]>,
+        nowMilliseconds: Int64
+    ) -> UInt16 {
+        let fanoutUnderWay = fanouts.last {
             $0.totals == nil
-                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceRecordLimits.rangeCountKeptMillisecondsMax
+                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceHashLimits.rangeCountKeptMillisecondsMax
         }
-        let count = fanOutUnderWay?.rangeCount ?? call.rangeCount
+        let count = fanoutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {
             for range in ranges.keys where range.rangeCount != count { ranges[range]?.checkpointText = [] }
         }
@@ -242,7 +249,7 @@ package struct AudienceState: Sendable {
         guard let admittedVersion, !admittedVersion.isStart,
             nowMilliseconds / 1_000 <= admittedVersion.expirationSeconds,
             nowMilliseconds - admittedVersion.admittedAtMilliseconds
-                <= AudienceRecordLimits.joinerBodyAgeMillisecondsMax
+                <= AudienceHashLimits.joinerBodyAgeMillisecondsMax
         else { return AudienceReply(.unknown) }
         var reply = AudienceReply<[UInt8]>(.send)
         reply.newestVersion = admittedVersion.version
@@ -255,8 +262,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest admitted version; nil if there is none. Also nil if it is a start, because a start reaches devices
-    /// and replaces no state of activities.
+    /// The newest admitted version. Nil if it is a start, because a start replaces no state that activities show; also
+    /// nil without an admitted version.
     private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
@@ -296,71 +303,73 @@ package struct AudienceState: Sendable {
         _ times: ResponseTimes,
         nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddFanOut(of: version, rangeCount: range.rangeCount, nowMilliseconds: nowMilliseconds)
-        if fanOuts[index].totals == nil {
-            fanOuts[index].finishedRanges[range.index] = (counts, times)
+        let index = findOrAddFanout(of: version, rangeCount: range.rangeCount, nowMilliseconds: nowMilliseconds)
+        if fanouts[index].totals == nil {
+            fanouts[index].finishedRanges[range.index] = (counts, times)
             renewExpiry(nowMilliseconds)
         }
-        return makeFinishedReply(index)
+        return sumUpAndReply(index)
     }
 
     private mutating func finishBroadcast(
-        _ part: BroadcastPart,
+        _ broadcast: FinishedBroadcast,
         _ version: Version,
         _ outcome: MemberOutcome,
         _ times: ResponseTimes,
         nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddFanOut(of: version, rangeCount: part.rangeCount, nowMilliseconds: nowMilliseconds)
-        if fanOuts[index].totals == nil {
-            if fanOuts[index].broadcastCount == 0 { fanOuts[index].broadcastCount = part.broadcastCount }
-            fanOuts[index].finishedBroadcasts[part.environment] = (outcome, times)
+        let index = findOrAddFanout(of: version, rangeCount: broadcast.rangeCount, nowMilliseconds: nowMilliseconds)
+        if fanouts[index].totals == nil {
+            if fanouts[index].broadcastCount == 0 { fanouts[index].broadcastCount = broadcast.broadcastCount }
+            fanouts[index].finishedBroadcasts[broadcast.environment] = (outcome, times)
             renewExpiry(nowMilliseconds)
         }
-        return makeFinishedReply(index)
+        return sumUpAndReply(index)
     }
 
-    private mutating func findOrAddFanOut(of version: Version, rangeCount: UInt16, nowMilliseconds: Int64) -> Int {
-        if let index = fanOuts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
+    private mutating func findOrAddFanout(of version: Version, rangeCount: UInt16, nowMilliseconds: Int64) -> Int {
+        if let index = fanouts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
-        appendFanOut(FanOut(version: version, rangeCount: rangeCount, admittedAtMilliseconds: nowMilliseconds))
-        return fanOuts.count - 1
+        appendFanout(Fanout(version: version, rangeCount: rangeCount, admittedAtMilliseconds: nowMilliseconds))
+        return fanouts.count - 1
     }
 
-    private mutating func makeFinishedReply(_ index: Int) -> AudienceReply<[UInt8]> {
-        let left =
-            Int(fanOuts[index].rangeCount) + Int(fanOuts[index].broadcastCount) - fanOuts[index].finishedRanges.count
-            - fanOuts[index].finishedBroadcasts.count
-        if fanOuts[index].totals == nil, left <= 0 { fanOuts[index].computeTotals() }
+    /// Returns the reply about a finished range or broadcast. If it was the last one of its version, computes the
+    /// totals first.
+    private mutating func sumUpAndReply(_ index: Int) -> AudienceReply<[UInt8]> {
+        let unfinishedPartCount =
+            Int(fanouts[index].rangeCount) + Int(fanouts[index].broadcastCount) - fanouts[index].finishedRanges.count
+            - fanouts[index].finishedBroadcasts.count
+        if fanouts[index].totals == nil, unfinishedPartCount <= 0 { fanouts[index].computeTotals() }
         var reply = AudienceReply<[UInt8]>(.finished)
-        if let (totals, times) = fanOuts[index].totals {
+        if let (totals, times) = fanouts[index].totals {
             reply.totals = totals
-            reply.times = times
-            reply.broadcasts = fanOuts[index].broadcastCounts
+            reply.responseTimes = times
+            reply.broadcastCounts = fanouts[index].broadcastCounts
         } else {
-            reply.unfinishedPartCount = left
+            reply.unfinishedPartCount = unfinishedPartCount
         }
         return reply
     }
 
-    private mutating func appendFanOut(_ fanOut: FanOut) {
-        fanOuts.append(fanOut)
-        if fanOuts.count > AudienceRecordLimits.fanOutsMax { fanOuts.removeFirst() }
+    private mutating func appendFanout(_ fanout: Fanout) {
+        fanouts.append(fanout)
+        if fanouts.count > AudienceHashLimits.fanoutsMax { fanouts.removeFirst() }
     }
 }
 
-extension AudienceState.FanOut {
+extension AudienceState.Fanout {
     mutating func computeTotals() {
         var counts = OutcomeCounts()
         var times = ResponseTimes()
-        for (part, partTimes) in finishedRanges.values {
-            counts.add(part)
-            times.merge(partTimes)
+        for (rangeCounts, rangeTimes) in finishedRanges.values {
+            counts.add(rangeCounts)
+            times.merge(rangeTimes)
         }
-        for (outcome, partTimes) in finishedBroadcasts.values {
+        for (outcome, broadcastTimes) in finishedBroadcasts.values {
             broadcastCounts[outcome] += 1
-            times.merge(partTimes)
+            times.merge(broadcastTimes)
         }
         totals = (counts, times)
         finishedRanges = [:]

@@ -23,8 +23,8 @@ public struct AudienceStoreModel: Sendable {
 
     private let pageBytesMax: Int
 
-    /// - Parameter pageBytesMax: the longest page that is not rearranged; nil: the server's limit. With a
-    ///   lower limit, a few members fill many pages.
+    /// - Parameter pageBytesMax: the length up to which a page is not rearranged; nil: as on a server. With a low
+    ///   limit, a test needs only a few members to fill many pages.
     public init(nowMilliseconds: Int64, pageBytesMax: Int? = nil) {
         self.nowMilliseconds = nowMilliseconds
         self.pageBytesMax = pageBytesMax ?? PageLimits.bytesBeforeArranging
@@ -51,7 +51,7 @@ public struct AudienceStoreModel: Sendable {
         }
     }
 
-    /// Sets or removes a channel in an audience's record, as the keeper of channels does.
+    /// Sets or removes a channel in an audience's hash, as the keeper of channels does.
     public mutating func setChannel(
         _ channel: AudienceChannel?,
         in environment: APNsEnvironment,

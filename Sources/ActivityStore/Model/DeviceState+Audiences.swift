@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// A device is in all audiences that the registrations of its attributes types name.
+/// The audiences of a device. A device is in an audience while the registration of at least one of its attributes types
+/// names the audience.
 extension DeviceState {
     var departures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
 
@@ -27,8 +28,8 @@ extension DeviceState {
         return true
     }
 
-    /// Leaves the audiences that the registrations of these attributes types name, because the tokens of these types
-    /// are dead or unregistered. But the device stays in an audience that the registration of another type names.
+    /// Leaves the audiences that only the registrations of these attributes types name, because the tokens of these
+    /// types are dead or unregistered.
     mutating func leaveAudiences(of types: [String], at milliseconds: Int64) {
         let audiencesOfOtherTypes = audiences { !types.contains($0) }
         var newlyLeftAudiences: [UInt64] = []
@@ -50,7 +51,7 @@ extension DeviceState {
         return (StoreReply(.settled), .unchanged)
     }
 
-    private func audiences(ofTypesWhere isMeant: (String) -> Bool) -> [UInt64] {
-        statesByAttributesType.filter { isMeant($0.key) }.flatMap(\.value.audiences)
+    private func audiences(ofTypesWhere isIncluded: (String) -> Bool) -> [UInt64] {
+        statesByAttributesType.filter { isIncluded($0.key) }.flatMap(\.value.audiences)
     }
 }

@@ -28,7 +28,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// How many milliseconds earlier the bucket of starts becomes full, because of all refunds. Nil: there was none.
+    /// The sum of all refunds: how many milliseconds earlier they have made the bucket of starts full. Nil: there was
+    /// no refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -74,8 +75,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // Only the first call of a registration names audiences. If a later call finds another token or an
-        // unregistration with the same time, this other one came after the first call.
+        // Only the first call of a registration names audiences. A later call must not store its token if another
+        // registration or an unregistration with the same time has come since the first call.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
@@ -90,9 +91,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if namedAudiences != nil { reply.departures = departures }
-        // The reply to a stale registration may also have a held start. The worker sends this start with the newer
-        // token that Redis knows. Otherwise the start might wait forever: if the newer token's registration is settled,
-        // no worker reads that registration again.
+        // Even the reply to a stale registration may have a held start, which the worker sends to the newer token that
+        // Redis knows. Without this rule the start could wait forever: the registration of the newer token may be
+        // settled, so that no worker reads it again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.previousStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
@@ -107,8 +108,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isStored ? .renewed : .unchanged)
     }
 
-    /// Returns the held start after the previous one; the first held start if there is no previous one. If the previous
-    /// start is not held any more, returns the first held start whose version is not older.
+    /// Returns the held start after `previous`; the first one if `previous` is nil. If `previous` is not held any more,
+    /// returns the first held start that is not older than `previous`.
     private func nextHeldStart(_ heldStarts: [Start], after previous: HeldStart<[UInt8]>?) -> Start? {
         guard let previous else { return heldStarts.first }
         let index = heldStarts.firstIndex { $0.version == previous.version && $0.activity == previous.activity }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The digests of an activity's audiences, and of the audiences that may not know yet that the activity left
-/// them. The static functions also serve devices.
+/// The audiences of an activity, each by its digest. ``formerDigests`` has the audiences that the activity left, until
+/// a worker confirms that its departure is written into them. The static functions also serve devices.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var currentDigests: [UInt64] = []
     public internal(set) var formerDigests: [UInt64] = []
@@ -11,10 +11,10 @@ public struct MemberAudiences: Hashable, Sendable {
     /// Changes the audiences.
     /// - Returns: false, without a change, if ``formerDigests`` would have more digests than
     ///   ``StoreLimits/unconfirmedDeparturesMax``.
-    mutating func change(to new: [UInt64]) -> Bool {
-        let newFormerDigests = (formerDigests + currentDigests).filter { !new.contains($0) }
+    mutating func change(to newDigests: [UInt64]) -> Bool {
+        let newFormerDigests = (formerDigests + currentDigests).filter { !newDigests.contains($0) }
         guard newFormerDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }
-        (currentDigests, formerDigests) = (new, newFormerDigests)
+        (currentDigests, formerDigests) = (newDigests, newFormerDigests)
         return true
     }
 
@@ -32,12 +32,12 @@ public struct MemberAudiences: Hashable, Sendable {
         currentDigests = []
     }
 
-    /// Returns the part of a reply that names the audiences which a member left (``AudienceDepartures``); nil if
-    /// there are none.
-    static func encodeDepartures(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
-        guard !left.isEmpty else { return nil }
+    /// Returns the bytes in which a reply names the audiences that a member left (``AudienceDepartures``). Nil if there
+    /// are none.
+    static func encodeDepartures(_ formerDigests: [UInt64], at milliseconds: Int64) -> [UInt8]? {
+        guard !formerDigests.isEmpty else { return nil }
         var bytes = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
-        for digest in left { bytes += withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
+        for digest in formerDigests { bytes += withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
         return bytes
     }
 

@@ -36,8 +36,8 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's expiry. If the page is too long, drops the outdated entries. If it is still long after that,
-    /// splits it, unless it has only one position.
+    /// Renews the page's expiry. Drops outdated entries from a page that is too long, and splits the page if it then
+    /// still has more than ``PageLimits/bytesBeforeSplit(of:)``. A page with a single position cannot be split.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
@@ -89,9 +89,9 @@ struct PageState: Sendable {
         entries.append(entry)
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
-        let next = PageLimits.capacity(for: count)
+        let newCapacity = PageLimits.capacity(for: count)
         // Like the script, raise the capacity only if the page fills more than half of the new capacity.
-        if count > capacity, count > next / 2 { capacity = next }
+        if count > capacity, count > newCapacity / 2 { capacity = newCapacity }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added
     }
@@ -103,13 +103,13 @@ struct PageState: Sendable {
         expiresAtMilliseconds = nowMilliseconds + expiryMilliseconds
     }
 
-    /// Keeps only the latest entry of each member. Drops this entry too if the member left long ago, or registered
-    /// so long ago that it cannot be alive.
+    /// Keeps only the latest entry of each member, and drops this entry too if it is older than
+    /// ``StoredEntry/ageMillisecondsMax``.
     mutating func dropOutdatedEntries(nowMilliseconds: Int64) {
         var newestEntryIndices: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
-            if let other = newestEntryIndices[entry.identity],
-                entries[other].changedAtMilliseconds > entry.changedAtMilliseconds
+            if let newestIndex = newestEntryIndices[entry.identity],
+                entries[newestIndex].changedAtMilliseconds > entry.changedAtMilliseconds
             {
                 continue
             }
@@ -117,7 +117,7 @@ struct PageState: Sendable {
         }
         entries = entries.indices.filter { newestEntryIndices[entries[$0].identity] == $0 }.map { entries[$0] }
             .filter { nowMilliseconds - $0.changedAtMilliseconds <= $0.ageMillisecondsMax }
-        // The entries below the middle come first. In each half they keep the order in which they came.
+        // Like the script, puts the entries of the lower half first. Within each half, the order does not change.
         if let splitPosition {
             entries = entries.filter { $0.position < splitPosition } + entries.filter { $0.position >= splitPosition }
         }
@@ -156,16 +156,16 @@ struct StoredEntry: Sendable {
     let identity: [UInt8]
 
     init(_ entry: MemberEntry<[UInt8]>) {
-        var memory = [UInt8](repeating: 0, count: MemberEntryFormat.bytesMax)
-        let count = memory.withUnsafeMutableBytes { memory in
+        var buffer = [UInt8](repeating: 0, count: MemberEntryFormat.bytesMax)
+        let byteCount = buffer.withUnsafeMutableBytes { buffer in
             entry.identifier.withUnsafeBytes { identifier in
                 entry.token.withUnsafeBytes { token in
-                    MemberEntryFormat.write(entry.with(identifier: identifier, token: token), to: memory)
+                    MemberEntryFormat.write(entry.with(identifier: identifier, token: token), to: buffer)
                 }
             }
         }
-        guard let count else { preconditionFailure("an entry exceeds its bounds") }
-        bytes = Array(memory[..<count])
+        guard let byteCount else { preconditionFailure("an entry exceeds its bounds") }
+        bytes = Array(buffer[..<byteCount])
         position = entry.location.position
         changedAtMilliseconds = min(max(0, entry.changedAtMilliseconds), MemberEntryFormat.millisecondsMax)
         isLeaving = entry.isLeaving
@@ -173,7 +173,8 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// The age, counted from `changedAtMilliseconds`, up to which a page that is too long keeps the entry.
+    /// The age, counted from `changedAtMilliseconds`, up to which a page that is too long keeps the entry. An older
+    /// entry is not needed: the member left long ago, or registered so long ago that it cannot be alive.
     var ageMillisecondsMax: Int64 {
         if isLeaving { return PageLimits.leavingEntryAgeMillisecondsMax }
         return isDevice ? StoreLimits.deviceExpiryMilliseconds : PageLimits.activityEntryAgeMillisecondsMax

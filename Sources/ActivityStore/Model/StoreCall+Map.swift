@@ -1,8 +1,8 @@
 public import LiveActivity
 
 extension StoreCall {
-    /// Returns the same call with each of its byte fields transformed. To keep a call, a caller copies its
-    /// borrowed bytes. To issue the kept call, the caller borrows the copies.
+    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller that keeps a
+    /// call uses this twice: first to copy the borrowed bytes, then to borrow the copies when it issues the call.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
         StoreCall<Other>(
             tag: tag,
@@ -59,8 +59,12 @@ extension StoreCall.Operation {
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
-        case .checkLifetime(let beganAtMilliseconds, let state, let lease):
-            .checkLifetime(beganAtMilliseconds: beganAtMilliseconds, stateVersion: state, leaseMilliseconds: lease)
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let leaseMilliseconds):
+            .checkLifetime(
+                beganAtMilliseconds: beganAtMilliseconds,
+                stateVersion: stateVersion,
+                leaseMilliseconds: leaseMilliseconds
+            )
         }
     }
 }
@@ -131,7 +135,7 @@ extension HeldStart {
 }
 
 extension StoreReply {
-    /// Returns the same reply with each of its byte fields transformed.
+    /// Returns the same reply with `transform` applied to all its bytes.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreReply<Other> {
         var reply = StoreReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds
@@ -153,21 +157,21 @@ extension StoreReply {
 extension StoreCall<[UInt8]> {
     /// Passes the call to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreCall<UnsafeRawBufferPointer>) -> Result) -> Result {
-        let memory = BorrowedBytes()
-        return withExtendedLifetime(memory) { body(map { memory.copy($0) }) }
+        let copies = ByteCopies()
+        return withExtendedLifetime(copies) { body(map { copies.copy($0) }) }
     }
 }
 
 extension StoreReply<[UInt8]> {
     /// Passes the reply to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreReply<UnsafeRawBufferPointer>) -> Result) -> Result {
-        let memory = BorrowedBytes()
-        return withExtendedLifetime(memory) { body(map { memory.copy($0) }) }
+        let copies = ByteCopies()
+        return withExtendedLifetime(copies) { body(map { copies.copy($0) }) }
     }
 }
 
 /// Holds copies of bytes. The copies are valid as long as this object lives.
-private final class BorrowedBytes {
+private final class ByteCopies {
     private var copies: [UnsafeMutableRawBufferPointer] = []
 
     deinit {

@@ -36,9 +36,9 @@ public struct StoreModel: Sendable {
         case .reportLifetimeEvent(let event, let kept):
             TimetableEntry.apply(event, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
-        case .checkLifetime(let beganAtMilliseconds, let state, _):
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, _):
             return StoreReply(
-                TimetableEntry.permitCommandOrMakeDue(&lives[key], from: beganAtMilliseconds, showing: state)
+                TimetableEntry.permitCommandOrMakeDue(&lives[key], from: beganAtMilliseconds, showing: stateVersion)
                     ? .retry : .superseded
             )
         default: break

@@ -17,13 +17,14 @@ public struct TimetableEntry: Sendable, Equatable {
     /// When the end or the new start of the activity is due, UNIX milliseconds.
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
-    /// The newest start, which a new start repeats, and the newest update, whose state the new start shows.
+    /// The newest start, which a new start repeats.
     private(set) var start: CommandKeptForRestart<[UInt8]>?
+    /// The newest update, whose state a new start shows.
     private(set) var shownUpdate: CommandKeptForRestart<[UInt8]>?
 
-    /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number is 0, because in the model no
-    /// worker claims activities.
-    public var text: String {
+    /// The entry's text in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number, which counts claims, is
+    /// 0, because in the model no worker claims a life.
+    public var storedText: String {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganAtMilliseconds)".utf8.count)))\(beganAtMilliseconds) 0"
     }
 
@@ -34,9 +35,9 @@ public struct TimetableEntry: Sendable, Equatable {
     ) {
         switch event {
         case .removed: life = nil
-        // Neither event changes the life. The update of an `updatedAfterEnd` is stored after this switch. After an
-        // `endedByAnother`, the script removes the life only if workers have claimed it several times; in the model no
-        // worker claims a life.
+        // Neither event changes the life. The update of `updatedAfterEnd` is stored after this switch. The script
+        // removes a life after `endedByAnother` only if workers have claimed the life several times, and in the model
+        // no worker claims a life.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
@@ -85,18 +86,20 @@ public struct TimetableEntry: Sendable, Equatable {
     /// that began at `beganAtMilliseconds`. If the command may be sent, the script also postpones the next claim; in
     /// the model no worker claims a life.
     ///
-    /// - Parameter state: the version of the state that a new start shows; nil for an end. If a newer state has come
-    ///   since a worker made the start, the start may not be sent, and the life becomes due at once. Then a worker
+    /// - Parameter stateVersion: the version of the state that a new start shows; nil for an end. If a newer state has
+    ///   come since a worker made the start, the start may not be sent, and the life becomes due at once. Then a worker
     ///   makes another start, with the newer state.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,
-        showing state: Version?
+        showing stateVersion: Version?
     )
         -> Bool
     {
         guard let knownLife = life, knownLife.beganAtMilliseconds == beganAtMilliseconds else { return false }
-        guard let state, let shownUpdate = knownLife.shownUpdate, shownUpdate.version > state else { return true }
+        guard let stateVersion, let shownUpdate = knownLife.shownUpdate, shownUpdate.version > stateVersion else {
+            return true
+        }
         life?.dueMilliseconds = beganAtMilliseconds
         return false
     }

@@ -26,8 +26,8 @@ public enum ActivityKey {
         return Array(key.prefix(count ?? 0))
     }
 
-    /// Returns a glob pattern for the keys of all activities of an app. A bundle id has none of a pattern's
-    /// special characters.
+    /// Returns a glob pattern for the keys of all activities of an app. The app needs no escapes, because a bundle id
+    /// has none of the special characters of a pattern.
     public static func pattern(app: String) -> String { "{\(app)[=#$]*}" }
 
     /// Returns the activity's id from its key. The key must match ``pattern(app:)``.
@@ -41,7 +41,7 @@ public enum ActivityKey {
         default: return identifier
         }
         return [UInt8](unsafeUninitializedCapacity: PackedUUID.textBytes) { text, count in
-            // The guard never fails, because `text` has room for bytes. Only an empty buffer may lack an address.
+            // Only an empty buffer may have no address, and `text` is not empty.
             guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
             identifier.withUnsafeBytes { PackedUUID.unpack($0, letterCase, to: base) }
             count = PackedUUID.textBytes
@@ -61,28 +61,30 @@ enum StoreKey {
 
     /// Writes the key and returns its length; nil if a part is empty or the key is too long.
     ///
-    /// - Parameter memory: the destination, with room for at least ``bytesMax``.
+    /// - Parameter destination: has room for at least ``bytesMax``.
     static func write(
         _ subject: StoreSubject<UnsafeRawBufferPointer>,
-        to memory: UnsafeMutableRawBufferPointer
+        to destination: UnsafeMutableRawBufferPointer
     ) -> Int? {
         let (app, identifier) = (subject.app, subject.identifier)
-        guard let base = memory.baseAddress, app.count > 0, identifier.count > 0,
-            app.count + identifier.count + 3 <= min(bytesMax, memory.count)
+        guard let base = destination.baseAddress, app.count > 0, identifier.count > 0,
+            app.count + identifier.count + 3 <= min(bytesMax, destination.count)
         else { return nil }
         base.storeBytes(of: UInt8(ascii: "{"), as: UInt8.self)
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
-        let kindByte = base + 1 + app.count
-        var count = identifier.count
-        if subject.kind == .activity, let letterCase = PackedUUID.pack(identifier, to: kindByte + 1) {
+        let signAddress = base + 1 + app.count
+        var identifierByteCount = identifier.count
+        if subject.kind == .activity, let letterCase = PackedUUID.pack(identifier, to: signAddress + 1) {
             let uuidSign = letterCase == .lowercase ? ActivityKey.lowercaseUUIDSign : ActivityKey.uppercaseUUIDSign
-            kindByte.storeBytes(of: uuidSign, as: UInt8.self)
-            count = PackedUUID.byteCount
+            signAddress.storeBytes(of: uuidSign, as: UInt8.self)
+            identifierByteCount = PackedUUID.byteCount
         } else {
-            kindByte.storeBytes(of: subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/"), as: UInt8.self)
-            UnsafeMutableRawBufferPointer(start: kindByte + 1, count: count).copyMemory(from: identifier)
+            let plainSign = subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/")
+            signAddress.storeBytes(of: plainSign, as: UInt8.self)
+            UnsafeMutableRawBufferPointer(start: signAddress + 1, count: identifierByteCount)
+                .copyMemory(from: identifier)
         }
-        (kindByte + 1 + count).storeBytes(of: UInt8(ascii: "}"), as: UInt8.self)
-        return app.count + count + 3
+        (signAddress + 1 + identifierByteCount).storeBytes(of: UInt8(ascii: "}"), as: UInt8.self)
+        return app.count + identifierByteCount + 3
     }
 }

@@ -4,7 +4,8 @@
 /// - An activity is one string, and one MGET reads many activities.
 /// - The parts that a send verdict or a settlement changes come first. The script overwrites them in place (SETRANGE,
 ///   which keeps length and expiry).
-/// - If a command may be sent, the script often replies with the value that it has read, and makes no new string.
+/// - If a command may be sent, the reply is often the value itself as the script has read it, so that the script makes
+///   no new string.
 /// - Numbers are little-endian, as on nearly every server, so the scripts need not reorder bytes.
 ///
 /// | bytes | meaning |
@@ -51,8 +52,8 @@ enum StoredActivity {
     static let assignedTimestampByteOffset = 39
     static let registrationTimeByteOffset = 44
     static let tokenByteOffset = 50
-    /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is far lower.
-    /// The flag is in this number, because the byte of ``Flag`` has no bit left.
+    /// Added to the number of the token's bytes if an accepted alert follows the token. That number is always far lower
+    /// than this flag. The flag is not in the byte of ``Flag``, because that byte has no bit left.
     static let acceptedAlertFlag = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFlag = 16_384
@@ -70,9 +71,9 @@ enum StoredActivity {
         /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
         static let hasDrawnOnBudget: UInt8 = 128
-        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). Every
-        /// letter for a phase has this bit. If Redis assigned another timestamp, the script clears the bit, and writes
-        /// the timestamp to bytes 40–44.
+        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
+        /// bytes 40–44 have that timestamp. The letter of every phase has this bit, so the script only clears it if
+        /// Redis has assigned another timestamp.
         static let isOwnTimestamp: UInt8 = 64
     }
 
@@ -81,7 +82,7 @@ enum StoredActivity {
         static let allowsFrequentUpdates: UInt8 = 8
         /// Whether the value has the part about the last 429.
         static let hasThrottle: UInt8 = 16
-        /// Whether the start's part has a claim, because the start is not accepted yet.
+        /// Whether the part about a start has 14 more bytes, with the claim, because the start is not accepted yet.
         static let hasClaim: UInt8 = 32
         /// Whether the value has the part about a start.
         static let hasStart: UInt8 = 64
@@ -90,8 +91,8 @@ enum StoredActivity {
     }
 }
 
-/// The lowest 48 bits of a digest; 0 is stored as 1, because 0 means that the state is not known. Two different states
-/// have the same 48 bits with a probability of 1 in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest. If all are 0, 1 is stored, because a stored 0 means that the state is not known. Two
+/// different states have the same 48 bits with a probability of 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
     static let byteCount = 6
 
@@ -109,8 +110,8 @@ enum LittleEndian {
         }
     }
 
-    /// - Parameter memory: at most eight bytes.
-    static func read(_ memory: some BidirectionalCollection<UInt8>) -> UInt64 {
-        memory.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    /// - Parameter bytes: at most eight bytes.
+    static func read(_ bytes: some BidirectionalCollection<UInt8>) -> UInt64 {
+        bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 }

@@ -1,7 +1,9 @@
 import LiveActivity
 
-/// A bucket as the scripts read it: the milliseconds in which the bucket gains a push (3 bytes), the pushes of a full
-/// bucket (2), and how many of these pushes are reserved for alerts and ends (2).
+/// A policy's bucket as the scripts read it:
+/// - the milliseconds in which the bucket gains a push (3 bytes);
+/// - the pushes of a full bucket (2);
+/// - how many of these pushes are reserved for alerts and ends (2).
 enum StoredBucket {
     static let byteCount = 7
     /// An hour: the slowest bucket gains one push an hour.
@@ -9,14 +11,14 @@ enum StoredBucket {
 
     /// Writes a bucket. A number out of range is written as the nearer limit of its range.
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
-        let pushes = clampedPushes(bucket)
-        let reserved = min(max(0, bucket.reservedForAlerts), pushes)
+        let pushCount = clampedPushCount(bucket)
+        let reservedCount = min(max(0, bucket.reservedForAlerts), pushCount)
         LittleEndian.write(UInt64(clampedIntervalMilliseconds(bucket)), bytes: 3, to: destination)
-        LittleEndian.write(UInt64(pushes), bytes: 2, to: destination + 3)
-        LittleEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
+        LittleEndian.write(UInt64(pushCount), bytes: 2, to: destination + 3)
+        LittleEndian.write(UInt64(reservedCount), bytes: 2, to: destination + 5)
     }
 
-    static func clampedPushes(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
+    static func clampedPushCount(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
 
     static func clampedIntervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
@@ -24,25 +26,23 @@ enum StoredBucket {
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
-        // decision: pushes left
-        let pushes = clampedPushes(bucket)
-        guard fullAtMilliseconds > nowMilliseconds else { return pushes }
+        // Also in the scripts (decision: pushes left).
+        let pushCount = clampedPushCount(bucket)
+        guard fullAtMilliseconds > nowMilliseconds else { return pushCount }
         let intervalMilliseconds = UInt64(clampedIntervalMilliseconds(bucket))
-        let missingPushes = (fullAtMilliseconds - nowMilliseconds - 1) / intervalMilliseconds + 1
-        return missingPushes < UInt64(pushes) ? pushes - Int(missingPushes) : 0
+        let missingPushCount = (fullAtMilliseconds - nowMilliseconds - 1) / intervalMilliseconds + 1
+        return missingPushCount < UInt64(pushCount) ? pushCount - Int(missingPushCount) : 0
     }
 }
 
-/// A pace as the scripts read it.
+/// A pace as the scripts read it. Its times are milliseconds, three bytes each.
 ///
 /// The parts are, in this order:
-/// - the spacing and the bucket;
-/// - the spacing again and the bucket for frequent updates. So an admission reads the spacing and the bucket that it
-///   needs in one step.
-/// - the longest spacing that 429s may cause;
-/// - the time without a 429 after which the spacing is doubled one time less.
-///
-/// Each time has three bytes, milliseconds.
+/// - the spacing and the bucket of an activity without frequent updates (10 bytes);
+/// - the same spacing and the bucket of an activity with frequent updates (10). The spacing is repeated, so that an
+///   admission reads spacing and bucket in one step.
+/// - the longest spacing that 429s may cause (3);
+/// - the time without a 429 after which the spacing is doubled one time less (3).
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3

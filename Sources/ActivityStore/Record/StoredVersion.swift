@@ -25,8 +25,8 @@ enum StoredVersion {
     }
 
     static func writeText(_ version: Version, to destination: UnsafeMutableRawPointer) {
-        Decimal.write(UInt64(clamping: version.timestamp), digits: timestampDigitCount, to: destination)
-        Decimal.write(version.sequence, digits: Decimal.digitsMax, to: destination + timestampDigitCount)
+        Decimal.write(UInt64(clamping: version.timestamp), digitCount: timestampDigitCount, to: destination)
+        Decimal.write(version.sequence, digitCount: Decimal.digitsMax, to: destination + timestampDigitCount)
     }
 
     /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.

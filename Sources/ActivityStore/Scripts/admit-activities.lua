@@ -1,25 +1,26 @@
 -- This file is a part of the script `admit` (admit.lua): operations on one activity, and functions for these operations
 -- and for the files after this one. Headings begin with `-- #`: reading the value; starts; starts that are read again;
 -- holding a command; registrations; unregistrations; confirmations; `reopen`. Registrations and confirmations come in
--- batches (admit-registrations.lua), all others alone.
+-- batches (admit-registrations.lua), all other operations alone.
 --
--- Starts. A start may be sent only once, but a worker asks again if the reply was lost. So the value stores the claim
--- of the one record of the start that may be sent:
--- - The record with the stored claim asks again: the script repeats the verdict and the timestamp, and changes nothing.
---   A worker asks again with a claim only while APNs has processed no push of this record.
--- - A record was deferred, so it has a new claim and names its previous one. If the previous claim is the stored
---   claim, the script stores the new claim and repeats the verdict.
--- - Every other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes nothing.
+-- Starts. A start may be sent only once, but several records may bring it, and a worker asks again if the reply was
+-- lost. So the value stores the claim of the one record that may be sent. When the start is asked for again:
+-- - The record with the stored claim gets the same verdict and timestamp again. A worker asks again with a claim only
+--   while APNs has processed no push of this record.
+-- - A deferred record has a new claim and names its previous one. If the previous claim is the stored one, the script
+--   stores the new claim and repeats the verdict.
+-- - Every other record gets `unknown`, or once the start is settled, `duplicate`.
 -- A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that has the claim.
--- The script refuses to repeat a verdict in two cases only. In the first case, an end has come since. In the second
--- case, the activity has a token, and in addition the start is settled or is not the newest version: the activity lives
--- without this push.
+-- In two cases the script does not repeat the verdict, and the record gets `superseded`:
+-- 1. The newest version is an end.
+-- 2. The activity has a token, and the start is settled or not the newest version. So the activity lives without this
+--    push.
 --
--- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is
--- not sent again, but the script must know its version. Otherwise an end of the activity's earlier life that is read
--- again would end the new life, and every update of the new life would be `ended`. The claim of such a start is zeros.
--- Another record of the same start may still be held or wait in the deferred topic. It may get `send`, as if the start
--- were new.
+-- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is not
+-- sent again, but the script must know its version: an end of the activity's earlier life may be read again too.
+-- Without the start's version, it would end the new life, and every update of the new life would be `ended`. The claim
+-- of such a start is zeros. Another record of the same start may still be held or wait in the deferred topic. It may
+-- get `send`, as if the start were new.
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
@@ -29,8 +30,8 @@ local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The total length of the held commands that belong to the replies of this batch so far, including the commands
--- for which there was no room.
+-- The total length of the held commands that belong to the replies of this batch so far. It includes the commands for
+-- which a reply had no room.
 local heldBytes = 0
 
 local function serverTime()
@@ -42,14 +43,14 @@ local function digits(milliseconds)
   return string.format('%013.0f', math.min(math.max(milliseconds, 0), TIME_MAX))
 end
 
-local function write(changes, lifetime)
+local function writeFields(changes, lifetime)
   callRedis('HSET', key, unpack(changes))
   callRedis('PEXPIRE', key, lifetime)
 end
 
 -- Returns the phase of the newest version as a lower-case letter, whether this version is an end, and the difference
 -- between the byte and the letter. To change the phase but keep the other bits of the byte, the script adds this
--- difference to another letter.
+-- difference to the new letter.
 local function splitPhase(phaseByte)
   local phase = phaseByte % @HAS_DRAWN@
   if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
@@ -59,16 +60,22 @@ local function splitPhase(phaseByte)
 end
 
 -- # An activity: reading the value
--- Performs an operation on an activity with this value, and returns the reply. Only a registration has all parameters
--- from `at` to `list`: its time, the token's form and bytes, the version that the app shows, whether frequent updates
--- are allowed, where the token comes from, and the audiences. `confirmDepartures` has only `at`, see below.
-local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
+-- Performs an operation on an activity with this value, and returns the reply. Only `register` has all the other
+-- parameters. `confirmDepartures` has the first of them, and the other operations have none.
+--     registrationTime    when the token was registered
+--     newForm, newToken   the token's form and bytes
+--     shownVersion        the version that the app shows, in digits; empty if it is not known
+--     frequentUpdates     the flag ALLOWS_FREQUENT or 0; nil if the activity keeps its flag
+--     tokenSource         where the token comes from: FROM_COMMAND and others
+--     newAudiences        the digests of the audiences that the registration names; nil if it has no list
+local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
+    frequentUpdates, tokenSource, newAudiences)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, tokenLength, flags = read('<I4I2B', value)
   local phaseByte, newest, registeredAt =
     byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_FULL@ - 1), read('<I6', value, @AT_REGISTERED@)
   local lastTimestamp = read('<I5', value, phaseByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
-  local phase, ended, kept = splitPhase(phaseByte)
+  local phase, ended, keptBits = splitPhase(phaseByte)
   local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
   local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
     findParts(value, tokenLength, flags, phase)
@@ -85,8 +92,11 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return callRedis('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
-  -- Returns the part of a reply that names the audiences that the activity has left, until a worker confirms this.
-  local function leaves() return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences end
+  -- Returns the part of a reply that names the audiences that the activity has left. It is empty once a worker has
+  -- confirmed that they know this.
+  local function departuresPart()
+    return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences
+  end
 
   -- # An activity: starts
   if operation == 'admitStart' then
@@ -94,15 +104,15 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     local isRecordedAgain = sub(start, 1, 14) == version .. char(@START_RECORDED_AGAIN@)
     if start ~= '' and not isRecordedAgain then
       if sub(start, 1, 13) == version then
-        local claimed = sub(start, 20)
-        if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
+        local storedClaim = sub(start, 20)
+        if storedClaim ~= claim and (storedClaim == '' or storedClaim ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- A token (`form` is above 0) shows that the activity lives already. The phase START_SENDING is an exception:
-        -- the start is the newest version, and APNs has not processed it yet. So in this phase the token belongs to the
-        -- activity's previous life, and the start may still be sent.
+        -- A token (`form` is above 0) shows that the activity lives already. But in the phase START_SENDING, the start
+        -- is the newest version and APNs has not processed it. So the token belongs to the activity's previous life,
+        -- and the start may still be sent.
         if ended or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
-        if claimed ~= claim then
+        if storedClaim ~= claim then
           start = sub(start, 1, 19) .. claim
           store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
         end
@@ -125,10 +135,10 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     local now, seconds = serverTime()
     local assignedTimestamp = timestamp <= lastTimestamp and math.min(lastTimestamp + 1, TIMESTAMP_MAX) or timestamp
     if assignedTimestamp ~= read('<I5', newest) then nextByte = nextByte - @OWN_TIMESTAMP@ end
-    local assigned = pack('<I5', assignedTimestamp)
-    frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assigned .. claim, seconds + UPDATES_SECONDS
-    store(pack('<I6BI6', 0, nextByte, now) .. newest .. pack('<I6', 0) .. assigned)
-    return 'send' .. assigned
+    local assignedBytes = pack('<I5', assignedTimestamp)
+    frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATES_SECONDS
+    store(pack('<I6BI6', 0, nextByte, now) .. newest .. pack('<I6', 0) .. assignedBytes)
+    return 'send' .. assignedBytes
   end
 
   -- # An activity: starts that are read again
@@ -141,8 +151,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newest) then
-      -- If the start became the newest version, the script would drop an older command that is held for a token. But
-      -- perhaps no worker ever sent this start. So the script keeps the held command, and does not record the start.
+      -- A start that becomes the newest version drops a held command. But perhaps no worker ever sent this start. So if
+      -- there is a held command, the script keeps it, and does not record the start.
       if held ~= '' then return 'settled' end
       local nextByte = @SETTLED@
       if lastTimestamp > timestamp then nextByte = nextByte - @OWN_TIMESTAMP@ else lastTimestamp = timestamp end
@@ -162,45 +172,47 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
     if form > 0 then return 'retry' end
     held = ARGV[2] .. ARGV[3]
-    store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + kept)
+    store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + keptBits)
       .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1))
     return 'held'
   end
 
   -- # An activity: registrations
   if operation == 'register' then
-    if source == @FROM_COMMAND@ then
-      -- The token came with a command. If Redis already has this token, the token keeps its registration
-      -- time. If this is the last token that was retired, the script refuses it.
+    if tokenSource == @FROM_COMMAND@ then
+      -- The token came with a command. If Redis already has this token, the token keeps its registration time. If it is
+      -- the last token that was retired, the script refuses it.
       if form == newForm and token == newToken then
-        at = registeredAt
+        registrationTime = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
         return 'stale'
       end
     end
-    if at < registeredAt then return 'stale' .. (list and leaves() or '') end
-    -- A registration without audiences, whose token did not come with a command, repeats an earlier call. If Redis now
-    -- has another token, or an unregistration, with exactly the same time, that one came after the earlier call. So
-    -- Redis keeps it. Time 0 means that no registration has come yet.
-    if at == registeredAt and at > 0 and not list and source ~= @FROM_COMMAND@
+    if registrationTime < registeredAt then return 'stale' .. (newAudiences and departuresPart() or '') end
+    -- A registration without audiences repeats an earlier call, except if its token came with a command. If Redis now
+    -- has another token (or none) with exactly the same time, this token or an unregistration came after the earlier
+    -- call, so Redis keeps it. Time 0 means that no registration has come yet.
+    if registrationTime == registeredAt and registrationTime > 0
+      and not newAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
     then
       return 'stale'
     end
     local shown = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1)
     local reply, nextPhase = 'registered', phase
-    if list then
-      local gone = without(formerAudiences, list) .. without(audiences, list)
-      if #gone > 8 * @LEAVES_MAX@ then return 'full' end
-      -- A push to an audience may have replaced the shown state. So the script no longer knows the state: digest 0.
-      if list ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
-      if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
-      audiences, formerAudiences = list, gone
+    if newAudiences then
+      local departures = without(formerAudiences, newAudiences) .. without(audiences, newAudiences)
+      if #departures > 8 * @LEAVES_MAX@ then return 'full' end
+      -- A push to an audience may have replaced the state that the activity shows. So the shown state is not known:
+      -- digest 0.
+      if newAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
+      if newAudiences ~= '' and without(newAudiences, audiences) == '' then reply = 'registered+' end
+      audiences, formerAudiences = newAudiences, departures
     end
     -- The newest version itself is held, not an older command (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
-      if sub(held, 1, 30) > after then
-        if not list or formerAudiences == '' then
+      if sub(held, 1, 30) > shownVersion then
+        if not newAudiences or formerAudiences == '' then
           heldBytes = heldBytes + #held
           if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
             return 'full'
@@ -211,42 +223,42 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         held, nextPhase = '', phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
-    local behind = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
-    if lifeEnd == 0 or source == @FROM_REREADING@ then
+    local restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
+    if lifeEnd == 0 or tokenSource == @FROM_REREADING@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
-      if source == @FROM_REREADING@ and seconds > lastTimestamp then
-        if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
-        behind = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
+      if tokenSource == @FROM_REREADING@ and seconds > lastTimestamp then
+        if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then keptBits = keptBits - @OWN_TIMESTAMP@ end
+        restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
-    form, token, registeredAt = newForm, newToken, at
+    form, token, registeredAt = newForm, newToken, registrationTime
     if frequentUpdates then frequent = frequentUpdates end
-    local written = store(shown .. char(nextPhase + kept) .. behind)
+    local written = store(shown .. char(nextPhase + keptBits) .. restOfRecord)
     if written.err then return written end
-    return list and formerAudiences ~= '' and reply .. leaves() or reply
+    return newAudiences and formerAudiences ~= '' and reply .. departuresPart() or reply
   end
 
   -- # An activity: unregistrations
   if operation == 'unregister' then
-    local at = ARGV[2] + 0
-    if at < registeredAt then return 'stale' .. leaves() end
-    form, token, registeredAt = 0, '', at
-    local isIn = audiences ~= '' or formerAudiences ~= ''
+    local unregisteredAt = ARGV[2] + 0
+    if unregisteredAt < registeredAt then return 'stale' .. departuresPart() end
+    form, token, registeredAt = 0, '', unregisteredAt
+    local hasAudiences = audiences ~= '' or formerAudiences ~= ''
     audiences, formerAudiences = '', formerAudiences .. audiences
-    store(isIn and '\0\0\0\0\0\0' .. sub(value, @AT_PHASE@, @AT_REGISTERED@ - 1)
+    store(hasAudiences and '\0\0\0\0\0\0' .. sub(value, @AT_PHASE@, @AT_REGISTERED@ - 1)
       or sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
-    return 'unregistered' .. leaves()
+    return 'unregistered' .. departuresPart()
   end
 
   -- # An activity: confirmations
-  -- A worker confirms that each audience in `formerAudiences` has an entry that says that the activity left it. `at` is
-  -- the time of the registration in the reply that named these audiences. If Redis has another time now, the activity
+  -- A worker confirms that each audience in `formerAudiences` has an entry that says that the activity left it.
+  -- `registrationTime` is the time in the reply that named these audiences. If Redis has another time now, the activity
   -- may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
-    if formerAudiences ~= '' and at == registeredAt then
+    if formerAudiences ~= '' and registrationTime == registeredAt then
       formerAudiences = ''
       local written = store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
       if written.err then return written end
@@ -259,7 +271,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if phase == @NO_VERSION@ or newest ~= ARGV[2] then return 'superseded' end
     if phase == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
     if phase == @NOT_SHOWN@ then
-      store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char(@WAITING@ + kept)
+      store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char(@WAITING@ + keptBits)
         .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1))
     end
     return 'retry'
@@ -271,5 +283,5 @@ end
 if operation == 'admitStart' or operation == 'recordStart' or operation == 'hold' or operation == 'unregister'
   or operation == 'reopen'
 then
-  return perform(operation, key, callRedis('GET', key) or UNKNOWN)
+  return performOnActivity(operation, key, callRedis('GET', key) or UNKNOWN)
 end

@@ -35,10 +35,11 @@
 -- bits; Lua is exact up to 53.
 --     number                left                                  factor               right
 --     timestampAndRequest   the timestamp of the call's version   @TIMESTAMP_FACTOR@   requestAndPace
---     requestAndPace        byte 15 of the call (CallBits)        @REQUEST_FACTOR@     number of the pace's argument
---     phaseAndSent          the time of the last send verdict     @SENT_FACTOR@        the byte of the phase
+--     requestAndPace        byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@     number of the pace's argument
+--     sentAndPhase          the time of the last send verdict     @SENT_FACTOR@        the byte of the phase
 --     prefix                the token's form, with flags          @FORM_FACTOR@        lengthAndEnd
 --     lengthAndEnd          the token's length, with flags        @LENGTH_FACTOR@      the last second for updates
+-- `formAndLength` is a prefix without its last second: the form, with flags, and the length, with flags.
 --
 -- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
 -- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
@@ -47,18 +48,18 @@
 --     requestAndPace      = 3 * 256 + 2 = 770
 -- The last send verdict of its activity was at 1790000000.123, and the phase is `a` (97). Bytes 14 to 20 of the value
 -- are 61 7b 6c 50 c4 a0 01:
---     phaseAndSent        = 1790000000123 * 256 + 97 = 458240000031585
+--     sentAndPhase        = 1790000000123 * 256 + 97 = 458240000031585
 -- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
 -- a8 a9 b1 6a 50 00 01:
 --     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
--- One comparison of two such numbers compares their left parts first. So `phaseAndSent <= phaseAndSentMax` compares two
+-- One comparison of two such numbers compares their left parts first. So `sentAndPhase <= sentAndPhaseMax` compares two
 -- times, and `assigned > newest * 65536` two timestamps, without a division.
 
 if #ARGV[1] >= @CALL_BYTES@ then
   -- # Variables
   -- Formats of fields that are read or written together:
   --     CALL_FORMAT                 version, timestampAndRequest, digest
-  --     RECORD_FORMAT               prefix, digest of the shown state, phaseAndSent, timestamp of the newest version
+  --     RECORD_FORMAT               prefix, digest of the shown state, sentAndPhase, timestamp of the newest version
   --     RECORD_AND_BUCKET_FORMAT    the same, the rest of the newest version, and when the bucket will be full
   --     SHOWN_AND_PHASE_FORMAT      digest of the shown state, byte of the phase
   --     FULL_FORMAT                 when the bucket will be full
@@ -79,9 +80,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- the reply follow. An array of its own would cost the short path 1 %.
   local replies, replyCount = keys, count
   -- The clock in milliseconds and in seconds. It is read once, when a call needs it. From it come the least
-  -- `phaseAndSent` of a send verdict in the present 1,000 seconds; and the digest, phase and time of a send verdict
+  -- `sentAndPhase` of a send verdict in the present 1,000 seconds; and the digest, phase and time of a send verdict
   -- now, without and with a draw on the budget.
-  local now, seconds, phaseAndSentMin, sentNow, drawnNow
+  local now, seconds, sentAndPhaseMin, sentNow, drawnNow
   -- What the last call asked for. Most often the next call asks for the same.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = RECORD_FORMAT
@@ -90,11 +91,11 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- `prefixMin` and below `prefixMax`, has the same length, form and flags. So it is usual too.
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   -- For a usual value and the pace `usualPace`:
-  --     phaseAndSentMax     the spacing is over if `phaseAndSent` is at most this number
+  --     sentAndPhaseMax     the spacing is over if `sentAndPhase` is at most this number
   --     fullMax             the push gets priority 10 if the bucket will be full by this time (UNIX milliseconds)
   --     fullMaxOfReserve    the same for a command that may use the reserve
   --     nextFull            the bytes of the time at which a full bucket will be full again after a draw
-  local usualPace, phaseAndSentMax, fullMax, fullMaxOfReserve, nextFull
+  local usualPace, sentAndPhaseMax, fullMax, fullMaxOfReserve, nextFull
   -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
   local lastPaceNumber, lastPaceAt, leastSpacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
@@ -103,8 +104,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- # Reading a call for the long path
   -- Reads a whole call (CallBatch.swift). `position` is where it begins. Returns:
   --     its version
-  --     byte 14: the number of the pace's argument, and three bits of CallBits
-  --     byte 15: the other bits of CallBits
+  --     byte 14: the number of the pace's argument, and three bits (CallByte14Bits)
+  --     byte 15: eight bits (CallByte15Bits)
   --     the timestamp of the version
   --     the digest
   --     the token that the call registers or retires: a table with its bytes, its time (`at`) and its form; nil if none
@@ -155,7 +156,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         seconds = time[1] + 0
         local microseconds = time[2] + 0
         now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
-        phaseAndSentMin = (now - now % 1000000) * @SENT_FACTOR@
+        sentAndPhaseMin = (now - now % 1000000) * @SENT_FACTOR@
         sentNow = pack('<I6BI6', 0, @SENDING@, now)
         drawnNow = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
         prefixMin = math.huge
@@ -182,28 +183,28 @@ if #ARGV[1] >= @CALL_BYTES@ then
         if size < @RECORD_BYTES@ then value = UNKNOWN end
         prefixMin = math.huge
       end
-      local prefix, shown, phaseAndSent, newest, _, full = read(format, value)
-      local phaseWithoutDraw = phaseAndSent % @HAS_DRAWN@
-      -- 1. Is the value usual? The lowest part of `prefix` is the last second that takes updates.
+      local prefix, shown, sentAndPhase, newest, _, full = read(format, value)
+      -- 1. Is the value usual? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
       -- decision: eight hours
+      local phase = sentAndPhase % @HAS_DRAWN@
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last usual value. If it is usual, the next values are compared with it.
-        local lengthAndForm = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
-        local bytes = lengthAndForm % (@FORM_FACTOR@ / @LENGTH_FACTOR@)
+        local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
+        local bytes = formAndLength % (@FORM_FACTOR@ / @LENGTH_FACTOR@)
         if bytes >= @HAS_ACCEPTED_ALERT@ then bytes = bytes - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@ end
-        if lengthAndForm < @HAS_THROTTLE@ * (@FORM_FACTOR@ / @LENGTH_FACTOR@) and size == @RECORD_BYTES@ + bytes then
-          prefixMin, usualSize, usualPace = lengthAndForm * @LENGTH_FACTOR@ + (seconds or 0), size, nil
-          prefixMax = (lengthAndForm + 1) * @LENGTH_FACTOR@
+        if formAndLength < @HAS_THROTTLE@ * (@FORM_FACTOR@ / @LENGTH_FACTOR@) and size == @RECORD_BYTES@ + bytes then
+          prefixMin, usualSize, usualPace = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
+          prefixMax = (formAndLength + 1) * @LENGTH_FACTOR@
         end
-        -- If it is not usual, question 2 sends the call to the long path: no phase has the number NO_PHASE.
-        if prefix < prefixMin or prefix >= prefixMax then phaseWithoutDraw = @NO_PHASE@ end
+        -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not usual either.
+        if prefix < prefixMin or prefix >= prefixMax then phase = nil end
       end
       -- 2. Is the phase frequent? In the first five phases, the last assigned timestamp is the newest version's own
       -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and the call takes the long path, except for an
       -- update in the phase `w` or `s`. These two are frequent: a version that was not sent got no timestamp.
-      if phaseWithoutDraw == @SENDING@ or phaseWithoutDraw == @SETTLED@ or phaseWithoutDraw == @WAITING@
-        or phaseWithoutDraw == @NOT_SHOWN@ or phaseWithoutDraw == @START_SENDING@
-        or (phaseWithoutDraw == @WAITING@ - @OWN_TIMESTAMP@ or phaseWithoutDraw == @SETTLED@ - @OWN_TIMESTAMP@)
+      if phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
+        or phase == @NOT_SHOWN@ or phase == @START_SENDING@
+        or (phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
           and requestAndPace < @IS_END@ * @REQUEST_FACTOR@ and read('<I5', value, @AT_ASSIGNED@) <= newest
       then
         if requestAndPace < @IS_END@ * @REQUEST_FACTOR@ then
@@ -224,7 +225,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
               end
               usualPace = paceNumber
               -- Without a token (form 0), no send verdict is early enough.
-              phaseAndSentMax = formAndFlags % @ALLOWS_FREQUENT@ > 0
+              sentAndPhaseMax = formAndFlags % @ALLOWS_FREQUENT@ > 0
                 and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
               fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
               fullMaxOfReserve = now + (pushes - 1) * interval
@@ -233,7 +234,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
             -- 5. May the update be sent now? SETRANGE keeps the expiry, so the first send verdict in each 1,000 seconds
             -- takes the long path, which renews the expiry.
             -- decision: spacing; decision: expiry; decision: unchanged
-            if phaseAndSent <= phaseAndSentMax and phaseAndSent >= phaseAndSentMin and shown ~= digest then
+            if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shown ~= digest then
               -- 6. Which priority does it get?
               -- decision: budget
               if not isHigh then
@@ -275,7 +276,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           -- 8. The acceptance of the newest version.
           -- decision: acceptance
           local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
-            digest, phaseAndSent % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+            digest, sentAndPhase % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
           reply = written == size and 0 or tonumber(written) and MALFORMED or written
           break
         end
@@ -299,7 +300,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # The reply
-  if phaseAndSentMax then
+  if sentAndPhaseMax then
     replyCount = replyCount + 1
     replies[replyCount] = now
   end

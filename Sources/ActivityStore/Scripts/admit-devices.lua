@@ -11,45 +11,47 @@
 --     l    the time of the last departure, and the audiences that the device left while no worker has confirmed this
 --     s    when the bucket of starts will be full; after the first refund, then the sum of all refunds in milliseconds
 --
--- The field `w` of an attributes type has the starts that wait for the token of this type, oldest version first and
--- one for each activity. Each start has two bytes with the length of its activity's id, four with the length of its
--- command, its version (30 digits), the id and the command.
+-- The field `w` of an attributes type has the starts that wait for the token of this type: one for each activity,
+-- oldest version first. The parts of a start are: the length of its activity's id (2 bytes), the length of its command
+-- (4), its version (30 digits), the id and the command.
 --
 -- The variables `t`, `u`, `w`, `d`, `m`, `l` and `s` have the names of these fields.
 
 -- # A device: parts of replies and fields
--- The suffix of the fields of one attributes type. Not for `confirmDeviceDepartures` and `unregisterDevice`, which
--- concern all types and have another second argument.
+-- The suffix of the fields of one attributes type. Two operations, `confirmDeviceDepartures` and `unregisterDevice`,
+-- concern all types. They have another second argument and do not use this variable.
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that the device left: a `=` and the field `l`. This field has a
--- time (6 bytes) and the audiences that may not know yet that the device left them. Empty if there are no such
--- audiences.
-local function leaves(l) return l and #l > 6 and '=' .. l or '' end
+-- Returns the part of a reply that names the audiences that the device left and that may not know this yet: a `=` and
+-- the field `l`. Empty if there are none.
+local function departuresPart(l) return l and #l > 6 and '=' .. l or '' end
 
--- Returns those audiences of the list `gone` that the device now leaves. Leaves out an audience if a registration of
--- another attributes type, which is not in `isLeft`, still names it. Also leaves out an audience that is in the field
--- `l`, because the device left it before.
-local function leaving(gone, isLeft, l)
-  local all = gone == '' and {} or callRedis('HGETALL', key)
-  for index = 1, #all, 2 do
-    if sub(all[index], 1, 2) == 'm:' and not isLeft[sub(all[index], 2)] then gone = without(gone, all[index + 1]) end
+-- Returns the audiences that the device leaves now. `dropped` has the audiences that a registration no longer names.
+-- The device does not leave an audience that the registration of another attributes type still names, and it cannot
+-- leave one again that it has left before (field `l`). `changedSuffixes` has the suffixes of the types whose
+-- registrations change.
+local function newDepartures(dropped, changedSuffixes, l)
+  local fields = dropped == '' and {} or callRedis('HGETALL', key)
+  for index = 1, #fields, 2 do
+    if sub(fields[index], 1, 2) == 'm:' and not changedSuffixes[sub(fields[index], 2)] then
+      dropped = without(dropped, fields[index + 1])
+    end
   end
-  return without(gone, sub(l, 7))
+  return without(dropped, sub(l, 7))
 end
 
--- Returns the new field `l` with the audiences `left`. If `isMore`, the device has just left some of them, and
+-- Returns a new field `l` with the audiences in `left`. If the device has just left some of them (`hasNewDepartures`),
 -- the field gets a later time than before. So a confirmation with the former time has no effect.
-local function leftAt(at, left, isMore, l)
+local function makeFieldL(at, left, hasNewDepartures, l)
   if left == '' then return '' end
   local before = #l > 6 and read('<I6', l) or 0
-  return pack('<I6', isMore and math.max(at, before + 1) or before) .. left
+  return pack('<I6', hasNewDepartures and math.max(at, before + 1) or before) .. left
 end
 
 -- # A device: confirmations
 -- A worker confirms that each audience in the field `l` has an entry that says that the device left it. ARGV[2] is the
 -- time in the reply that named these audiences. If the field has a later time now, the device has left more audiences
--- since, so the list stays.
+-- since, so the field stays.
 if operation == 'confirmDeviceDepartures' then
   local l = callRedis('HGET', key, 'l')
   if l and sub(l, 1, 6) == ARGV[2] then callRedis('HSET', key, 'l', '') end
@@ -66,18 +68,18 @@ if operation == 'holdStart' then
   while w and position <= #w do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
     position = start + 36 + activityLength + commandLength
-    local other = sub(w, start + 6, start + 35)
+    local heldVersion = sub(w, start + 6, start + 35)
     if sub(w, start + 36, start + 35 + activityLength) ~= activity then
       starts[#starts + 1] = sub(w, start, position - 1)
-      if not place and other > version then place = #starts end
-    elseif other > version then
+      if not place and heldVersion > version then place = #starts end
+    elseif heldVersion > version then
       return 'superseded'
     end
   end
   if t and #t > 13 then return 'retry' end
   if #starts >= HELD_STARTS_MAX then return 'full' end
   table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
-  write({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
+  writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
   return 'held'
 end
 
@@ -95,24 +97,24 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
-  -- A registration without audiences, whose token did not come with a command, repeats an earlier call. If Redis now
-  -- has another token, or an unregistration, with exactly the same time, that one came after the earlier call. So Redis
-  -- keeps it.
+  -- A registration without audiences repeats an earlier call, except if its token came with a command. If Redis now has
+  -- another token (or none) with exactly the same time, this token or an unregistration came after the earlier call, so
+  -- Redis keeps it.
   if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
     isStale = registration ~= t or ARGV[4] ~= u
   end
-  if isStale and #t == 13 then return 'stale' .. (list and leaves(l) or '') end
+  if isStale and #t == 13 then return 'stale' .. (list and departuresPart(l) or '') end
   local lBefore, reply = l or '', 'registered'
   if list and not isStale then
     if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
-    local more, kept = leaving(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
-    if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
-    l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
+    local departures, kept = newDepartures(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
+    if #departures + #kept > 8 * @LEAVES_MAX@ then return 'full' end
+    l = makeFieldL(sub(registration, 1, 13) + 0, kept .. departures, departures ~= '', l)
   end
-  -- Finds the held start that the reply returns. ARGV[5] and ARGV[6] name the start in the previous reply: its version
-  -- and its activity. The reply has the next start; without a previous reply, the first. If the named start is no
-  -- longer held, the reply has the first start whose version is the named one or newer.
+  -- Finds the held start for the reply: the first; after a previous reply, the next. ARGV[5] and ARGV[6] name the start
+  -- in the previous reply: its version and its activity. If this start is no longer held, the reply has the first start
+  -- with this version or a newer one.
   local after, position, isAfter, nextStart, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not nextStart do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
@@ -128,10 +130,10 @@ if operation == 'registerDevice' then
     end
   end
   if not isAfter then nextStart = later end
-  -- The reply to a stale registration may also have a held start. The worker sends this start with the newer token that
-  -- Redis knows. Without this reply the start might wait forever: the newer token's registration may be settled, and
-  -- then no worker reads it again.
-  local gone = list and leaves(l) or ''
+  -- A stale registration may also get a held start in its reply. The worker sends this start with the newer token that
+  -- Redis knows. Otherwise the start might wait forever: the registration of the newer token may be settled, and then
+  -- no worker reads it again.
+  local gone = list and departuresPart(l) or ''
   if gone ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end
   local changes = {'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}
@@ -140,7 +142,7 @@ if operation == 'registerDevice' then
       changes[#changes + 1], changes[#changes + 2] = field, value
     end
   end
-  write(changes, DEVICE_LIFETIME)
+  writeFields(changes, DEVICE_LIFETIME)
   return reply .. (nextStart or '') .. gone
 end
 
@@ -170,46 +172,48 @@ if operation == 'takeStartToken' then
       changes[#changes + 1] = digits(full) .. refunded
     end
   end
-  if changes[1] then write(changes, DEVICE_LIFETIME) end
+  if changes[1] then writeFields(changes, DEVICE_LIFETIME) end
   return reply
 end
 
 -- # A device: unregistrations
 if operation == 'unregisterDevice' then
-  local at, changes, registered, audiences, l, due = ARGV[2], {}, {}, {}, '', {}
-  local all = callRedis('HGETALL', key)
-  for index = 1, #all, 2 do
-    local first = sub(all[index], 1, 2)
-    if first == 't:' then registered[sub(all[index], 2)] = all[index + 1] end
-    if first == 'm:' and all[index + 1] ~= '' then audiences[#audiences + 1] = {sub(all[index], 2), all[index + 1]} end
-    if all[index] == 'l' then l = all[index + 1] end
+  local at, changes, registrations, audiences, l, unregisteredSuffixes = ARGV[2], {}, {}, {}, '', {}
+  local fields = callRedis('HGETALL', key)
+  for index = 1, #fields, 2 do
+    local first = sub(fields[index], 1, 2)
+    if first == 't:' then registrations[sub(fields[index], 2)] = fields[index + 1] end
+    if first == 'm:' and fields[index + 1] ~= '' then
+      audiences[#audiences + 1] = {sub(fields[index], 2), fields[index + 1]}
+    end
+    if fields[index] == 'l' then l = fields[index + 1] end
   end
-  if not next(registered) then return 'unregistered' .. leaves(l) end
-  for each, t in pairs(registered) do
+  if not next(registrations) then return 'unregistered' .. departuresPart(l) end
+  for typeSuffix, t in pairs(registrations) do
     if at >= sub(t, 1, 13) then
-      due[each] = true
+      unregisteredSuffixes[typeSuffix] = true
       for field, value in pairs({t = at, u = ''}) do
-        changes[#changes + 1] = field .. each
+        changes[#changes + 1] = field .. typeSuffix
         changes[#changes + 1] = value
       end
     end
   end
-  if not changes[1] then return 'stale' .. leaves(l) end
-  local more = ''
+  if not changes[1] then return 'stale' .. departuresPart(l) end
+  local departures = ''
   table.sort(audiences, function(one, other) return one[1] < other[1] end)
   for _, each in ipairs(audiences) do
-    if due[each[1]] then
-      more = more .. without(each[2], more)
+    if unregisteredSuffixes[each[1]] then
+      departures = departures .. without(each[2], departures)
       changes[#changes + 1], changes[#changes + 2] = 'm' .. each[1], ''
     end
   end
-  more = leaving(more, due, l)
-  if more ~= '' then
-    l = leftAt(at + 0, sub(l, 7) .. more, true, l)
+  departures = newDepartures(departures, unregisteredSuffixes, l)
+  if departures ~= '' then
+    l = makeFieldL(at + 0, sub(l, 7) .. departures, true, l)
     changes[#changes + 1], changes[#changes + 2] = 'l', l
   end
-  write(changes, DEVICE_LIFETIME)
-  return 'unregistered' .. leaves(l)
+  writeFields(changes, DEVICE_LIFETIME)
+  return 'unregistered' .. departuresPart(l)
 end
 
 return redis.error_reply('ERR unknown operation')

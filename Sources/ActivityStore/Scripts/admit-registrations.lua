@@ -1,5 +1,5 @@
--- This file is a part of the script `admit` (admit.lua): registrations of activities in batches, together with
--- confirmations that each audience that an activity left has an entry about this (RegistrationBatch.swift). The reply
+-- This file is a part of the script `admit` (admit.lua): registrations of activities in batches. A batch may also have
+-- confirmations: each audience that an activity has left has an entry about this (RegistrationBatch.swift). The reply
 -- is an array with a reply for each call; a single call gets its reply without an array.
 
 if isBatch then
@@ -13,15 +13,15 @@ if isBatch then
     local key, value = KEYS[index], values[index]
     local bits, form, length, count = read('<BBI2B', calls, position)
     local timeAt = position + 5
-    local listAt = timeAt + 6 + length
-    position = count > 0 and listAt + 2 + 8 * count or listAt
+    local audiencesAt = timeAt + 6 + length
+    position = count > 0 and audiencesAt + 2 + 8 * count or audiencesAt
     local callEnd = position - 1
     if bits >= @REGISTRATION_KEY_REPEATS@ then
       bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
     end
-    local after = ''
+    local shownVersion = ''
     if bits % (2 * @VERSION_FOLLOWS@) >= @VERSION_FOLLOWS@ then
-      after, position = sub(calls, position, position + 29), position + 30
+      shownVersion, position = sub(calls, position, position + 29), position + 30
     end
     local reply
     if value or bits >= @CONFIRMS@ then
@@ -29,17 +29,23 @@ if isBatch then
       if value.err then
         reply = value
       elseif bits >= @CONFIRMS@ then
-        reply = perform('confirmDepartures', key, value, read('<I6', calls, timeAt))
+        reply = performOnActivity('confirmDepartures', key, value, read('<I6', calls, timeAt))
       else
         local frequentUpdates = bits % 2 >= 1 and (bits % 4 >= 2 and @ALLOWS_FREQUENT@ or 0) or nil
-        local list = bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, listAt + 2, callEnd) or '') or nil
-        reply = perform('register', key, value, read('<I6', calls, timeAt), form, sub(calls, timeAt + 6, listAt - 1),
-          after, frequentUpdates, (bits % 16 - bits % 4) / 4, list)
+        local newAudiences =
+          bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, audiencesAt + 2, callEnd) or '') or nil
+        reply = performOnActivity('register', key, value,
+          read('<I6', calls, timeAt), -- registrationTime
+          form, -- newForm
+          sub(calls, timeAt + 6, audiencesAt - 1), -- newToken
+          shownVersion, frequentUpdates,
+          (bits % 16 - bits % 4) / 4, -- tokenSource
+          newAudiences)
       end
     else
       -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences
-      -- of the registration. In the call these three have the same bytes, so the script copies them without reading
-      -- them. `middle` has the bytes of the new value between the token's form and this time.
+      -- of the registration. These three have the same bytes in the call, so the script copies them as they are.
+      -- `middle` has the bytes between the token's form and the time.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
         middle = sub(fresh, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)

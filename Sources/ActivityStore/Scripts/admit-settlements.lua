@@ -2,8 +2,8 @@
 -- (admit-batches.lua). Model/ActivityState.swift decides the same in Swift. Read it first.
 --
 -- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or
--- that a token must be retired (R17). It changes only existing values. Acceptance overrides the other outcomes, even if
--- it arrives first. The reason: one worker may have sent a start while another settles this start as unknown.
+-- that a token must be retired (R17). It changes only existing values. An acceptance overrides the other outcomes, even
+-- if it arrives first: one worker may have sent a start while another settles this start as unknown.
 
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
 -- needs it (admit-batches.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
@@ -21,27 +21,29 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     return @SETTLED@
   end
 
-  -- Returns the part about the start after a settlement of its version. Until the start is accepted, the part has 14
-  -- more bytes, which end with a claim. An acceptance removes them. Any other settlement only writes `s` into them.
+  -- Returns the part about the start after a settlement of its version. At first, the part has 14 more bytes after the
+  -- version, which end with a claim. An acceptance removes them. Any other settlement writes `s` into the first of
+  -- them.
   local function startAfter(code, version, start)
     if code == @ACCEPTED@ then return version end
     return version .. 's' .. sub(start, 15)
   end
 
-  -- Returns the part about the last 429 after a further one; nil if the present part stays. `throttle` is the present
+  -- Returns the part about the last 429 after a further 429; nil if the present part stays. `throttle` is the present
   -- part, and `sent` is the time of the last send verdict.
   --
-  -- Each push doubles the spacing at most once, even if workers report its 429 several times. So the spacing is doubled
+  -- Workers may report the 429 of one push several times, but it must double the spacing only once. So a 429 counts
   -- only if a send verdict came after the last recorded 429, or if the clock was set back.
   local function throttleAfter(throttle, sent, pace, now)
-    local spacing, longest, recovery = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
+    local spacing, longestSpacing, recoveryMilliseconds = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
     local doublings, throttledAt = 0, 0
     if throttle ~= '' then
       doublings, throttledAt = read('<BI6', throttle)
       if sent <= throttledAt and now >= throttledAt then return nil end
     end
-    doublings = now < throttledAt and 0 or math.max(doublings - math.floor((now - throttledAt) / recovery), 0)
-    if spacing * 2 ^ doublings < longest then doublings = math.min(doublings + 1, @DOUBLINGS_MAX@) end
+    doublings = now < throttledAt and 0
+      or math.max(doublings - math.floor((now - throttledAt) / recoveryMilliseconds), 0)
+    if spacing * 2 ^ doublings < longestSpacing then doublings = math.min(doublings + 1, @DOUBLINGS_MAX@) end
     return pack('<BI6', doublings, now)
   end
 
@@ -49,9 +51,9 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   -- Performs a settlement. `stored` is what Redis has for the key, and `value` is the value to read; both are from the
   -- loop. `position` is where the call begins. Returns the reply, and where the next call begins.
   --
-  -- The reply is an error; or 1 if the token was retired, else 0. If audiences may not know yet that the activity left
-  -- them, the reply goes on with `=`, the time of the registration, and their digests. The reply to a 429 never has
-  -- this part.
+  -- The reply is 1 if the token was retired, otherwise 0; or an error. If audiences may not know yet that the activity
+  -- left them, `=`, the time of the registration and their digests follow the number. The reply to a 429 never has this
+  -- part.
   return function(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
@@ -102,8 +104,8 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     if changesParts or dropsHeld or leavesAudiences then
       local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
-        -- The stored time of the registration grows by a millisecond. So if the same registration is delivered again,
-        -- it is stale, and brings back neither the token nor the audiences.
+        -- The stored time of the registration becomes a millisecond later. So if the same registration is delivered
+        -- again, it is stale, and brings back neither the token nor the audiences.
         registeredAt = math.min(registeredAt + 1, @TIME_MAX@)
         if audiences then audiences, formerAudiences, nextShown = '', formerAudiences .. audiences, 0 end
       end

@@ -2,16 +2,18 @@
 -- (admit-batches.lua). Model/ActivityState+Admission.swift decides the same in Swift. Read it first.
 --
 -- Budget. A bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate
--- algorithm). A draw moves that time by one interval. The time may not be further ahead than the intervals of a full
--- bucket. A version draws once, however often it is repeated. A version that asked for priority 10 and got 5 may draw
--- when it is admitted again. The draw of an update or end is not refunded if the push fails, because the phone may have
--- counted the push. The draw of a start that was not sent is refunded (settle.lua).
+-- algorithm). A draw moves that time ahead by one interval. An example: the bucket holds 4 pushes, and the interval is
+-- 10 minutes. If the bucket will be full in 30 minutes, it lacks 3 pushes, so one is left.
+--
+-- A version draws only once, even if it is admitted several times. If it asked for priority 10 and got 5, it has not
+-- drawn yet, and may draw when it is admitted again. The draw of an update or end is not refunded if the push fails,
+-- because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
 -- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
 -- runs `makeAdmit` only if a batch needs it (admit-batches.lua: Speed).
 --
 -- Variables and parameters:
---     isEnd, mayReplaceHeldAlert    bits of the call (CallBits)
+--     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
 --     timestamp, alert              of the call: its version's timestamp; the version of the command whose alert it
 --                                   carries
 --     phase, ended                  of the newest version: its phase (a letter), and whether it is an end
@@ -30,8 +32,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
   -- # The token
   -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
-  -- token: because this is newer, or because the call's token is the last one that was retired. `rereadAt` is the
-  -- present second if the command is read again because Redis lost data, otherwise false.
+  -- token, for one of two reasons: its own token is newer, or the call's token is the last one that was retired.
+  -- `rereadAt` is the present second if the command is read again because Redis lost data, otherwise false.
   local function takeToken(value, token, retired, lastTimestamp, rereadAt)
     if token.at < read('<I6', value, @AT_REGISTERED@) then return nil end
     if retired ~= '' then
@@ -59,7 +61,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- nil if the command may become the newest version, or repeats a newest version that is not settled.
   -- decision: order of versions
 
-  -- `isOfEarlierLife`: whether the newest start is newer than the end, and the end does not end the newer life.
+  -- `isOfEarlierLife`: whether a start has come that is newer than the end. False if the end ends the newer life too
+  -- (R13).
   local function refuseEnd(phase, ended, isSame, isNew, isOfEarlierLife)
     if not ended then
       if isOfEarlierLife then return 'superseded' end
@@ -75,15 +78,15 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return 'ended'
   end
 
-  -- The update is not newer than the newest version, or that version is an end.
+  -- Called only for an update that is not newer than the newest version, or if the newest version is an end.
   local function refuseUpdate(phase, ended, isSame, isNew, mayReplaceHeldAlert)
     local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
     if isSame and not ended then
       if isSettledOrStart then return 'duplicate' end
       return nil
     end
-    -- A newer version that is not settled yet can carry the alert. A start cannot: the alert belongs to the life before
-    -- it.
+    -- The update is older, and the newest version can still carry its alert, because it is not settled. A start cannot
+    -- carry the alert, which belongs to the life before.
     if mayReplaceHeldAlert and not isSame and not isNew and not isSettledOrStart then return 'alertAwaitsCarrier' end
     if ended then return 'ended' end
     return 'superseded'
@@ -106,14 +109,14 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- Returns for how many milliseconds the spacing forbids a push. `throttle` is the part about the last 429.
   -- decision: spacing
   local function findWait(pace, throttle, sent, now)
-    local spacing, since = pace.spacing, now - sent
+    local spacing, sinceSent = pace.spacing, now - sent
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
-      local longest, recovery = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
-      doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recovery)
-      if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longest)) end
+      local longestSpacing, recoveryMilliseconds = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
+      doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recoveryMilliseconds)
+      if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longestSpacing)) end
     end
-    if since >= 0 and since < spacing then return spacing - since end
+    if sinceSent >= 0 and sinceSent < spacing then return spacing - sinceSent end
     return 0
   end
 
@@ -123,13 +126,12 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --     the phase of the command's version, which becomes the newest; nil if the value does not change
   --     whether the value drops its held command
   local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
-    -- Whether the newest version is held, and whether a held command has an alert: the newest version, or an older
-    -- command whose alert the newest version carries (admit.lua: Phases).
+    -- Whether the newest version is held; and whether a held command has an alert. The held command is the newest
+    -- version, or an older command whose alert the newest version carries (admit.lua: Phases).
     local isHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
     local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
 
-    -- The command must carry the held alert. The exception is the held command itself while there is no token: it stays
-    -- held.
+    -- The command must bring the held alert. But while there is no token, the held command itself stays as it is.
     if holdsAlert and not mayReplaceHeldAlert and (wait or not isRepeated or not isHeld) then return 'alertHeld' end
 
     -- decision: unchanged
@@ -157,9 +159,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return reply, @WAITING@, isHeld
   end
 
-  -- Returns the reply with a held command. If this command does not fit beside the earlier ones of the batch, the reply
-  -- is `wait`: with more than @REPLY_STRING_BYTES_MAX@, it would exceed the memory that the worker has for one reply. A
-  -- reply always has room for one held command.
+  -- Returns the reply with a held command. The held commands of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes
+  -- together, because the worker's memory for one reply is limited. If this command does not fit beside the earlier
+  -- ones, the reply is `wait`. A single held command always fits.
   local function replyWithHeld(held)
     heldBytes = heldBytes + #held
     if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then return 'wait1' end
@@ -182,8 +184,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- be full.
   -- decision: budget; decision: pushes left
   local function draw(pace, bits, full, hasDrawn, now)
-    -- The bucket lacks one push for each begun interval until it is full. The short path has another formula with the
-    -- same result, and says why (admit-batches.lua).
+    -- The bucket lacks one push for each interval until it is full, and a begun interval counts as a whole one. The
+    -- short path has another formula with the same result, and says why (admit-batches.lua).
     local pushesLeft = pace.pushes
     if full > now then
       local missing = full - now - 1
@@ -214,9 +216,10 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
   -- # All steps
   -- Performs an update or an end. `stored` is what Redis has for the key, and `value` is the value to read; both are
-  -- from the loop. `position` is where the call begins. Returns the reply, and where the next call begins. If the reply
-  -- is a number, also returns the value as it was before the admission, but with the token that came with the update or
-  -- end, up to the end of the accepted alert.
+  -- from the loop. `position` is where the call begins. Returns the reply, and where the next call begins.
+  --
+  -- If the reply is a number, also returns the beginning of the value, up to the end of the accepted alert. It is the
+  -- value as it was before the admission, but already has the token that came with the update or end.
   return function(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
@@ -322,8 +325,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local record, failure = head .. version .. (bucket or ''), nil
     local isInSameThousand = sent - sent % 1000000 == now - now % 1000000
     if sends and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
-      -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds takes the
-      -- other way, and renews the expiry. This is enough, because the expiry has an hour in addition.
+      -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
+      -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
       -- decision: expiry
       local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', record)
       if written ~= #value then failure = tonumber(written) and MALFORMED or written end

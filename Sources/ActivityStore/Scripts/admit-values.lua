@@ -1,9 +1,9 @@
 -- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's
 -- value. StoredActivity.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
 
--- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6, `flags` is
--- byte 7, and `phase` is the letter of the newest version's phase. Returns nil if the value's length is not the sum of
--- its parts. Otherwise returns:
+-- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
+-- of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns nil if
+-- the value's length is not the sum of its parts. Otherwise returns:
 --     tokenEnd          the last byte of the token; the accepted alert follows
 --     startAt           where the part about the start begins; the held command follows
 --     heldAt            where the held command begins; behind the value if there is none
@@ -51,7 +51,7 @@ local function findParts(value, tokenLength, flags, phase)
   return tokenEnd, startAt, partAt, alert, audiences, formerAudiences, retired, throttle
 end
 
--- Returns a value. An empty part adds no bytes, and its flag is not set.
+-- Returns a value that is made of these parts. An empty part adds no bytes, and its flag is not set.
 --     form      the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
 --     record    the bytes from the digest to the time of the registration
 --     parts     the parts after the record: token, alert, audiences, formerAudiences, retired, throttle, start, held

@@ -29,11 +29,13 @@
 -- If the first argument has at least @CALL_BYTES@ bytes, it has the calls of a batch of updates, ends and settlements.
 -- A shorter first argument is the name of an operation (StoreSession+Calls.swift).
 --
--- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
--- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
--- The time is the server's (TIME), so all workers decide by the same clock. Except in a batch, KEYS[1] is the only
--- key. StoredActivity.swift says how an activity is stored. In these files, a call is what a worker asks about one
--- activity or device (StoreCall). The function `callRedis` runs a Redis command.
+-- In these files, a call is what a worker asks about one activity or device (StoreCall). The function `callRedis` runs
+-- a Redis command. StoredActivity.swift says how an activity is stored.
+--
+-- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one HSET,
+-- then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it. The time
+-- is the server's (TIME), so all workers decide by the same clock. A batch has a key for each of its calls. A call
+-- outside of a batch has only KEYS[1].
 --
 -- Replies. StoreSession+Replies.swift reads them. An update or end that may be sent gets the activity's value or a
 -- number, see below. A settlement gets 0, or 1 if the token was retired; `=` and departures may follow (see Audiences).
@@ -68,33 +70,38 @@
 -- milliseconds. After `alertHeld` and `registered`: the held command. After `tokenFound`: the name of the draw (13
 -- digits) and the token. After `departures`, `registered`, `stale` and `unregistered`: `=` and the departures.
 --
--- An update or end that may be sent gets the activity's value as it was read, if it keeps its own timestamp and gets
--- the priority that it asked for. StoreSession then computes the pushes left in the budget from this value and the
--- clock. Otherwise the reply is a number: the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times
--- @PRIORITY_FACTOR@, plus the pushes left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if
--- the command asked for priority 10 and gets 5, because its budget is used up. The long path always replies with the
--- number.
+-- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
+-- computes the pushes left in the budget from this value and the clock. But the reply is a number if the command does
+-- not keep its own timestamp, if it does not get the priority that it asked for, and always on the long path. The
+-- number is the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the
+-- pushes left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if the command asked for
+-- priority 10 and gets 5, because its budget is used up.
 --
--- Audiences. An activity that is in audiences, or has left audiences that may not know it yet, stores two lists after
--- its token: its audiences, and the audiences that may not know yet that it left them. It leaves audiences when its
--- token is retired, its end is accepted, it is unregistered, or a registration no longer names them. The reply then has
--- a `=` and the departures: the stored time of the registration, and the digests of all audiences that the activity
--- left. A worker writes an entry to each of these audiences. Then it sends a confirmation with the time from the reply.
--- Until the confirmation comes, this part is also in the replies to settlements (except of a 429), to unregistrations,
--- and to registrations that name audiences, and the reply to an update or end is `departures`. For an activity in an
+-- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that may not know
+-- yet that the activity left them. The activity leaves audiences when its token is retired, its end is accepted, it is
+-- unregistered, or a registration no longer names them. Then:
+-- 1. The reply has a `=` and the departures: the stored time of the registration, and the digests of all audiences that
+--    the activity left.
+-- 2. A worker writes an entry to each of these audiences.
+-- 3. The worker sends a confirmation with the time from the reply.
+-- Until the confirmation comes, an update or end gets the reply `departures`. The replies to settlements (except of a
+-- 429), to unregistrations, and to registrations that name audiences have the departures too. For an activity in an
 -- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
--- Expiry. A send verdict for an update or end that changes neither the value's length nor its token overwrites
--- only a part of the value and keeps the expiry; the first one in each 1,000 seconds renews the expiry. A
--- settlement that only changes the phase and the digest keeps the expiry too. Every other change of an activity
--- writes the whole value with a new expiry. The key of every activity and device expires, so every eviction policy
--- of Redis except `noeviction` may drop it. If Redis has such a policy, the worker warns when it connects.
+-- Expiry. Two changes of an activity keep its expiry, because they overwrite only a part of the value:
+-- - A send verdict for an update or end that changes neither the value's length nor its token. But the first send
+--   verdict in each 1,000 seconds renews the expiry.
+-- - A settlement that changes only the phase and the digest.
+-- Every other change writes the whole value with a new expiry. The key of every activity and device expires, so Redis
+-- may evict it, if its eviction policy is not `noeviction`. The worker warns about such a policy when it connects.
 --
 -- Phases of the newest version. A phase is a letter. An upper-case letter says that the version is an end. Then only a
--- start opens the activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the
--- held command has an alert, the newer version begins at `x` or `y` instead of `w` or `a`, and the script keeps the
--- held command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
--- die, and then another worker may bring the version again without the alert.
+-- start opens the activity again.
+--
+-- A newer version begins at `w`, `a`, `b` or `s`, and drops the held command. But it begins at `x` or `y`, not at `w`
+-- or `a`, if the held command has an alert. The newer version then carries this alert, and the script keeps the held
+-- command until the newer version is settled: its worker may die, and another worker may bring the version again
+-- without the alert.
 --
 -- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
 --
@@ -102,7 +109,7 @@
 --     w WAITING                The version waits for its pace or a token. A send verdict leads to `a`, a hold to `h` or
 --                              `i`. If the activity already shows the state, `s` follows.
 --     a SENDING                The version got a send verdict. APNs' response is not known. If the token is retired
---                              meanwhile, a hold leads to `h` or `i`.
+--                              before the response, a hold leads to `h` or `i`.
 --     b START_SENDING          like `a`, but for a start; no hold follows
 --     h HELD                   The version is held. A send verdict leads to `k`. If the activity, or the app that
 --                              registers, already shows the state, `s` follows.
@@ -129,11 +136,11 @@
 
 local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored, in milliseconds: 24 hours, and one more because in each 1,000 seconds only the first send
--- verdict renews the expiry.
+-- How long a value is stored, in milliseconds: 24 hours and one more hour, because in each 1,000 seconds only the first
+-- send verdict renews the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
--- The value of an activity that Redis does not know. If a stored value is too short, the loop over a batch reads this
--- value instead, so that reading raises no error. The call then gets MALFORMED.
+-- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored
+-- one that is too short, so that reading raises no error. The call then gets MALFORMED.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}

@@ -11,11 +11,12 @@
 -- The script adds each entry separately. If a Redis command fails, the error is the reply to this entry only. The
 -- function `callRedis` runs a Redis command. GETRANGE and SETRANGE count bytes from 0, `read` and `sub` from 1.
 --
--- Memory. When a string grows, Redis reserves twice its new length. So a page that only grew by APPEND would take
--- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has
--- outgrown it, the script writes the page again, except a page that `arrange` must shorten first. First a SETRANGE
--- writes one byte at such a place that the string has half the length of the next capacity. Redis reserves twice this
--- length, which is exactly the capacity. Then another SETRANGE writes the entries over this string and beyond its end.
+-- Memory. When a string grows, Redis reserves twice its new length. A page that only grew by APPEND would take nearly
+-- twice its bytes. So the script gives each page a capacity. When the page has outgrown it, the script writes the page
+-- again with the next capacity, except a page that `arrange` must shorten first. After a SET of the header:
+-- 1. A SETRANGE writes one byte, so that the string has half the length of the next capacity. Redis reserves twice this
+--    length, which is exactly the capacity.
+-- 2. Another SETRANGE writes the entries over this string and beyond its end.
 --
 -- Speed. Most of an entry's cost is in the Redis commands: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
@@ -27,8 +28,8 @@ local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BY
 local seconds = callRedis('TIME')[1] + 0
 local replies = {}
 
--- Writes the page again with the next capacity. If memory is exhausted, Redis refuses a script's first write, but no
--- write after it. The entry is already written, so none of the writes here is refused, and no entry is lost.
+-- Writes the page again with the next capacity. No entry can be lost: if memory is exhausted, Redis refuses only a
+-- script's first write, and the entry was written before.
 local function growPage(key, header, pageBytes)
   local block = pageBytes + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@
@@ -58,9 +59,10 @@ for index = 1, #KEYS do
       if type(pageBytes) ~= 'number' then
         reply = pageBytes
       else
-        -- The first entry of a device: from now on the page must be kept as long as devices are.
-        local isOfNewKind = flags == 0 and bits % 4 >= @ENTRY_IS_DEVICE@
-        reply = (pageBytes > BYTES_MAX or isOfNewKind or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
+        -- Whether this is the page's first entry of a device. From now on the page must be stored as long as devices
+        -- are.
+        local isFirstDevice = flags == 0 and bits % 4 >= @ENTRY_IS_DEVICE@
+        reply = (pageBytes > BYTES_MAX or isFirstDevice or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
         if pageBytes > BYTES_BEFORE_FULL then
           callRedis('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
         elseif pageBytes > capacity and pageBytes <= BYTES_MAX then

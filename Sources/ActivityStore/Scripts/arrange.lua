@@ -1,18 +1,19 @@
--- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too
--- long, the script also drops the outdated entries: those that a later entry of the same member replaces, and
--- those that are too old. If the page is still long, the script splits it, unless it has only one position or the
+-- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too long, the
+-- script also drops the outdated entries: those that a later entry of the same member replaces, and those that are too
+-- old. If the page is still long, the script splits it. It cannot split a page that has only one position, or whose
 -- segment has the maximum number of pages.
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
--- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the page has
--- only one position. ARGV[1] to ARGV[3] have four bytes each: the lower bound of the page, the lower bound of the next
--- page (zeros for none) and the middle between the two (empty without a third key). ARGV[4] is `1` if the entry for
--- which the page is arranged is a device's.
+-- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the page has only
+-- one position. ARGV[1] to ARGV[3] have four bytes each: the lower bound of the page, the lower bound of the next page
+-- (zeros for none) and the middle between the two (empty without a third key). ARGV[4] is `1` if the entry for which
+-- the page is arranged is a device's.
 --
--- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the
--- directory does not exist and the page is not the only one of its segment, the reply is empty, and the script changes
--- nothing. The script also changes nothing if the directory does not have these bounds of the page. The directory
--- lives at least as long as its pages.
+-- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. The directory is
+-- stored at least as long as its pages. In two cases the worker's bounds of the page are outdated, and the script
+-- changes nothing:
+-- 1. The directory has other bounds.
+-- 2. The directory does not exist, but by its bounds the page is not the only one of its segment. The reply is empty.
 
 local callRedis, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -27,9 +28,9 @@ local seconds = time[1] + 0
 local now = seconds * 1000 + math.floor(time[2] / 1000)
 
 local directory = callRedis('GET', directoryKey)
--- Whether the segment has no directory yet: this script opens it with its only page.
-local isOpened = not directory
-if isOpened then
+-- Whether the segment has no directory yet: this script makes the directory and the first page.
+local isNewSegment = not directory
+if isNewSegment then
   if lowerBound ~= NONE or nextBound ~= NONE then return '' end
   directory = NONE
 end
@@ -44,7 +45,7 @@ if not boundAt or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextBou
 local page = callRedis('GET', key)
 -- 1 if the page has, or once had, an entry of a device (MemberPage.Flag).
 local flags = 0
-if page and not (isOpened and sub(page, 9, 12) ~= NONE) then
+if page and not (isNewSegment and sub(page, 9, 12) ~= NONE) then
   if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound
     or sub(page, 9, 12) ~= nextBound
   then
@@ -57,8 +58,8 @@ end
 if ARGV[4] == '1' then flags = 1 end
 local expiry = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
--- Writes a page. If the page fills more than half of its capacity, the script makes Redis reserve exactly the capacity,
--- with one SET and two SETRANGE. append.lua says why.
+-- Writes a page. If the page fills more than half of its capacity, one SET and two SETRANGE make Redis reserve exactly
+-- the capacity (append.lua: Memory).
 local function writePage(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@
@@ -78,11 +79,14 @@ end
 
 local isSplit = false
 if page and #page > @PAGE_BYTES_MAX@ then
-  -- Keeps only the latest entry of each member, and the last one of several with the same time. If the latest entry is
-  -- too old, drops it too. The entries go into two lists, the page's lower and upper half, in case the page is split.
-  -- `offsets` maps a member's position to the byte at which its entry begins, and `indexes` to the entry's index in its
-  -- list. If a second member has the same position, its key in both tables is the position + 2 ^ 32; for a third one,
-  -- it is the position + 2 * 2 ^ 32, and so on.
+  -- Keeps only the latest entry of each member; of several with the same time, the one that came last. If the latest
+  -- entry is too old, drops it too. The entries go into two lists, `lower` and `upper`, in case the page is split.
+  --
+  -- Two tables find the entry of a member that came before: `offsets` has the byte at which the entry begins, `indexes`
+  -- its index in its list. The key in both is the member's position. If several members have one position, the second
+  -- has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
+  --
+  -- `oldestTimes` has the oldest time that is not too old, by the bits of an entry.
   local offsets, indexes, oldestTimes = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #page
@@ -107,21 +111,21 @@ if page and #page > @PAGE_BYTES_MAX@ then
         - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
       oldestTimes[bits] = oldestTime
     end
-    local isLower, hashKey, isOutdated = position < upperFrom, position, false
+    local isLower, tableKey, isOutdated = position < upperFrom, position, false
     local half = isLower and lower or upper
-    local other = offsets[hashKey]
-    while other do
-      local otherBits, otherMilliseconds = read('<BI6', page, other + 6)
-      if identity(other, otherBits) == identity(at, bits) then
-        isOutdated = otherMilliseconds > atMilliseconds
+    local earlierAt = offsets[tableKey]
+    while earlierAt do
+      local earlierBits, earlierMilliseconds = read('<BI6', page, earlierAt + 6)
+      if identity(earlierAt, earlierBits) == identity(at, bits) then
+        isOutdated = earlierMilliseconds > atMilliseconds
         if not isOutdated then
-          size = size - #half[indexes[hashKey]]
-          half[indexes[hashKey]] = ''
+          size = size - #half[indexes[tableKey]]
+          half[indexes[tableKey]] = ''
         end
         break
       end
-      hashKey = hashKey + 4294967296
-      other = offsets[hashKey]
+      tableKey = tableKey + 4294967296
+      earlierAt = offsets[tableKey]
     end
     if not isOutdated then
       local entry = ''
@@ -136,7 +140,7 @@ if page and #page > @PAGE_BYTES_MAX@ then
         upperCount = upperCount + 1
         index = upperCount
       end
-      half[index], offsets[hashKey], indexes[hashKey] = entry, at, index
+      half[index], offsets[tableKey], indexes[tableKey] = entry, at, index
     end
     at = at + length
   end
@@ -157,8 +161,8 @@ else
   writePage(key, lowerBound, nextBound, '')
 end
 
-local expiryLeft = isOpened and 0 or callRedis('PTTL', directoryKey)
-if isOpened or isSplit then
+local expiryLeft = isNewSegment and 0 or callRedis('PTTL', directoryKey)
+if isNewSegment or isSplit then
   callRedis('SET', directoryKey, directory, 'PX', math.max(expiryLeft, expiry))
 elseif expiryLeft < expiry then
   callRedis('PEXPIRE', directoryKey, expiry)

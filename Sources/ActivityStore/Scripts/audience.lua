@@ -1,6 +1,6 @@
 -- The script `audience`: decides about commands to an audience, and keeps the progress of their versions through the
--- ranges. KEYS[1] is the audience's record, a hash. ARGV[1] is the operation. An audience causes few calls
--- in comparison with its pushes, so this script is written for reading, not for speed. AudienceState.swift decides the
+-- ranges. KEYS[1] is the audience's hash. ARGV[1] is the operation. An audience causes few calls in
+-- comparison with its pushes, so this script is written for reading, not for speed. AudienceState.swift decides the
 -- same in Swift. The function `callRedis` runs a Redis command.
 --
 -- | operation | its arguments, from ARGV[2] | what it does |
@@ -13,7 +13,7 @@
 -- | finish | fan-out, index, counts; number of broadcasts | adds the counts of a finished range or broadcast |
 --
 -- The bits of `admit` say what the command is and asks for. 1: it is an end. 2: it is a start. 4: it asks for priority
--- 10. 8: it may use the reserve. `finish` has the number of broadcasts only if a broadcast is finished.
+-- 10. 8: it may use the reserve. `finish` has the number of broadcasts only for a broadcast.
 --
 -- | field | meaning |
 -- | --- | --- |
@@ -36,26 +36,29 @@
 -- | 16–21 | when the version was admitted, server milliseconds |
 -- | 22 | twice the number of its broadcasts, plus 1 once all ranges and broadcasts are finished |
 --
--- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanOut` is
--- the name of a fan-out. A range may have a round of starts and another round at the same time. So the claims and
--- checkpoints of rounds of starts are in a record of their own, under another digest. The keeper of channels writes
--- `hp` and `hs`. Versions are stored as in an activity's value. Numbers are little-endian. The record lives for 25
--- hours after its last change. The removal of a channel does not count.
+-- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanout` is
+-- the name of a fan-out, and the variables `n`, `a`, `s`, `f` and `b` have the names of the fields. Versions are stored
+-- as in an activity's value. Numbers are little-endian. The keeper of channels writes `hp` and `hs`.
+--
+-- A range may have a round of starts and another round at the same time. So the claims and checkpoints of rounds of
+-- starts are in a hash of their own, under another digest.
+--
+-- The hash expires 25 hours after its last change. The removal of a channel is no such change.
 
 local callRedis, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
 -- The field `a`: version, digest, flags, timestamp to send, the priorities for members without and with frequent
--- updates, number of ranges, when the version was admitted, its expiration. The flags are 1: an end, 2: a start, 4: the
--- command asked for priority 10 and a budget gave 5.
+-- updates, number of ranges, when the version was admitted, its expiration. The flags: 1 for an end; 2 for a start;
+-- 4 if the command asked for priority 10 and a budget gave 5.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first
 -- and the last response of APNs, milliseconds plus one; 0 for no response.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- The name of a field `m` ends with two bytes: the index of a range, which is at most 255, or one of these two indexes.
--- The first is the index of the broadcast in production, the second of the broadcast in the sandbox.
+-- The name of a field `m` ends with two bytes. For a range, they are its index, which is at most 255. For a broadcast,
+-- they are one of these two: the first for production, the second for the sandbox.
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
@@ -63,39 +66,39 @@ local function serverTime()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Sets fields of the audience's record to the values after them, and renews the record's expiry.
+-- Sets fields of the audience's hash to the values after them, and renews its expiry.
 local function storeFields(...)
   callRedis('HSET', key, ...)
   callRedis('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
 -- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. Its entry in the list `l` stays.
-local function dropFanOut(fanOut)
-  local count = read('<I2', fanOut, 14)
-  local fields = {'k' .. fanOut, 't' .. fanOut}
-  for index = 0, count - 1 do fields[index + 3] = 'm' .. fanOut .. pack('<I2', index) end
-  for _, index in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. fanOut .. index end
+local function dropFanout(fanout)
+  local count = read('<I2', fanout, 14)
+  local fields = {'k' .. fanout, 't' .. fanout}
+  for index = 0, count - 1 do fields[index + 3] = 'm' .. fanout .. pack('<I2', index) end
+  for _, broadcastIndex in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. fanout .. broadcastIndex end
   callRedis('HDEL', key, unpack(fields))
 end
 
 -- Adds a fan-out to the list, and removes the oldest one if there are too many. Returns the new list.
-local function addFanOut(list, fanOut, now, broadcasts)
-  list = list .. fanOut .. pack('<I6B', now, 2 * broadcasts)
+local function addFanout(list, fanout, now, broadcastCount)
+  list = list .. fanout .. pack('<I6B', now, 2 * broadcastCount)
   if #list > @FANOUTS_MAX@ * FANOUT_BYTES then
-    dropFanOut(sub(list, 1, 15))
+    dropFanout(sub(list, 1, 15))
     list = sub(list, FANOUT_BYTES + 1)
   end
   return list
 end
 
-local function positionOfFanOut(list, fanOut)
+local function positionOfFanout(list, fanout)
   for at = 1, #list, FANOUT_BYTES do
-    if sub(list, at, at + 14) == fanOut then return at end
+    if sub(list, at, at + 14) == fanout then return at end
   end
 end
 
--- Returns the newest version that was admitted to be sent to activities; empty if none was admitted. Also empty if a
--- start is the newest, because a start reaches devices and replaces no state of activities.
+-- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if there is none, or if
+-- it is a start, because a start reaches devices and replaces no state of activities.
 local function newestAdmitted()
   local admitted = callRedis('HGET', key, 'a')
   if not admitted then return '' end
@@ -111,26 +114,27 @@ local function sendReply(admitted, production, sandbox)
 end
 
 if operation == 'admit' then
-  local version, digest, asks, wantedRanges, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
+  local version, digest, requestBits, wantedRangeCount, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
   local body, expiration = ARGV[7], ARGV[8]
-  local isEnd, isStart, isHigh, mayUseReserve = asks % 2 == 1, asks % 4 >= 2, asks % 8 >= 4, asks >= 8
+  local isEnd, isStart = requestBits % 2 == 1, requestBits % 4 >= 2
+  local isHigh, mayUseReserve = requestBits % 8 >= 4, requestBits >= 8
   local n, a, s, f, list, production, sandbox = unpack(callRedis('HMGET', key, 'n', 'a', 's', 'f', 'l', 'hp', 'hs'))
   list = list or ''
   -- A start is not broadcast, because a channel cannot start activities.
-  local broadcasts = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
+  local broadcastCount = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
   local newest, isSettled = n and sub(n, 1, 13), n and sub(n, 14) == 's'
-  local admitted, shown, flags, last, _, _, lastRanges, admittedAt
-  if a then admitted, shown, flags, last, _, _, lastRanges, admittedAt = read(ADMITTED, a) end
+  local admitted, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt
+  if a then admitted, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt = read(ADMITTED, a) end
   if newest then
-    if newest == version and admitted == version and flags % 4 == asks % 4 then
+    if newest == version and admitted == version and flags % 4 == requestBits % 4 then
       if isSettled then return 'duplicate' end
-      -- Since the version's first admission, the audience may have got or lost a channel. So the script stores the
-      -- present number of broadcasts. With the former number, the fan-out would wait for a broadcast that does not
-      -- come, or finish too early.
-      local fanOutAt = positionOfFanOut(list, version .. pack('<I2', lastRanges))
-      local broadcastsAndEnd = fanOutAt and string.byte(list, fanOutAt + 21)
-      if fanOutAt and broadcastsAndEnd % 2 == 0 and broadcastsAndEnd ~= 2 * broadcasts then
-        storeFields('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22))
+      -- The version is admitted again. The audience may have got or lost a channel since the first time, so the script
+      -- stores the present number of broadcasts. With the former number, the fan-out would finish too early, or wait
+      -- for a broadcast that does not come.
+      local fanoutAt = positionOfFanout(list, version .. pack('<I2', lastRangeCount))
+      local byte22 = fanoutAt and string.byte(list, fanoutAt + 21)
+      if fanoutAt and byte22 % 2 == 0 and byte22 ~= 2 * broadcastCount then
+        storeFields('l', sub(list, 1, fanoutAt + 20) .. char(2 * broadcastCount) .. sub(list, fanoutAt + 22))
       end
       return sendReply(a, production, sandbox)
     end
@@ -145,9 +149,9 @@ if operation == 'admit' then
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
-    -- If a version is not settled, its fan-out records may not have reached Kafka. So a command with the same
-    -- state is `unchanged` only after the version's settlement.
-    if not isStart and not isEnd and isSettled and shown == digest then
+    -- A command with the same state is `unchanged` only after the version's settlement. Before, the version's fan-out
+    -- records may not be in Kafka, and its state may reach nobody.
+    if not isStart and not isEnd and isSettled and shownDigest == digest then
       storeFields('n', version .. 's')
       return 'unchanged'
     end
@@ -160,51 +164,52 @@ if operation == 'admit' then
     return {'wait', admittedAt + spacing - now}
   end
 
-  local full, frequentFull = 0, 0
-  if f then full, frequentFull = read('<I6I6', f) end
-  -- Returns the priority that a bucket grants, and when the bucket will be full afterwards.
-  local function draw(full, interval, pushes, reserved)
-    local missing = full > now and math.ceil((full - now) / interval) or 0
-    if pushes - missing <= (mayUseReserve and 0 or reserved) then return 5, full end
-    return 10, math.max(full, now) + interval
+  local fullAt, frequentFullAt = 0, 0
+  if f then fullAt, frequentFullAt = read('<I6I6', f) end
+  -- Returns the priority that a bucket grants, and when the bucket will be full afterwards. The bucket lacks `missing`
+  -- pushes.
+  local function draw(fullAt, interval, pushes, reserved)
+    local missing = fullAt > now and math.ceil((fullAt - now) / interval) or 0
+    if pushes - missing <= (mayUseReserve and 0 or reserved) then return 5, fullAt end
+    return 10, math.max(fullAt, now) + interval
   end
   local priority, frequentPriority = 5, 5
-  local kinds = asks % 4
+  local newFlags = requestBits % 4
   if isHigh then
-    priority, full = draw(full, interval, pushes, reserved)
-    frequentPriority, frequentFull = draw(frequentFull, frequentInterval, frequentPushes, frequentReserved)
-    if priority == 5 or frequentPriority == 5 then kinds = kinds + 4 end
+    priority, fullAt = draw(fullAt, interval, pushes, reserved)
+    frequentPriority, frequentFullAt = draw(frequentFullAt, frequentInterval, frequentPushes, frequentReserved)
+    if priority == 5 or frequentPriority == 5 then newFlags = newFlags + 4 end
   end
-  local timestamp = math.max(read('<I5', version), math.min((last or 0) + 1, @TIMESTAMP_MAX@))
+  local timestamp = math.max(read('<I5', version), math.min((lastTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- A fan-out that is not finished, and not older than an hour, fixes the number of ranges. With another number,
-  -- the new ranges would overlap with the ranges of this fan-out.
-  local rangeCount = wantedRanges
+  -- The newest fan-out that is not finished fixes the number of ranges for an hour: with another number, the new ranges
+  -- would overlap with its ranges.
+  local rangeCount = wantedRangeCount
   for at = #list - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
-    local count, since, broadcastsAndEnd = read('<I2I6B', list, at + 13)
-    if broadcastsAndEnd % 2 == 0 and now - since < @RANGE_COUNT_FIXED@ then
+    local count, fanoutAdmittedAt, byte22 = read('<I2I6B', list, at + 13)
+    if byte22 % 2 == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_FIXED@ then
       rangeCount = count
       break
     end
   end
-  local fanOut = version .. pack('<I2', rangeCount)
-  if lastRanges and lastRanges ~= rangeCount then
+  local fanout = version .. pack('<I2', rangeCount)
+  if lastRangeCount and lastRangeCount ~= rangeCount then
     for _, field in ipairs(callRedis('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- Deletes the checkpoints of ranges that no longer exist. The claims (`c`) of these ranges stay: a worker may
-      -- still work on such a range, and without its claim would conclude that the server has lost its data.
-      if letter == 'p' and sub(field, 2, 3) ~= sub(fanOut, 14) then callRedis('HDEL', key, field) end
+      -- Delete the checkpoints of ranges that no longer exist. But keep their claims (`c`): a worker may still work on
+      -- such a range. If its claim were missing, the worker would conclude that the server has lost its data.
+      if letter == 'p' and sub(field, 2, 3) ~= sub(fanout, 14) then callRedis('HDEL', key, field) end
     end
   end
-  local fanOutAt = positionOfFanOut(list, fanOut)
-  if fanOutAt then
-    dropFanOut(fanOut)
-    list = sub(list, 1, fanOutAt - 1) .. sub(list, fanOutAt + FANOUT_BYTES)
+  local fanoutAt = positionOfFanout(list, fanout)
+  if fanoutAt then
+    dropFanout(fanout)
+    list = sub(list, 1, fanoutAt - 1) .. sub(list, fanoutAt + FANOUT_BYTES)
   end
-  a = pack(ADMITTED, version, digest, kinds, timestamp, priority, frequentPriority, rangeCount, now, expiration)
-  list = addFanOut(list, fanOut, now, broadcasts)
+  a = pack(ADMITTED, version, digest, newFlags, timestamp, priority, frequentPriority, rangeCount, now, expiration)
+  list = addFanout(list, fanout, now, broadcastCount)
   storeFields('n', version .. 'a', 'a', a, 's', isStart and version or s or '', 'b', isStart and '' or body,
-    'f', pack('<I6I6', full, frequentFull), 'l', list)
+    'f', pack('<I6I6', fullAt, frequentFullAt), 'l', list)
   return sendReply(a, production, sandbox)
 end
 
@@ -250,50 +255,52 @@ if operation == 'checkpoint' then
 end
 
 if operation == 'finish' then
-  local fanOut, index, counts = ARGV[2], ARGV[3], ARGV[4]
+  local fanout, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local list = callRedis('HGET', key, 'l') or ''
-  local fanOutAt = positionOfFanOut(list, fanOut)
-  if not fanOutAt then
-    list = addFanOut(list, fanOut, serverTime(), (ARGV[5] or 0) + 0)
-    fanOutAt = #list - FANOUT_BYTES + 1
+  local fanoutAt = positionOfFanout(list, fanout)
+  if not fanoutAt then
+    list = addFanout(list, fanout, serverTime(), (ARGV[5] or 0) + 0)
+    fanoutAt = #list - FANOUT_BYTES + 1
   end
-  local broadcastsAndEnd = string.byte(list, fanOutAt + 21)
-  if broadcastsAndEnd % 2 == 1 then return {'finished', 0, callRedis('HGET', key, 't' .. fanOut)} end
-  local ranges = read('<I2', fanOut, 14)
-  local broadcasts = math.floor(broadcastsAndEnd / 2)
-  if broadcasts == 0 and ARGV[5] then
-    -- The list lacked this fan-out: the server lost the record, or there were too many newer fan-outs. A call about
-    -- a range added it again, but without the number of broadcasts: only a call about a broadcast has it (ARGV[5]).
-    broadcasts = ARGV[5] + 0
-    list = sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22)
+  local byte22 = string.byte(list, fanoutAt + 21)
+  if byte22 % 2 == 1 then return {'finished', 0, callRedis('HGET', key, 't' .. fanout)} end
+  local rangeCount = read('<I2', fanout, 14)
+  local broadcastCount = math.floor(byte22 / 2)
+  if broadcastCount == 0 and ARGV[5] then
+    -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
+    -- range has added it again without the number of broadcasts, which only a call about a broadcast has (ARGV[5]).
+    broadcastCount = ARGV[5] + 0
+    list = sub(list, 1, fanoutAt + 20) .. char(2 * broadcastCount) .. sub(list, fanoutAt + 22)
   end
-  local count = ranges + broadcasts
-  local finishedCount = callRedis('HSET', key, 'm' .. fanOut .. index, counts)
-  finishedCount = callRedis('HINCRBY', key, 'k' .. fanOut, finishedCount)
-  if finishedCount < count then
+  local partCount = rangeCount + broadcastCount
+  -- A call that is repeated adds no field, so it counts nothing.
+  local addedCount = callRedis('HSET', key, 'm' .. fanout .. index, counts)
+  local finishedCount = callRedis('HINCRBY', key, 'k' .. fanout, addedCount)
+  if finishedCount < partCount then
     storeFields('l', list)
-    return {'finished', count - finishedCount}
+    return {'finished', partCount - finishedCount}
   end
 
-  local totals, sums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}
+  -- Elements 7 and 8 of `totals` are the first and the last response of all ranges and broadcasts.
+  local totals, broadcastSums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}
   local function add(part, sums)
     for outcome = 1, 6 do sums[outcome] = math.min(sums[outcome] + part[outcome], COUNT_MAX) end
     if part[7] > 0 and (totals[7] == 0 or part[7] < totals[7]) then totals[7] = part[7] end
     totals[8] = math.max(totals[8], part[8])
   end
-  for number = 0, ranges - 1 do
-    local part = callRedis('HGET', key, 'm' .. fanOut .. pack('<I2', number))
+  for rangeIndex = 0, rangeCount - 1 do
+    local part = callRedis('HGET', key, 'm' .. fanout .. pack('<I2', rangeIndex))
     if part then add({read(COUNTS, part)}, totals) end
   end
-  for _, number in ipairs(BROADCASTS) do
-    local part = callRedis('HGET', key, 'm' .. fanOut .. number)
-    if part then add({read(COUNTS, part)}, sums) end
+  for _, broadcastIndex in ipairs(BROADCASTS) do
+    local part = callRedis('HGET', key, 'm' .. fanout .. broadcastIndex)
+    if part then add({read(COUNTS, part)}, broadcastSums) end
   end
-  dropFanOut(fanOut)
+  dropFanout(fanout)
   local text = pack(COUNTS, unpack(totals))
-  if broadcasts > 0 then text = text .. char(unpack(sums)) end
-  storeFields('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts + 1) .. sub(list, fanOutAt + 22),
-    't' .. fanOut, text)
+  if broadcastCount > 0 then text = text .. char(unpack(broadcastSums)) end
+  storeFields('l', sub(list, 1, fanoutAt + 20) .. char(2 * broadcastCount + 1) .. sub(list, fanoutAt + 22),
+    't' .. fanout, text)
   return {'finished', 0, text}
 end
 

@@ -2,13 +2,15 @@
 -- of the audiences, 8 bytes each. The program joins the parts of a script, because a script of Redis cannot load
 -- another one.
 
--- Returns the digests of `list` that `other` does not have.
-local function without(list, other)
+-- Returns `list` without the digests that are also in `excluded`.
+local function without(list, excluded)
   local sub, kept = string.sub, ''
   for at = 1, #list, 8 do
-    local digest, isThere = sub(list, at, at + 7), false
-    for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
-    if not isThere then kept = kept .. digest end
+    local digest, isExcluded = sub(list, at, at + 7), false
+    for excludedAt = 1, #excluded, 8 do
+      isExcluded = isExcluded or sub(excluded, excludedAt, excludedAt + 7) == digest
+    end
+    if not isExcluded then kept = kept .. digest end
   end
   return kept
 end

@@ -3,8 +3,10 @@
 --
 -- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). ARGV[1] is
 -- the operation, ARGV[2] the activity's key. The other arguments are in the table of operations. All times are
--- milliseconds. No operation but `check` reads the clock, so the others have the same effect if they are repeated after
--- hours. Three hashes have the same key as the timetable, and one more character at its end:
+-- milliseconds. Only `check` reads the clock. The other operations have the same effect if they are repeated after
+-- hours.
+--
+-- Three hashes belong to the timetable. Their keys are the timetable's key and one more character:
 --
 -- | hash | for each activity |
 -- | --- | --- |
@@ -15,7 +17,7 @@
 -- | kind | meaning | the time |
 -- | --- | --- | --- |
 -- | b | a start began the life | of the start |
--- | a | no start is known; a record showed that the activity was alive | of the record |
+-- | a | no start is known, but a record showed that the activity was alive | of the record |
 -- | r | the life is over, and the activity waits for a restart | of the restart |
 --
 -- The count says how often workers have claimed the activity since this time.
@@ -30,10 +32,14 @@
 -- | removed | | the life has ended, or the policy no longer limits it |
 -- | check | when the life began, a lease | does the life continue? |
 --
--- `ended` says that the end that a worker's LifetimeKeeper made was accepted, failed or expired, or that no new start
--- can be made. The first three operations may bring a command that is kept for a restart: ARGV[5] is the last character
--- of the hash, `*` or `=`, ARGV[6] the command's version, ARGV[7] its record. The reply to `check` is `retry` if the
--- life continues, otherwise `superseded`. The reply to all other operations is `settled`.
+-- `ended` comes in two cases: a worker's LifetimeKeeper made an end, and this was accepted, failed or expired; or no
+-- new start can be made.
+--
+-- The first three operations may bring a command that is kept for a restart: ARGV[5] is the last character of the hash,
+-- `*` or `=`, ARGV[6] the command's version, ARGV[7] its record.
+--
+-- The reply to `check` is `retry` if the life continues, otherwise `superseded`. The reply to all other operations is
+-- `settled`.
 
 local callRedis = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
@@ -42,10 +48,11 @@ local storedLife = callRedis('HGET', lives, activity)
 local lifeKind, beganAt, claimCount
 if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%a) (%d+) (%d+)$') end
 
--- Checks whether the life that began at ARGV[3] continues. If it does, the script postpones the next claim of the
--- activity by ARGV[4] or a multiple of it: the command that ends or restarts the activity is worked on now, or will
--- be read again from the deferred topic. For a new start, ARGV[5] is the version of the state that it shows. If a newer
--- state has come since this start was made, the reply is `superseded`, and another start is due at once.
+-- Checks whether the life that began at ARGV[3] continues. A worker asks before it works on a command that ends or
+-- restarts the activity. If the life continues, the script postpones the next claim of the activity by ARGV[4] or a
+-- multiple of it, so that no other worker makes the same command meanwhile. For a new start, ARGV[5] is the version of
+-- the state that it shows. If a newer state has come since this start was made, the reply is `superseded`, and another
+-- start is due at once.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
   local shownUpdate = ARGV[5] and callRedis('HGET', timetable .. '=', activity)
@@ -82,9 +89,9 @@ if operation == 'removed' then
   return 'settled'
 end
 
--- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the settlement of this end removes
--- the life. Until then, workers claim the due life again and again. After @CLAIMS_MAX@ claims the end seems to be lost,
--- because its settlement should have come, and the script removes the life here.
+-- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the life is removed when this end
+-- is settled. Until then, workers claim the due life again and again. After @CLAIMS_MAX@ claims, the settlement should
+-- have come. So the end seems to be lost, and the script removes the life here.
 if operation == 'endedByAnother' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_MAX@ then removeLife() end
   return 'settled'
@@ -107,15 +114,15 @@ local storedCommand = commandSuffix and callRedis('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then
   local isStart = operation == 'began'
-  -- Each start begins another life, so the script stores the time of the latest start. Without a start, the script
-  -- stores the earliest time at which the activity was alive. So the order of the records does not matter when workers
-  -- read them again after the server lost data. If the activity waits for a restart (kind `r`), only a start replaces
-  -- the entry.
+  -- Each start begins another life, so the script stores the time of the latest start. If no start is known, it stores
+  -- the earliest time at which the activity was alive. So records have the same effect in any order, for example when
+  -- workers read them again after the server lost data. While the activity waits for a restart (kind `r`), only a start
+  -- replaces what is stored.
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
-    -- If this is the new start for which the activity waits, the stored commands stay. Any other start begins a
-    -- life without them.
+    -- A start begins a life without the stored commands. The exception is the restart for which the activity waits: for
+    -- the next restart, the commands stay.
     if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil

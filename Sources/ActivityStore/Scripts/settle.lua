@@ -1,26 +1,29 @@
--- The script `settle`, for devices: removes a finished start if Redis holds it, and at the same time may retire the
--- start's token (R17); or refunds the draw of a start that was not sent. Settlements of activities come with
--- admissions, see admit-settlements.lua. The variables `s`, `w`, `t`, `u` and `l` have the names of the device's fields
+-- The script `settle`, for devices. It removes a finished start if Redis holds it, and at the same time may retire the
+-- start's token (R17). Or it refunds the draw of a start that was not sent. Settlements of activities come with
+-- admissions (admit-settlements.lua). The variables `s`, `w`, `t`, `u` and `l` have the names of the device's fields
 -- (admit-devices.lua).
 --
--- The script never creates a hash. It only changes hashes that `admit` has written, so it leaves the expiry as
--- `admit` set it. The arguments are: the event; the suffix of the fields (`:` and the attributes type); the
--- start's activity; and, if a token must be retired, the token's two parts and the time before which it must
--- have been registered (empty: any time). The event is an outcome's letter and the version. A refund has no argument
--- but the event, which is then `g`, the bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
+-- Arguments. A refund has one: the letter `g`, the bucket's numbers and the draw. Any other settlement has three: the
+-- letter of the outcome and the version; the suffix of the fields (`:` and the attributes type); and the start's
+-- activity. If a token must be retired, three more follow: the token's two parts, and the time before which it must
+-- have been registered (empty: any time). The reply is 1 if the token was retired, otherwise 0.
 --
--- A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller than
--- without the draw. The field `s` has the time at which the bucket will be full, and after it the sum of all refunds.
+-- Expiry. The script never creates a hash. It only changes hashes that `admit` has written, and leaves their expiry.
+--
+-- Refunds. A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller
+-- than without the draw. The field `s` has the time at which the bucket will be full, and then the sum of all refunds.
 -- Each refund lowers the time and raises the sum by the same amount, so only a draw changes time + sum. Therefore a
 -- call names its draw by the value of time + sum after the draw. This value minus the present sum is when time will
--- have refilled the draw. Without the sum of the refunds in the name, a start could be sent some milliseconds too
--- early, if one draw was refunded while another was made.
+-- have refilled the draw. An example with two draws of 3,000 ms each from a bucket that is full at 1,000: the first
+-- draw has the name 4,000, the second 7,000. A refund of the first lowers the time from 7,000 to 4,000 and raises the
+-- sum to 3,000. So time will have refilled the second draw at 7,000 - 3,000 = 4,000. Without the sum, the result would
+-- be 7,000, and a refund of the second draw could give back too much.
 --
--- The script raises the registration time of a retired token by a millisecond, so that a repeated delivery of
--- its registration is stale. It keeps the token in the field `d`, so that a start with the same token does not
--- bring the token back. The device leaves the audiences that only the registration of this attributes type
--- names. If the call names a token, and some audiences may not know yet that the device left them, the reply has
--- a `=` and the field `l` after the 1 or 0.
+-- Tokens. The script raises the registration time of a retired token by a millisecond. So if its registration is
+-- delivered again, it is stale. The field `d` keeps the token, so that a start with the same token does not bring it
+-- back. The device leaves the audiences that only the registration of this attributes type names. If the call names a
+-- token, and some audiences may not know yet that the device left them, the reply has a `=` and the field `l` after the
+-- 1 or 0.
 
 local key, event = KEYS[1], ARGV[1]
 local byte, sub, callRedis = string.byte, string.sub, redis.call

@@ -15,7 +15,7 @@ extension Audiences {
             broadcasts[broadcast].rider = .null
             finishBroadcast(rider, .superseded, now: now)
         }
-        broadcasts[broadcast].stage = .finishing
+        broadcasts[broadcast].phase = .finishing
         broadcasts[broadcast].outcome = outcome
         broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
@@ -27,12 +27,12 @@ extension Audiences {
 
     func makeFinishOperation(forBroadcast broadcast: BroadcastIndex) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
         let slot = broadcasts[broadcast]
-        let part = BroadcastPart(
+        let finishedBroadcast = FinishedBroadcast(
             environment: channels[slot.channel].key.environment,
             rangeCount: slot.record.instruction.grant.rangeCount,
             broadcastCount: slot.record.instruction.grant.broadcastCount
         )
-        return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
+        return .finishBroadcast(finishedBroadcast, version: slot.record.version, slot.outcome, slot.times)
     }
 
     /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all ranges
@@ -49,13 +49,13 @@ extension Audiences {
     mutating func broadcastAcknowledged(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
-        broadcasts[broadcast].stage = .finished
+        broadcasts[broadcast].phase = .finished
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
     mutating func settleFinishedBroadcasts(of channel: ChannelIndex, now: Moment) {
         while case let oldest = channels[channel].oldestBroadcast, oldest != .null,
-            broadcasts[oldest].stage == .finished
+            broadcasts[oldest].phase == .finished
         {
             let slot = broadcasts[oldest]
             if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)
@@ -69,12 +69,13 @@ extension Audiences {
         _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
-    /// Returns the channel's other broadcast of the same version, which another record brought; nil if there is none.
-    func otherBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
-        var other = channels[broadcasts[broadcast].channel].oldestBroadcast
-        while other != broadcast {
-            if broadcasts[other].record.version == broadcasts[broadcast].record.version { return other }
-            other = broadcasts[other].nextBroadcast
+    /// Returns an earlier broadcast of the channel with the same version, which another record brought; nil if there is
+    /// none.
+    func earlierBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
+        var earlier = channels[broadcasts[broadcast].channel].oldestBroadcast
+        while earlier != broadcast {
+            if broadcasts[earlier].record.version == broadcasts[broadcast].record.version { return earlier }
+            earlier = broadcasts[earlier].nextBroadcast
         }
         return nil
     }
@@ -82,18 +83,20 @@ extension Audiences {
     /// Settles a record without writing a result. The broadcast of an earlier record with the same version writes the
     /// result.
     mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
-        broadcasts[broadcast].stage = .finished
+        broadcasts[broadcast].phase = .finished
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
-    /// Settles the record of `broadcast` without a result, because `other` has the same version and writes the result.
+    /// Settles the record of `broadcast` without a result: `earlier` has the same version and writes the result.
     ///
-    /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
-    /// `other` takes over the partition and offset of `broadcast`, and `broadcast` is freed. The offset settles when
-    /// `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
-    mutating func settleDuplicate(_ broadcast: BroadcastIndex, of other: BroadcastIndex, now: Moment) {
-        guard isPartitionReleased(of: broadcasts[other].record) else { return settleWithoutResult(broadcast, now: now) }
-        broadcasts[other].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
+    /// If the partition of the earlier record has been released, that record can no longer be settled. Then `earlier`
+    /// takes over the partition and offset of `broadcast`, and `broadcast` is freed. The offset settles when `earlier`
+    /// ends. If `earlier` is dropped instead, this lane reads the record at this offset again.
+    mutating func settleDuplicate(_ broadcast: BroadcastIndex, of earlier: BroadcastIndex, now: Moment) {
+        guard isPartitionReleased(of: broadcasts[earlier].record) else {
+            return settleWithoutResult(broadcast, now: now)
+        }
+        broadcasts[earlier].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
     }
@@ -171,22 +174,24 @@ extension Audiences {
     /// may be sent. (R31)
     /// - Returns: whether a channel was freed.
     mutating func evictIdleChannel(now: Moment) -> Bool {
-        var longestIdle: ChannelIndex?
+        var longestIdleChannel: ChannelIndex?
         var comparedChannelCount = 0
         for _ in 0..<channels.indexBound {
-            let next = evictionSearchIndex.rawValue + 1
-            evictionSearchIndex = ChannelIndex(rawValue: next < channels.indexBound ? next : 0)
+            let nextRawIndex = evictionSearchIndex.rawValue + 1
+            evictionSearchIndex = ChannelIndex(rawValue: nextRawIndex < channels.indexBound ? nextRawIndex : 0)
             guard channels.isInUse(evictionSearchIndex), case let channel = channels.address(of: evictionSearchIndex),
                 channel.pointee.oldestBroadcast == .null, !channel.pointee.isQueued,
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             comparedChannelCount += 1
-            let longestIdleMilliseconds = longestIdle.map { channels[$0].pausedUntilMilliseconds } ?? .max
-            if channel.pointee.pausedUntilMilliseconds < longestIdleMilliseconds { longestIdle = evictionSearchIndex }
+            let longestIdleMilliseconds = longestIdleChannel.map { channels[$0].pausedUntilMilliseconds } ?? .max
+            if channel.pointee.pausedUntilMilliseconds < longestIdleMilliseconds {
+                longestIdleChannel = evictionSearchIndex
+            }
             if comparedChannelCount == Self.comparedIdleChannelsMax { break }
         }
-        guard let longestIdle else { return false }
-        free(channel: longestIdle)
+        guard let longestIdleChannel else { return false }
+        free(channel: longestIdleChannel)
         return true
     }
 
@@ -202,8 +207,8 @@ extension Audiences {
     /// states that wait. The partition's next owner reads their records again.
     mutating func stopChannels(ofPartition index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
-        for rawChannel in 0..<channels.indexBound {
-            let channel = ChannelIndex(rawValue: rawChannel)
+        for rawIndex in 0..<channels.indexBound {
+            let channel = ChannelIndex(rawValue: rawIndex)
             guard channels.isInUse(channel), channels[channel].partition == index,
                 channels[channel].assignmentEpoch == assignmentEpoch
             else { continue }
@@ -215,16 +220,16 @@ extension Audiences {
             let waiting = channels[channel].waitingBroadcast
             channels[channel].waitingBroadcast = .null
             if waiting != .null { dropBroadcast(waiting, now: now) }
-            if phase == .abandoned, channels.isInUse(channel) { noteDroppedBroadcastsFromOutsidePartition(of: channel) }
+            if phase == .abandoned, channels.isInUse(channel) { noteDroppedBroadcastsOfOtherPartitions(of: channel) }
             if channels.isInUse(channel) { _ = freeSlotIfUnused(channel: channel, now: now) }
         }
     }
 
-    /// Called when the channel's partition is released, while a push may be under way. The records of the pushed
-    /// broadcast, and of the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such
-    /// records count as dropped at once, not only when APNs responds: this lane must read them again before it takes
-    /// newer records of their partitions.
-    private mutating func noteDroppedBroadcastsFromOutsidePartition(of channel: ChannelIndex) {
+    /// Called when the channel's partition is released. If a push is under way, the records of its broadcast, and of
+    /// the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such records count as
+    /// dropped at once, not only when APNs responds: the lane must read them again before newer records of their
+    /// partitions.
+    private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
             if broadcasts[broadcast].record.partition != channels[channel].partition {
@@ -272,7 +277,7 @@ extension Audiences {
                 reason: reason,
                 times: slot.times
             )
-            result.status = slot.status
+            result.status = slot.httpStatus
             if slot.outcome == .failed { result.advice = slot.advice }
             result.droppedFieldNames = slot.record.droppedFields.bytes
             result.write(to: &writer)

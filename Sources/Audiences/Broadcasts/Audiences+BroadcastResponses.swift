@@ -7,12 +7,12 @@ extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
     /// its refusal. After a transient refusal, the keeper does not ask APNs for 60 s (`transientRefusalMilliseconds`),
     /// so this wait is longer.
-    static var replacementChannelWaitMilliseconds: Int64 { 65_000 }
+    static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
-        appQueues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         recordResponse(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
@@ -42,7 +42,7 @@ extension Audiences {
             )
             retryBroadcast(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
-            let pauseMilliseconds = broadcastRetryPauseMilliseconds(of: broadcast, result)
+            let pauseMilliseconds = randomBroadcastRetryPauseMilliseconds(of: broadcast, result)
             retryBroadcast(broadcast, pauseMilliseconds: pauseMilliseconds, now: now)
         }
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
@@ -51,7 +51,7 @@ extension Audiences {
     private mutating func recordResponse(_ result: PushResult, of broadcast: BroadcastIndex) {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
-        slot.pointee.status = result.status
+        slot.pointee.httpStatus = result.status
         slot.pointee.advice = result.advice
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
@@ -61,9 +61,11 @@ extension Audiences {
         slot.pointee.times.lastResponseAtMilliseconds = result.responseAtMilliseconds
     }
 
-    private mutating func broadcastRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult) -> Int64 {
+    private mutating func randomBroadcastRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult)
+        -> Int64
+    {
         let failedAttemptCount = broadcasts[broadcast].failedAttemptCount
-        let pauseMilliseconds = retryPauseMilliseconds(
+        let pauseMilliseconds = randomRetryPauseMilliseconds(
             failedAttemptCount: failedAttemptCount < .max ? failedAttemptCount + 1 : .max
         )
         return result.isRetryPermitted
@@ -79,7 +81,7 @@ extension Audiences {
         let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
         broadcasts[broadcast].failedAttemptCount = min(broadcasts[broadcast].failedAttemptCount, .max - 1) + 1
-        broadcasts[broadcast].stage = .waiting
+        broadcasts[broadcast].phase = .waiting
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
         let newer = channels[channel].waitingBroadcast
         guard newer == .null else { return supersedeBroadcast(broadcast, by: newer, now: now) }
@@ -90,7 +92,7 @@ extension Audiences {
 
     /// Asks the keeper for a new channel, because APNs does not know this one. If the queue has room for the request,
     /// the broadcasts wait until the keeper or a newer record names the new channel, at most
-    /// ``replacementChannelWaitMilliseconds``.
+    /// ``replacementChannelWaitMillisecondsMax``.
     ///
     /// After the wait, the next push goes to the lost channel. APNs refuses this push too, and the core asks again. So
     /// the core also recovers if the keeper could not create a channel, or if the request or its response was dropped.
@@ -112,7 +114,7 @@ extension Audiences {
     }
 
     private mutating func beginWaitForReplacementChannel(_ channel: ChannelIndex, now: Moment) {
-        let waitEndMilliseconds = now.monotonicMilliseconds + Self.replacementChannelWaitMilliseconds
+        let waitEndMilliseconds = now.monotonicMilliseconds + Self.replacementChannelWaitMillisecondsMax
         channels[channel].replacementAwaitedUntilMilliseconds = waitEndMilliseconds
     }
 
@@ -121,13 +123,13 @@ extension Audiences {
     public mutating func channelProvided(
         appIndex: UInt16,
         audience: AudienceDigest,
-        _ knownChannel: AudienceChannel,
+        _ providedChannel: AudienceChannel,
         now: Moment
     ) {
-        channelResponseReceived(appIndex: appIndex, audience: audience, knownChannel.environment, nil, now: now)
-        let key = ChannelKey(appIndex: appIndex, digest: audience, environment: knownChannel.environment)
+        channelResponseReceived(appIndex: appIndex, audience: audience, providedChannel.environment, nil, now: now)
+        let key = ChannelKey(appIndex: appIndex, digest: audience, environment: providedChannel.environment)
         guard let channel = channelsByKey[key] else { return }
-        channels[channel].apnsChannel = knownChannel
+        channels[channel].apnsChannel = providedChannel
         channels[channel].replacementAwaitedUntilMilliseconds = .min
         advance(channel: channel, now: now)
     }

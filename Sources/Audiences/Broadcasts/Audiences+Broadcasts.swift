@@ -14,7 +14,7 @@ import Numbers
 extension Audiences {
     /// Takes a fan-out record for a channel. If there is no room for the record, it is passed over, and is read again
     /// later. (R30)
-    mutating func receiveBroadcast(_ incoming: IncomingFanoutRecord, to target: AudienceChannel, now: Moment) {
+    mutating func receiveBroadcast(_ incoming: IncomingFanoutRecord, to apnsChannel: AudienceChannel, now: Moment) {
         let (record, command, value) = (incoming.record, incoming.command, incoming.value)
         guard let partition = partitions[record.partition] else { return }
         let key = ChannelKey(
@@ -22,11 +22,11 @@ extension Audiences {
             digest: command.channel.isAbsent
                 ? withUnescapedText(command.audience, from: value) { AudienceDigest(of: $0) }
                 : withUnescapedText(command.channel, from: value) {
-                    AudienceDigest(ofChannel: $0, in: target.environment)
+                    AudienceDigest(ofChannel: $0, in: apnsChannel.environment)
                 },
-            environment: target.environment
+            environment: apnsChannel.environment
         )
-        guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
+        guard ensureRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
             return partition.pointee.passedOverRecords
                 .insert(
                     record.offset,
@@ -37,9 +37,10 @@ extension Audiences {
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
         let assignmentEpoch = partition.pointee.assignmentEpoch
-        let channel = channelsByKey[key] ?? addChannel(key, target, command, value, record.partition, assignmentEpoch)
-        let content = makeFanoutRecord(incoming, assignmentEpoch: assignmentEpoch, now: now)
-        let broadcast = addBroadcast(content, to: channel)
+        let channel =
+            channelsByKey[key] ?? addChannel(key, apnsChannel, command, value, record.partition, assignmentEpoch)
+        let fanoutRecord = makeFanoutRecord(incoming, assignmentEpoch: assignmentEpoch, now: now)
+        let broadcast = addBroadcast(fanoutRecord, to: channel)
         let last = channels[channel].newestBroadcast
         if last == .null {
             channels[channel].oldestBroadcast = broadcast
@@ -47,12 +48,12 @@ extension Audiences {
             broadcasts[last].nextBroadcast = broadcast
         }
         channels[channel].newestBroadcast = broadcast
-        setWaitingBroadcast(broadcast, in: channel, target, now: now)
+        setWaitingBroadcast(broadcast, in: channel, apnsChannel, now: now)
     }
 
     private mutating func addChannel(
         _ key: ChannelKey,
-        _ target: AudienceChannel,
+        _ apnsChannel: AudienceChannel,
         _ command: Command,
         _ value: UnsafeRawBufferPointer,
         _ partition: UInt32,
@@ -67,7 +68,7 @@ extension Audiences {
                 isManagedByProducer: isManagedByProducer,
                 partition: partition,
                 assignmentEpoch: assignmentEpoch,
-                apnsChannel: target
+                apnsChannel: apnsChannel
             )
         )
         channelsByKey[key] = channel
@@ -87,11 +88,11 @@ extension Audiences {
     private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
-        _ target: AudienceChannel,
+        _ apnsChannel: AudienceChannel,
         now: Moment
     ) {
-        if let other = otherBroadcast(ofSameVersionAs: broadcast) {
-            return settleDuplicate(broadcast, of: other, now: now)
+        if let earlier = earlierBroadcast(ofSameVersionAs: broadcast) {
+            return settleDuplicate(broadcast, of: earlier, now: now)
         }
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
@@ -106,7 +107,7 @@ extension Audiences {
                 // The broadcast of an earlier record of this command has written the result.
                 return settleWithoutResult(broadcast, now: now)
             }
-            // At the admission Redis did not know the last timestamp, so it must have lost the record of the audience
+            // At the admission Redis did not know the last timestamp, so it must have lost the hash of the audience
             // or channel. Raise the timestamp here, because phones ignore one that is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
@@ -118,12 +119,12 @@ extension Audiences {
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
         channels[channel].newestAdmittedAtWallMilliseconds = admittedAtMilliseconds
         channels[channel].newestTimestamp = timestamp
-        if target.identifier != channels[channel].apnsChannel.identifier {
+        if apnsChannel.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
         // A record does not have the storage policy of a producer's own channel. The core learns this policy
         // from APNs' response, so the record must not replace it.
-        if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
+        if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = apnsChannel }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
         if older != .null { supersedeBroadcast(older, by: broadcast, now: now) }
@@ -166,7 +167,7 @@ extension Audiences {
             broadcasts[newer].rider = rider
             return finishBroadcast(older, .superseded, now: now)
         }
-        broadcasts[older].stage = .riding
+        broadcasts[older].phase = .riding
         broadcasts[newer].rider = older
     }
 
@@ -247,7 +248,7 @@ extension Audiences {
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.
-    mutating func nextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    mutating func takeNextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
         while let channel = popReadyChannel(appIndex, environment) {
             let slot = channels[channel]
@@ -276,10 +277,10 @@ extension Audiences {
         channels[channel].broadcastUnderWay = broadcast
         channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
-        broadcasts[broadcast].stage = .underWay
-        let target = channels[channel].apnsChannel
-        channels[channel].lastPushedChannel = target.identifier
-        let address = target.identifier.withBytes { identifier in
+        broadcasts[broadcast].phase = .underWay
+        let apnsChannel = channels[channel].apnsChannel
+        channels[channel].lastPushedChannel = apnsChannel.identifier
+        let address = apnsChannel.identifier.withBytes { identifier in
             pushAddressBuffer.copyMemory(from: identifier)
             return UnsafeRawBufferPointer(rebasing: pushAddressBuffer[..<identifier.count])
         }
@@ -293,7 +294,7 @@ extension Audiences {
             body: slot.record.body.bytes,
             priority: slot.record.instruction.grant.priority,
             // On a channel without storage, APNs refuses every expiration except 0.
-            expirationSeconds: target.storage == .none
+            expirationSeconds: apnsChannel.storage == .none
                 ? 0
                 : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUUID(),
@@ -306,11 +307,11 @@ extension Audiences {
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
-        appQueues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds
-        broadcasts[broadcast].stage = .waiting
+        broadcasts[broadcast].phase = .waiting
         enqueue(channel: channel)
     }
 }

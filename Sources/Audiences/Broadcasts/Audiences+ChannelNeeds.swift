@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The core's requests to the keeper of channels. The shell passes them on in the same turn. If the queue is full (R4),
-/// the request is dropped. A later command or push repeats it, and the keeper finds ended audiences by itself.
+/// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full
+/// (R4), the request is dropped. A later command or push repeats it, and the keeper finds ended audiences by itself.
 extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 
@@ -53,7 +53,7 @@ extension Audiences {
             event: slot.event,
             ownExpirationSeconds: slot.ownExpirationSeconds,
             staleDateSeconds: slot.staleDateSeconds,
-            policy: slot.policy,
+            policy: slot.policyIndex,
             from: now.wallSeconds
         )
         return min(expirationSeconds, now.wallSeconds + ChannelStoragePolicy.storedSecondsMax) * 1_000

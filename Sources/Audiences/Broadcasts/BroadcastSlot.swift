@@ -7,7 +7,7 @@ typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 /// A fan-out record for a channel: one version of an audience in one environment, or of a channel that its producer
 /// manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
-    enum Stage: UInt8, BitwiseCopyable {
+    enum Phase: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn.
         case waiting
         /// The broadcast's push is under way.
@@ -26,7 +26,7 @@ struct BroadcastSlot: BitwiseCopyable {
     var channel: ChannelIndex
     /// The channel's next broadcast in the order of arrival; `.null`: this is the last one.
     var nextBroadcast = BroadcastIndex.null
-    var stage = Stage.waiting
+    var phase = Phase.waiting
     /// The older broadcast whose alert this one carries, and which ends together with this one; `.null`: none.
     var rider = BroadcastIndex.null
     var record: FanoutRecord
@@ -34,7 +34,7 @@ struct BroadcastSlot: BitwiseCopyable {
     var failedAttemptCount: UInt8 = 0
     var outcome = MemberOutcome.delivered
     /// The HTTP status of APNs' last response; 0: none yet.
-    var status: UInt16 = 0
+    var httpStatus: UInt16 = 0
     var reason = HeapBytes.none
     var advice: StaticString = ""
     var times = ResponseTimes()
@@ -98,13 +98,13 @@ struct ChannelSlot: BitwiseCopyable {
     /// The highest timestamp that a version got for its push so far: its own, or a raised one (R11). Each later version
     /// gets a higher one. 0: there was none.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far; with the timestamp `.min`: there was none. After an end, the highest version that
-    /// can exist, so that no later version counts as newer. An update then replaces the end only if Redis chose a
-    /// timestamp for the update that is above ``newestTimestamp``.
+    /// The highest version so far; with the timestamp `.min`: there was none. An end sets the highest version that can
+    /// exist, so that no later version counts as newer. An update then replaces the end only if Redis chose a timestamp
+    /// for the update that is above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. If a
-    /// newer version that was admitted later has no higher timestamp, Redis has lost the record of the audience or
-    /// channel, and the core raises the version's timestamp.
+    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A newer version
+    /// that is admitted later must have a higher timestamp. If it has not, Redis has lost the hash of the audience or
+    /// channel, and the core raises the timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
@@ -120,7 +120,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// Whether the channel is in the queue of its app and environment. A channel is queued when it has something to
     /// send.
     var isQueued = false
-    /// The next channel in this queue; `.null`: this is the last one, or it is not queued.
+    /// The next channel in the queue; `.null`: this channel is the last one, or is not queued.
     var nextInQueue = ChannelIndex.null
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max

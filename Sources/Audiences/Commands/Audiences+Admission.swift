@@ -11,18 +11,19 @@ extension Audiences {
     private static var bytesPerMember: Double { 110 }
 
     mutating func requestSamplePages(_ command: CommandIndex) {
-        commands[command].stage = .sizing
+        commands[command].phase = .sizing
         commands[command].sampledBytes = 0
         commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
         for sampleIndex in Self.sampledSegments.indices {
-            storeQueue.append(.samplePage(command, sampleIndex: UInt8(sampleIndex)))
+            storeQueue.append(.readSamplePage(command, sampleIndex: UInt8(sampleIndex)))
         }
     }
 
     /// Adds a segment's share to the estimate of the audience's size. After the last sample, asks for admission.
     ///
-    /// The segment's first page is enough. Its upper bound says which part of the segment it covers, and members are
-    /// spread evenly over a segment, because their positions are hashes of their ids.
+    /// The segment's first page is enough: its upper bound says which part of the segment it covers. Members are spread
+    /// evenly over a segment, because their positions are hashes of their ids. So a page with 6,000 bytes of members
+    /// that covers a quarter of its segment stands for 24,000 bytes.
     mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
@@ -31,22 +32,20 @@ extension Audiences {
         }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
-        commands[command].stage = .admitting
+        commands[command].phase = .admitting
         composeJoinerBody(of: command)
         storeQueue.append(.admit(command))
     }
 
     func rangeCount(of command: CommandIndex) -> UInt16 {
-        let segments = Double(MemberLocation.segmentCount) / Double(Self.sampledSegments.count)
-        let members = commands[command].sampledBytes / Self.bytesPerMember * segments
-        return UInt16(Self.rangeCount(members: members, membersPerRangeMax: configuration.membersPerRangeMax))
+        let segmentsPerSample = Double(MemberLocation.segmentCount) / Double(Self.sampledSegments.count)
+        let memberCount = commands[command].sampledBytes / Self.bytesPerMember * segmentsPerSample
+        return UInt16(Self.rangeCount(memberCount: memberCount, membersPerRangeMax: configuration.membersPerRangeMax))
     }
 
-    /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256, so that ranges
-    /// have the same number of segments.
-    ///
-    /// A range then has on average at most `membersPerRangeMax` members, unless 256 ranges are too few for this
-    /// maximum.
+    /// Returns the number of ranges for an audience of this many members. On average, a range then has at most
+    /// `membersPerRangeMax` members, or more if even 256 ranges are too few. The number is a power of two, so that all
+    /// ranges have the same number of segments.
     ///
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
     /// the checkpoints of the former ranges.
@@ -55,11 +54,14 @@ extension Audiences {
     /// the command's own, correct result. This happens if a worker dies after the store has added the range's counts,
     /// and before Kafka has the range's result. The next owner finds no checkpoint, and writes the result without
     /// counts.
-    package static func rangeCount(members: Double, membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax)
+    package static func rangeCount(
+        memberCount: Double,
+        membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax
+    )
         -> Int
     {
         var count = 1
-        while count < MemberLocation.segmentCount, members > Double(count * membersPerRangeMax) { count *= 2 }
+        while count < MemberLocation.segmentCount, memberCount > Double(count * membersPerRangeMax) { count *= 2 }
         return count
     }
 
@@ -77,7 +79,7 @@ extension Audiences {
         return AudienceAdmission(
             version: slot.version,
             digest: Body.digest(slot.body.bytes, slot.layout),
-            pace: policies[slot.policy].pace,
+            pace: policies[slot.policyIndex].pace,
             isEnd: isEnd,
             isStart: isStart,
             // A start draws nothing from the audience's budget: the start of each device draws from that
@@ -90,7 +92,7 @@ extension Audiences {
                 event: slot.event,
                 ownExpirationSeconds: slot.ownExpirationSeconds,
                 staleDateSeconds: slot.staleDateSeconds,
-                policy: slot.policy,
+                policy: slot.policyIndex,
                 from: now.wallSeconds
             )
         )
@@ -144,16 +146,18 @@ extension Audiences {
             else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
             }
-            guard audiences[audience].channelEnvironment == nil else { return fanOutToProducerChannel(command, grant) }
+            guard audiences[audience].channelEnvironment == nil else {
+                return queueProducerChannelFanout(command, grant)
+            }
             commands[command].channels = reply.channels
             // A start is not broadcast, because a broadcast cannot begin activities. Instead, the start of each
             // device that supports channels names the channel.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             appendChannelNeedAfterAdmission(reply.channels, of: command, now: now)
             guard !beginWaitForMissingChannel(command, now: now) else { return }
-            fanOut(command, grant)
+            queueFanoutRecords(command, grant)
         case .wait:
-            let waitMillisecondsMax = policies[commands[command].policy].pace.throttledSpacingMillisecondsMax
+            let waitMillisecondsMax = policies[commands[command].policyIndex].pace.throttledSpacingMillisecondsMax
             let dueMilliseconds = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
             audiences[audience].pausedUntilMilliseconds = dueMilliseconds
             startTimer(.audience(audience), dueMilliseconds: dueMilliseconds)
@@ -168,21 +172,22 @@ extension Audiences {
 
     static var unexpectedReplyReason: StaticString { "unexpected reply of the audience script" }
 
+    /// Queues a fan-out record for each range and for each broadcast of an admitted command.
     /// - Parameter hasMembers: false for a command that names a channel instead of an audience, and so goes only to
     ///   this channel.
-    mutating func fanOut(_ command: CommandIndex, _ grant: AudienceGrant, hasMembers: Bool = true) {
-        let ranges = hasMembers ? grant.rangeCount : 0
+    mutating func queueFanoutRecords(_ command: CommandIndex, _ grant: AudienceGrant, hasMembers: Bool = true) {
+        let rangeCount = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
-        commands[command].stage = .fanningOut
-        commands[command].unacknowledgedCount = ranges + UInt16(grant.broadcastCount)
+        commands[command].phase = .fanningOut
+        commands[command].unacknowledgedCount = rangeCount + UInt16(grant.broadcastCount)
         composeFanoutValue(of: command)
-        let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
-        for environment in APNsEnvironment.allCases where broadcasts[environment] != nil {
-            let range = OutgoingAudienceRecord.broadcastRangeBase + UInt16(environment.rawValue)
-            outgoingRecords.append(.fanout(command, range: range))
+        let broadcastChannels = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
+        for environment in APNsEnvironment.allCases where broadcastChannels[environment] != nil {
+            let channelNumber = OutgoingAudienceRecord.channelNumberBase + UInt16(environment.rawValue)
+            outgoingRecords.append(.fanout(command, rangeOrChannelNumber: channelNumber))
         }
-        for range in 0..<ranges {
-            outgoingRecords.append(.fanout(command, range: range))
+        for rangeIndex in 0..<rangeCount {
+            outgoingRecords.append(.fanout(command, rangeOrChannelNumber: rangeIndex))
         }
     }
 
@@ -214,7 +219,7 @@ extension Audiences {
         if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
-        commands[command].stage = .settling
+        commands[command].phase = .settling
         storeQueue.append(.settle(command))
     }
 

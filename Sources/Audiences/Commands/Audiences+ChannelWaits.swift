@@ -10,7 +10,7 @@ public import LiveActivity
 /// the audience's commands of the next minute do not wait. So if Apple's channel management is unavailable,
 /// only one command per audience and minute waits.
 extension Audiences {
-    static var channelWaitMilliseconds: Int64 { 2_000 }
+    static var channelWaitMillisecondsMax: Int64 { 2_000 }
     /// The maximum number of commands that wait for a channel. At this number, a further command goes out
     /// without the missing channel; a later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
@@ -24,9 +24,8 @@ extension Audiences {
     /// removal scans the pauses of all audiences.
     static var channelWaitPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Makes an admitted start or update wait for its audience's channel, if the channel is missing and a wait is
-    /// permitted. If it is missing and no wait is permitted, the result says why the command has no channel
-    /// (`channelReason`). An end never waits.
+    /// Makes an admitted start or update wait for a missing channel of its audience, if a wait is permitted. If none is
+    /// permitted, the result says why the command has no channel (`channelReason`). An end never waits.
     ///
     /// - Returns: whether the command waits.
     mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
@@ -36,9 +35,9 @@ extension Audiences {
             let rule = configuration.channelRules[audience.appIndex],
             slot.requestsChannel || rule.includes(audience.identifier.bytes)
         else { return false }
-        let missing = rule.missingEnvironmentBits(in: slot.channels)
+        let missingEnvironmentBits = rule.missingEnvironmentBits(in: slot.channels)
         let key = AudienceKey(appIndex: audience.appIndex, digest: audience.digest)
-        guard missing != 0 else {
+        guard missingEnvironmentBits != 0 else {
             channelWaitPauseEndMilliseconds[key] = nil
             commands[command].channelAbsence = nil
             return false
@@ -48,13 +47,14 @@ extension Audiences {
             pauseChannelWaits(key, now: now)
             return false
         }
+        removeOldChannelWaitPauses(now: now)
         guard mayAwaitChannel(key, now: now) else {
             commands[command].channelAbsence = .notAwaited
             return false
         }
-        let dueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMilliseconds
-        commands[command].stage = .awaitingChannel
-        commands[command].awaitedEnvironmentBits = missing
+        let dueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMillisecondsMax
+        commands[command].phase = .awaitingChannel
+        commands[command].awaitedEnvironmentBits = missingEnvironmentBits
         commands[command].channelWaitEndMilliseconds = dueMilliseconds
         commands[command].hasAwaitedChannel = true
         commandsAwaitingChannelCount += 1
@@ -62,8 +62,7 @@ extension Audiences {
         return true
     }
 
-    private mutating func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
-        removeOldChannelWaitPauses(now: now)
+    private func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
         guard commandsAwaitingChannelCount < Self.commandsAwaitingChannelMax,
             channelWaitPauseEndMilliseconds.count < Self.channelWaitPausesMax
         else {
@@ -110,7 +109,7 @@ extension Audiences {
     ) {
         guard let audience = audiencesByKey[AudienceKey(appIndex: appIndex, digest: digest)],
             case let command = audiences[audience].currentCommand, command != .null,
-            commands[command].stage == .awaitingChannel
+            commands[command].phase == .awaitingChannel
         else { return }
         commands[command].awaitedEnvironmentBits &= ~(1 << environment.rawValue)
         if let absence { commands[command].channelAbsence = absence }
@@ -124,7 +123,7 @@ extension Audiences {
 
     private mutating func admitAgain(_ command: CommandIndex) {
         commandsAwaitingChannelCount -= 1
-        commands[command].stage = .admitting
+        commands[command].phase = .admitting
         storeQueue.append(.admit(command))
     }
 }

@@ -5,8 +5,8 @@ import LiveActivity
 /// is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps the newest state.
 /// If that is an update, it also keeps an older end.
 extension Audiences {
-    /// Whether the core has room for one more command: a slot now and, when the command goes back to `Delivery`, a
-    /// place in the queue of ``takeReturnedCommand()``.
+    /// Whether the core can take one more command. The command needs a slot now, and a place in the queue of
+    /// ``takeReturnedCommand()`` when it goes back to `Delivery`.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
     /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was withdrawn,
@@ -25,7 +25,7 @@ extension Audiences {
                 event: incoming.event,
                 version: incoming.version,
                 priority: incoming.priority,
-                policy: incoming.policy,
+                policyIndex: incoming.policyIndex,
                 ownExpirationSeconds: incoming.ownExpirationSeconds,
                 staleDateSeconds: incoming.staleDateSeconds,
                 policyName: HeapBytes(copying: incoming.policyName),
@@ -70,14 +70,13 @@ extension Audiences {
     /// A rider may be of another partition than its carrier. If only the carrier is withdrawn, the rider waits in the
     /// carrier's place, because the next owner of the carrier's partition does not know the alert.
     ///
-    /// - Parameter isRevocationUnderWay: whether a record's partition is being revoked. Must be false for a record that
-    ///   was read in an earlier assignment of its partition: in the newer assignment, this lane has read the record
-    ///   again, and may have settled it as a duplicate. Then no later owner reads it, so a withdrawal would lose the
-    ///   command.
+    /// - Parameter isRevocationUnderWay: whether a record's partition is being revoked. Must be false if the record was
+    ///   read in an earlier assignment of its partition: this lane may since have read the record again and settled it
+    ///   as a duplicate. Then no owner reads it once more, so a withdrawal would lose the command.
     public mutating func withdrawWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
-        for rawCommand in 0..<commands.indexBound {
-            let command = CommandIndex(rawValue: rawCommand)
-            guard commands.isInUse(command), commands[command].stage == .waiting,
+        for rawIndex in 0..<commands.indexBound {
+            let command = CommandIndex(rawValue: rawIndex)
+            guard commands.isInUse(command), commands[command].phase == .waiting,
                 isRevocationUnderWay(commands[command].record)
             else { continue }
             let audience = commands[command].audience
@@ -182,7 +181,7 @@ extension Audiences {
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = commands[command].alertVersion ?? commands[command].version
-        let alertSeconds = policies[commands[command].policy].alertSeconds
+        let alertSeconds = policies[commands[command].policyIndex].alertSeconds
         guard
             AgeRules.isAlertTooOld(
                 timestamp: version.timestamp,
@@ -203,7 +202,7 @@ extension Audiences {
     /// Ends the current command of an audience and begins the next one.
     mutating func finishCurrentCommand(
         _ command: CommandIndex,
-        _ ending: HandoverResult,
+        _ result: HandoverResult,
         reason: StaticString = "",
         now: Moment
     ) {
@@ -213,22 +212,22 @@ extension Audiences {
             "only the current command of an audience can end here"
         )
         audiences[audience].currentCommand = .null
-        finishCommand(command, ending, reason: reason)
+        finishCommand(command, result, reason: reason)
         beginNextCommand(audience, now: now)
     }
 
     /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``takeReturnedCommand()``), and frees its
     /// slot. If the command carries a rider's alert, the rider ends first. The rider is superseded, or withdrawn
     /// together with the command. The command must not be in the audience's list any more.
-    mutating func finishCommand(_ command: CommandIndex, _ ending: HandoverResult, reason: StaticString = "") {
+    mutating func finishCommand(_ command: CommandIndex, _ result: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .null {
-            finishCommand(slot.rider, ending == .withdrawn ? .withdrawn : .outcome(.superseded))
+            finishCommand(slot.rider, result == .withdrawn ? .withdrawn : .outcome(.superseded))
         }
         returnedCommands.append(
             ReturnedCommand(
                 record: slot.record,
-                ending: ending,
+                handoverResult: result,
                 reason: reason,
                 admittedAtMilliseconds: slot.admittedAtMilliseconds
             )

@@ -10,11 +10,11 @@ import LiveActivity
 extension Audiences {
     /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
     mutating func admitToProducerChannel(_ command: CommandIndex) {
-        commands[command].stage = .admitting
+        commands[command].phase = .admitting
         storeQueue.append(.admit(command))
     }
 
-    mutating func fanOutToProducerChannel(_ command: CommandIndex, _ grant: AudienceGrant) {
+    mutating func queueProducerChannelFanout(_ command: CommandIndex, _ grant: AudienceGrant) {
         let audience = audiences[commands[command].audience]
         guard let environment = audience.channelEnvironment,
             let identifier = ChannelIdentifier(audience.identifier.bytes)
@@ -27,7 +27,7 @@ extension Audiences {
             environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)
         var grant = grant
         grant.broadcastCount = 1
-        fanOut(command, grant, hasMembers: false)
+        queueFanoutRecords(command, grant, hasMembers: false)
     }
 
     /// Returns the maximum bytes of a body for an audience, or for a channel that commands name instead of an audience.

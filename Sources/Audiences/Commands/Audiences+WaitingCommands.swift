@@ -123,13 +123,13 @@ extension Audiences {
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
         }
-        commands[older].stage = .riding
+        commands[older].phase = .riding
         commands[newer].rider = older
     }
 
     mutating func appendCommand(_ command: CommandIndex, to audience: AudienceIndex) {
         commands[command].nextCommand = .null
-        commands[command].stage = .waiting
+        commands[command].phase = .waiting
         let last = audiences[audience].lastWaitingCommand
         if last == .null {
             audiences[audience].firstWaitingCommand = command
@@ -144,7 +144,7 @@ extension Audiences {
     mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = predecessor(of: waiting, of: audience)
         commands[command].nextCommand = commands[waiting].nextCommand
-        commands[command].stage = .waiting
+        commands[command].phase = .waiting
         if predecessor == .null {
             audiences[audience].firstWaitingCommand = command
         } else {
@@ -161,7 +161,7 @@ extension Audiences {
 
     private mutating func put(_ command: CommandIndex, behind waiting: CommandIndex, of audience: AudienceIndex) {
         commands[command].nextCommand = commands[waiting].nextCommand
-        commands[command].stage = .waiting
+        commands[command].phase = .waiting
         commands[waiting].nextCommand = command
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
@@ -187,7 +187,7 @@ extension Audiences {
     }
 
     mutating func prependCommand(_ command: CommandIndex, to audience: AudienceIndex) {
-        commands[command].stage = .waiting
+        commands[command].phase = .waiting
         commands[command].nextCommand = audiences[audience].firstWaitingCommand
         audiences[audience].firstWaitingCommand = command
         if audiences[audience].lastWaitingCommand == .null { audiences[audience].lastWaitingCommand = command }

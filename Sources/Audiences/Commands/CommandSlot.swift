@@ -6,7 +6,7 @@ typealias CommandIndex = SlabIndex<CommandSlot>
 
 /// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
-    enum Stage: UInt8, BitwiseCopyable {
+    enum Phase: UInt8, BitwiseCopyable {
         /// The command waits in its audience's list.
         case waiting
         /// The store is reading pages of four segments, so that the core can estimate the size of the
@@ -14,7 +14,7 @@ struct CommandSlot: BitwiseCopyable {
         case sizing
         case admitting
         /// The command is admitted. It waits until the keeper has created the audience's channel or has refused to
-        /// create it, at most ``Audiences/channelWaitMilliseconds``.
+        /// create it, at most ``Audiences/channelWaitMillisecondsMax``.
         case awaitingChannel
         /// The command's fan-out records are on their way to Kafka.
         case fanningOut
@@ -25,7 +25,7 @@ struct CommandSlot: BitwiseCopyable {
 
     var record: RecordIndex
     var audience: AudienceIndex
-    var stage = Stage.waiting
+    var phase = Phase.waiting
     /// The next waiting command of the audience; `.null`: this is the last one.
     var nextCommand = CommandIndex.null
     /// The older command whose alert this one carries, and which ends together with this one; `.null`: none.
@@ -34,7 +34,7 @@ struct CommandSlot: BitwiseCopyable {
     var event: Event
     var version: Version
     var priority: UInt8
-    var policy: UInt8
+    var policyIndex: UInt8
     /// The command's own expiration, UNIX seconds; -1: it has none.
     var ownExpirationSeconds: Int64
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
@@ -64,11 +64,11 @@ struct CommandSlot: BitwiseCopyable {
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()
-    /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue` stands
-    /// for an environment. (A Swift `Set` is not `BitwiseCopyable`.)
+    /// The environments whose channel the command waits for: bit `n` stands for the environment with the raw value `n`.
+    /// (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
-    /// When the command's wait for a channel ends (monotonic milliseconds). Stays after the wait; `.max`: no wait
-    /// began.
+    /// When the command's wait for a channel ends at the latest (monotonic milliseconds); `.max`: no wait has begun.
+    /// Stays after the wait.
     var channelWaitEndMilliseconds: Int64 = .max
     /// Whether a wait for a channel has begun, and may be over. A command waits at most once.
     var hasAwaitedChannel = false

@@ -31,8 +31,8 @@ struct PushTag: BitwiseCopyable {
 
     let rawValue: UInt64
 
-    init(page: PageIndex, member: Int) {
-        rawValue = Self.audiencesCoreBit | UInt64(page.rawValue) << 16 | UInt64(member)
+    init(page: PageIndex, memberIndex: Int) {
+        rawValue = Self.audiencesCoreBit | UInt64(page.rawValue) << 16 | UInt64(memberIndex)
     }
     init(parkedMember: ParkedMemberIndex) {
         rawValue = Self.audiencesCoreBit | Self.parkedBit | UInt64(parkedMember.rawValue)
@@ -50,6 +50,6 @@ struct PushTag: BitwiseCopyable {
     var joiner: MembershipChangeIndex { MembershipChangeIndex(rawValue: lowerBits) }
     var parkedMember: ParkedMemberIndex { ParkedMemberIndex(rawValue: lowerBits) }
     var page: PageIndex { PageIndex(rawValue: UInt32(truncatingIfNeeded: rawValue >> 16)) }
-    var member: Int { Int(rawValue & 0xFFFF) }
+    var memberIndex: Int { Int(rawValue & 0xFFFF) }
     private var lowerBits: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
 }

@@ -8,8 +8,8 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
     /// if there is none.
     public var recordTimestampMilliseconds: Int64
     public var lastResponseAtMilliseconds: Int64
-    /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
-    /// those of the record that ended last. The partition is -1 if the lane has released it.
+    /// The partition and offset of the result's fan-out record. For a result over all ranges and broadcasts: of the
+    /// fan-out record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.
@@ -44,11 +44,16 @@ extension Audiences {
             return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
             let slot = rangeVersions[outgoingRecord.rangeVersion]
-            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
+            return resultContent(
+                slot.record,
+                slot.totals.memberCounts,
+                slot.totals.times,
+                isSuperseded: slot.isSuperseded
+            )
         case .commandResultAfterBroadcast:
             let slot = broadcasts[outgoingRecord.broadcast]
             let isSuperseded = slot.outcome == .superseded
-            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
+            return resultContent(slot.record, slot.totals.memberCounts, slot.totals.times, isSuperseded: isSuperseded)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
         }
     }

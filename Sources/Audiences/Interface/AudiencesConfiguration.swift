@@ -19,9 +19,9 @@ public struct AudiencesConfiguration: Sendable {
     /// The limit for the bytes of all fan-out records in memory (slots, bodies and texts). The last record that is
     /// taken, and bodies with carried alerts, may exceed it. At least 1.
     public var fanoutRecordBytesMax = 64 << 20
-    /// The maximum number of pages in memory over all apps, and the maximum of their bytes. Each app may use only its
-    /// part, so an app whose host is unavailable does not block the others. A part is at least eight pages, so the
-    /// parts of many apps exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
+    /// The maximum number of pages in memory, and the maximum of their bytes. Each app may use an equal part, so an app
+    /// whose host is unavailable does not block the others. A part is at least eight pages, so the parts of many apps
+    /// together exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together: each push in flight may end with a parked
@@ -37,25 +37,25 @@ public struct AudiencesConfiguration: Sendable {
     /// From a start to an audience, the core makes a start command for each device. This is the maximum number of such
     /// commands that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
-    /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
-    /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a half
-    /// and one. The first retries may have no pause, if APNs never processed the push.
+    /// How long a push waits after APNs could not take it. With 200 ms, the pauses after the first, second and third
+    /// failure for a member or a broadcast are 400, 800 and 1,600 ms, and so on up to `retryMillisecondsMax`. A random
+    /// part of up to a half is removed from each pause. If APNs never processed the push, the first retries may have no
+    /// pause.
     public var retryBaseMilliseconds = Self.retryBaseMillisecondsDefault
     public var retryMillisecondsMax = Self.retryMillisecondsMaxDefault
     private static let retryBaseMillisecondsDefault: Int64 = 200
     private static let retryMillisecondsMaxDefault: Int64 = 60_000
-    /// The longest pause of a push whose retry the pool's budget does not permit, or whose token APNs has limited
-    /// (429). The pause is random and at least half as long. If the usual pause after a failed attempt is longer, it
-    /// applies.
+    /// The pause of a push whose retry the pool's budget does not permit, or whose token APNs has limited (429). A
+    /// random part of up to a half is removed. If the usual pause after a failed attempt is longer, it applies instead.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a
     /// checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
-    /// How long a round waits for the fan-out record of a version that the store has named: the newest admitted
-    /// version, or one that the last owner of the partition had under way. Some such records never come, for example
-    /// after partitions were added to the fan-out topic.
-    public var newerVersionWaitMilliseconds: Int64 = 10_000
+    /// The longest time that a round waits for the fan-out record of a version that the store has named: the newest
+    /// admitted version, or one that the last owner of the partition had under way. Some such records never come, for
+    /// example after partitions were added to the fan-out topic.
+    public var newerVersionWaitMillisecondsMax: Int64 = 10_000
     /// The planned maximum of members in a range. The number of ranges follows from it and from the estimated size of
     /// the audience. A range gets more members if more than 256 ranges would be needed, or if the audience grows
     /// afterwards.
@@ -63,7 +63,7 @@ public struct AudiencesConfiguration: Sendable {
     package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
     /// of an offset choose its bit in the ledger.
-    public var ledgerWindowOffsets = 1 << 16
+    public var ledgerWindowOffsetCount = 1 << 16
     /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process. Otherwise two
     /// owners of a range could have the same claim, and both would record checkpoints (R29).
     public var seed: UInt64
@@ -85,7 +85,7 @@ public struct AudiencesConfiguration: Sendable {
     /// records in memory name a policy by its position.
     mutating func apply(_ settings: ReloadableSettings) {
         policies = settings.policies
-        for appIndex in apps.indices { apps[appIndex].policy = settings.appPolicyIndices[appIndex] }
+        for appIndex in apps.indices { apps[appIndex].defaultPolicyIndex = settings.appPolicyIndices[appIndex] }
         limitRetryPauses(to: settings.retryMillisecondsMax)
         validate()
     }
@@ -101,7 +101,8 @@ public struct AudiencesConfiguration: Sendable {
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(
-            retryBudgetPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0 && newerVersionWaitMilliseconds > 0
+            retryBudgetPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
+                && newerVersionWaitMillisecondsMax > 0
         )
         precondition(membersPerRangeMax > 0)
     }

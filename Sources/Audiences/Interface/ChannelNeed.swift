@@ -36,8 +36,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Returns the environments in which audiences get a channel and `channels` has none, as a set of bits: bit
-    /// `APNsEnvironment.rawValue` stands for an environment.
+    /// Returns the environments in which an audience should have a channel and `channels` has none: bit `n` stands for
+    /// the environment with the raw value `n`.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

@@ -20,7 +20,7 @@ public struct IncomingCommand {
     /// The priority for APNs: 5 or 10.
     public var priority: UInt8
     /// The index of the command's policy, and the policy's name if the command gives one.
-    public var policy: UInt8
+    public var policyIndex: UInt8
     public var policyName: UnsafeRawBufferPointer
     /// The command's own expiration, UNIX seconds; -1 for none.
     public var ownExpirationSeconds: Int64
@@ -53,7 +53,7 @@ public struct IncomingCommand {
         activityTemplate: UnsafeRawBufferPointer,
         version: Version,
         priority: UInt8,
-        policy: UInt8,
+        policyIndex: UInt8,
         policyName: UnsafeRawBufferPointer,
         ownExpirationSeconds: Int64,
         staleDateSeconds: Int64,
@@ -76,7 +76,7 @@ public struct IncomingCommand {
         self.activityTemplate = activityTemplate
         self.version = version
         self.priority = priority
-        self.policy = policy
+        self.policyIndex = policyIndex
         self.policyName = policyName
         self.ownExpirationSeconds = ownExpirationSeconds
         self.staleDateSeconds = staleDateSeconds
@@ -96,7 +96,7 @@ public struct IncomingCommand {
 /// it.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: RecordIndex
-    public var ending: HandoverResult
+    public var handoverResult: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
     /// When the store last replied to the command's admission, UNIX milliseconds; -1 if it has not replied.

@@ -4,9 +4,9 @@ public import LiveActivity
 /// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
 /// during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
-    /// The member that changes. The core returns it when its audiences know of the change, or the store has refused the
-    /// change for good. A member that joined may get a push with the audience's newest state. The core then first waits
-    /// for APNs' response to this push, at most a second.
+    /// The member that changes. The core returns it when its audiences know of the change, or when the store has
+    /// refused the change permanently. If a member that joined gets a push with an audience's newest state, the core
+    /// also waits for APNs' response to this push, but at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer

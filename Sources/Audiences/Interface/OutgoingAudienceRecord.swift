@@ -24,12 +24,12 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     }
 
     public let kind: Kind
-    /// For a fan-out record: the index of its range, or ``broadcastRangeBase`` plus the channel's environment.
-    public let range: UInt16
-    /// The ``range`` of a channel's fan-out record is this number plus the raw value of the channel's environment. The
-    /// index of a range is at most 255, so the two differ. The sum fits into the eleven bits that a ``tag`` has for
-    /// ``range``.
-    static let broadcastRangeBase: UInt16 = 0x400
+    /// For a fan-out record: the index of its range, or the number of its channel. The channel's number is
+    /// ``channelNumberBase`` plus the raw value of its environment: 1,024 or 1,025.
+    public let rangeOrChannelNumber: UInt16
+    /// The index of a range is at most 255, so it differs from each channel's number. A ``tag`` has eleven bits for
+    /// ``rangeOrChannelNumber``, which are enough for both.
+    static let channelNumberBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
@@ -37,14 +37,14 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     /// highest bit below the lane's number (`DeliveryReportTag`).
     private static let audiencesCoreBit: UInt64 = 1 << 47
 
-    private init(_ kind: Kind, range: UInt16 = 0, _ rawIndex: UInt32) {
+    private init(_ kind: Kind, rangeOrChannelNumber: UInt16 = 0, _ rawIndex: UInt32) {
         self.kind = kind
-        self.range = range
+        self.rangeOrChannelNumber = rangeOrChannelNumber
         self.rawIndex = rawIndex
     }
 
-    static func fanout(_ command: CommandIndex, range: UInt16) -> Self {
-        Self(.fanout, range: range, command.rawValue)
+    static func fanout(_ command: CommandIndex, rangeOrChannelNumber: UInt16) -> Self {
+        Self(.fanout, rangeOrChannelNumber: rangeOrChannelNumber, command.rawValue)
     }
     static func rangeResult(_ rangeVersion: RangeVersionIndex) -> Self { Self(.rangeResult, rangeVersion.rawValue) }
     static func commandResult(_ rangeVersion: RangeVersionIndex) -> Self { Self(.commandResult, rangeVersion.rawValue) }
@@ -69,13 +69,13 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
 
     /// The environment of the channel, if this is a broadcast's fan-out record.
     var environment: APNsEnvironment? {
-        guard kind == .fanout, range >= Self.broadcastRangeBase else { return nil }
-        return range == Self.broadcastRangeBase ? .production : .sandbox
+        guard kind == .fanout, rangeOrChannelNumber >= Self.channelNumberBase else { return nil }
+        return rangeOrChannelNumber == Self.channelNumberBase ? .production : .sandbox
     }
 
     /// The tag for the delivery report, in the lower 48 bits.
     public var tag: UInt64 {
-        Self.audiencesCoreBit | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(rawIndex)
+        Self.audiencesCoreBit | UInt64(kind.rawValue) << 43 | UInt64(rangeOrChannelNumber) << 32 | UInt64(rawIndex)
     }
 
     /// Reads a tag; nil if this core makes no such tag.
@@ -84,7 +84,11 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         else {
             return nil
         }
-        self.init(kind, range: UInt16(truncatingIfNeeded: tag >> 32 & 0x7FF), UInt32(truncatingIfNeeded: tag))
+        self.init(
+            kind,
+            rangeOrChannelNumber: UInt16(truncatingIfNeeded: tag >> 32 & 0x7FF),
+            UInt32(truncatingIfNeeded: tag)
+        )
     }
 }
 

@@ -10,13 +10,13 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
     public var oldestVersionAdmittedAtMilliseconds: Int64?
-    /// Since when members wait for their turn in a round, UNIX milliseconds. The wait begins when a command is
-    /// admitted. It goes on if later commands come before all members have had their turn. The earliest time of all
-    /// rounds counts. Nil if every round has reached all its members, and no record was passed over.
+    /// Since when members wait for their turn in a round, UNIX milliseconds; the earliest time of all rounds. Nil if
+    /// every round has reached all its members, and no record was passed over.
     ///
-    /// If commands come faster than a round reaches all members, no single command is old, but there are always members
-    /// without the newest state. This time shows such a backlog. Parked members do not count: a phone that gets
-    /// 429 from APNs for hours must not raise an alert for operators.
+    /// The wait begins when a command is admitted, and ends when all members have had their turn. Later commands do not
+    /// begin it again. So this time shows a backlog in which no single command is old: commands come faster than the
+    /// round reaches its members. Parked members do not count: a phone that gets 429 from APNs for hours must not raise
+    /// an alert for operators.
     public var oldestRoundWaitingSinceWallMilliseconds: Int64?
 
     public init() {}
@@ -48,8 +48,8 @@ extension Audiences {
                 )
             }
         }
-        for rawRound in 0..<rounds.indexBound {
-            let round = RoundIndex(rawValue: rawRound)
+        for rawIndex in 0..<rounds.indexBound {
+            let round = RoundIndex(rawValue: rawIndex)
             guard rounds.isInUse(round) else { continue }
             let appIndex = Int(rounds[round].appIndex)
             gauges[appIndex].parkedMemberCount += Int(rounds[round].members.parkedCount)

@@ -6,13 +6,13 @@ import Numbers
 /// have passed their position.
 ///
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
-/// has acknowledged the member's entry. So a command that is admitted later finds the entry.
+/// has acknowledged the member's entry. So the member misses no state: the rounds of all later commands find the entry.
 ///
-/// The store does not record that the push is still to be sent. So the registration stays unsettled until the push has
-/// its first response, at most a second. After a crash the registration is read again.
+/// Redis does not know that the push is still to be sent. So the registration stays unsettled until APNs first responds
+/// to the push, but at most a second. After a crash in this time, the registration is read again, and the push is sent.
 extension Audiences {
-    /// The longest time that a registration stays unsettled while its member waits for the push. If APNs is unavailable
-    /// for longer, the partition's committed offset must not wait for APNs. (R10)
+    /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
+    /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
     private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
     /// How long the core tries to send the push. Then it frees the member's slot for other members, and the member gets
     /// no state before the audience's next command or its own next registration.
@@ -21,9 +21,9 @@ extension Audiences {
     /// could get an old state if the push has waited long for its pool (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
-    /// Begins to show an activity the newest state of the audience that it has joined. If it has joined several, it is
-    /// shown the newest of their states. Ends the membership change at once if the member has joined no audience, is a
-    /// device, has no token, or belongs to an environment without a pool.
+    /// Begins to show an activity the newest state of the audience that it has joined; if it has joined several, the
+    /// newest of their states. If there is nothing to show, ends the membership change at once: the member has joined
+    /// no audience, is a device, has no token, or belongs to an environment without a pool.
     mutating func showNewestStates(_ change: MembershipChangeIndex, now: Moment) {
         let slot = membershipChanges[change]
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
@@ -34,12 +34,12 @@ extension Audiences {
         requestNewestStates(change)
     }
 
-    /// Ends the work for an earlier change of the member, because a later change has come. The later change shows the
-    /// member the newest state, unless the member has left. If a call or a push is under way, the work ends after its
-    /// reply or response.
+    /// Ends the work for this change, because a later change of the same member has come. The later change shows the
+    /// member the newest state, if it needs one. If a call or a push of this change is under way, the work ends after
+    /// the reply or response.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].hasLaterChange = true
-        switch membershipChanges[change].stage {
+        switch membershipChanges[change].phase {
         case .awaitingPush:
             removeFromJoinerQueue(change)
             endMembershipChange(change)
@@ -52,7 +52,7 @@ extension Audiences {
 
     private mutating func requestNewestStates(_ change: MembershipChangeIndex) {
         releaseState(of: change)
-        membershipChanges[change].stage = .requestingStates
+        membershipChanges[change].phase = .requestingStates
         membershipChanges[change].repliedAudienceCount = 0
         requestStateOfNextAudience(change)
     }
@@ -64,7 +64,7 @@ extension Audiences {
         guard let request = newestStateRequestsByKey[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: change))
             newestStateRequestsByKey[key] = request
-            return storeQueue.append(.newestState(request))
+            return storeQueue.append(.readNewestState(request))
         }
         membershipChanges[change].nextInQueue = newestStateRequests[request].firstLaterChange
         newestStateRequests[request].firstLaterChange = change
@@ -74,15 +74,15 @@ extension Audiences {
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
-        // Changes that came after the request was queued wait for its next reply: queue it again for them. Free it if
-        // there are none. Do this before the loop, because a change there may request the same audience's state again.
+        // Changes that came after the request was queued wait for another reply, so queue the request again for them.
+        // If there are none, free it. Do this before the loop, which may request the state of the same audience again.
         newestStateRequests[request].firstChange = slot.firstLaterChange
         newestStateRequests[request].firstLaterChange = .null
         if slot.firstLaterChange == .null {
             newestStateRequestsByKey[slot.key] = nil
             newestStateRequests.free(request)
         } else {
-            storeQueue.append(.newestState(request))
+            storeQueue.append(.readNewestState(request))
         }
         if let state { newestStates[state].referenceCount += 1 }
         var change = slot.firstChange
@@ -120,7 +120,7 @@ extension Audiences {
 
     /// Chooses this state for the member, except in two cases:
     /// - The activity already shows this version or a newer one.
-    /// - Another audience that the member has joined has a state that is at least as new.
+    /// - The state that was chosen before, of another joined audience, is at least as new.
     private mutating func chooseStateIfNewer(
         _ state: NewestStateIndex,
         _ version: Version,
@@ -158,7 +158,7 @@ extension Audiences {
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
             return endMembershipChange(change)
         }
-        membershipChanges[change].stage = .awaitingPush
+        membershipChanges[change].phase = .awaitingPush
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         let last = appQueues[appIndex].lastJoiner[environment]
         if last == .null {
@@ -201,7 +201,7 @@ extension Audiences {
     }
 
     private mutating func offerJoinerPush(_ change: MembershipChangeIndex) -> AudiencePush {
-        membershipChanges[change].stage = .underWay
+        membershipChanges[change].phase = .underWay
         let slot = membershipChanges[change]
         let state = newestStates[slot.newestState]
         offeredPush = OfferedPush(tag: PushTag(joiner: change).rawValue, previousSendPosition: 0)
@@ -219,18 +219,18 @@ extension Audiences {
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        membershipChanges[change].stage = .awaitingPush
+        membershipChanges[change].phase = .awaitingPush
         membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiner[environment]
         appQueues[appIndex].firstJoiner[environment] = change
         if appQueues[appIndex].lastJoiner[environment] == .null {
             appQueues[appIndex].lastJoiner[environment] = change
         }
-        appQueues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
     }
 
     mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        appQueues[appIndex].pushesInFlight[environment] -= 1
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembershipChange(change)
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
@@ -247,7 +247,7 @@ extension Audiences {
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
         membershipChanges[change].failedAttemptCount = failedAttemptCount
-        var pauseMilliseconds = retryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
+        var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if !isPermitted {
             pauseMilliseconds = max(
                 pauseMilliseconds,
@@ -259,7 +259,7 @@ extension Audiences {
 
     private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
-        membershipChanges[change].stage = .backingOff
+        membershipChanges[change].phase = .backingOff
         membershipChanges[change].dueMilliseconds = now.monotonicMilliseconds + milliseconds
         guard !mustGiveUp(change, at: membershipChanges[change].dueMilliseconds) else {
             return endMembershipChange(change)
@@ -267,19 +267,20 @@ extension Audiences {
         startMembershipChangeTimer(change)
     }
 
-    /// Whether the core gives up the push to this member. There are three reasons:
+    /// Whether the core gives up the push to this member at this time (monotonic milliseconds). There are three
+    /// reasons:
     /// - A later change of the member has come.
     /// - The time for the push is over.
-    /// - APNs delays the push, and more than half of the slots are in use.
+    /// - APNs delays the push, and more than half of the slots for changes are in use.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].hasLaterChange
             || milliseconds > membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax
             || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change, at: milliseconds)
     }
 
-    /// Whether the member's push has failed before, or the member's host is unavailable. If slots are scarce, the core
-    /// gives up such a member, so that others can join. It keeps all other members: a round may have passed their
-    /// positions, so only this push brings them the newest state.
+    /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
+    /// gives up the push to such a member, so that others can join. It never gives up the push to another member for
+    /// this reason: a round may have passed its position, and then only this push brings it the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
@@ -291,7 +292,7 @@ extension Audiences {
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
         // Send the push again later in two cases:
-        // - The token may be valid, because it was registered at or after the time from which APNs calls it dead.
+        // - The token may be valid: APNs says when it died, and it was registered then or later.
         // - The refusal cannot be recorded, because the table of refused members is full.
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
@@ -316,15 +317,15 @@ extension Audiences {
         {
             returnMemberToDelivery(change)
         }
-        switch membershipChanges[change].stage {
+        switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:
             requestNewestStates(change)
         case .awaitingPush where mustGiveUp(change, at: now.monotonicMilliseconds):
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
         case .awaitingPush, .requestingStates, .underWay:
-            // The member waits for its pool, the store or APNs. The core checks the member again when the time
-            // for its push has passed.
+            // The member waits for its pool, the store or APNs, and needs no timer for this. But its time for the push
+            // may end before, so check the member again at that time.
             membershipChanges[change].dueMilliseconds =
                 membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break

@@ -10,17 +10,17 @@ extension Audiences {
     }
 
     /// The number of changes in memory, including those whose member still waits to be shown the newest state.
-    public var membershipChangesInProgress: Int { membershipChanges.count }
+    public var membershipChangeCount: Int { membershipChanges.count }
 
-    /// Takes a change of a member's audiences. Once the registration that caused the change may be settled,
-    /// ``takeMemberWithEndedChange()`` returns the member, exactly once.
+    /// Takes a change of a member's audiences. When the registration that caused the change may be settled,
+    /// ``takeMemberWithEndedChange()`` returns the member, once for each change.
     public mutating func receiveMembershipChange(_ incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
         guard let previousChange = membershipChangesByKey.updateValue(change, forKey: key) else {
             return notifyNextAudience(change, now: now)
         }
-        switch membershipChanges[previousChange].stage {
+        switch membershipChanges[previousChange].phase {
         case .queued, .notifying: membershipChanges[previousChange].nextChangeOfMember = change
         case .requestingStates, .awaitingPush, .underWay, .backingOff:
             overrideByLaterChange(previousChange)
@@ -29,12 +29,12 @@ extension Audiences {
     }
 
     /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
-    /// acknowledged or permanently refused the change. If the member is shown the newest state, APNs has also responded
-    /// to this push, or a second has passed (`settlementDelayMillisecondsMax`).
+    /// acknowledged or permanently refused the change. If the member gets a push with the newest state, APNs has also
+    /// responded to it, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func takeMemberWithEndedChange() -> ChangingMember? { membersWithEndedChange.popFirst() }
 
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {
-        membershipChanges[change].stage = .notifying
+        membershipChanges[change].phase = .notifying
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
             return storeQueue.append(.changeMember(change))
         }
@@ -52,6 +52,7 @@ extension Audiences {
         notifyNextAudience(change, now: now)
     }
 
+    /// Queues the member for ``takeMemberWithEndedChange()``, if this change has not done so before.
     mutating func returnMemberToDelivery(_ change: MembershipChangeIndex) {
         guard !membershipChanges[change].isMemberReturned else { return }
         membershipChanges[change].isMemberReturned = true

@@ -1,12 +1,12 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose push APNs refused permanently. Kafka gets a result for each refused push of a command. The push to a
+/// Members whose push APNs refused permanently. Kafka gets a result for each such push of a command. The push to a
 /// member that has just joined belongs to no command, so it has no result. A member whose token is dead leaves its
 /// audience.
 ///
-/// A member gets its outcome only when Kafka and the stores have acknowledged all records and calls about it, or have
-/// permanently refused them. So a crash loses none of them.
+/// A member gets its outcome only when Kafka and the stores have acknowledged, or permanently refused, all records and
+/// calls about it. So a crash loses none of them.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
@@ -31,8 +31,8 @@ extension Audiences {
                 outcome: outcome,
                 environment: push.environment,
                 kind: kind,
-                status: result.status,
-                attempts: UInt16(push.failedAttemptCount) + 1,
+                httpStatus: result.status,
+                attemptCount: UInt16(push.failedAttemptCount) + 1,
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,
@@ -40,9 +40,9 @@ extension Audiences {
                 registeredAtMilliseconds: registeredAtMilliseconds
             )
         )
-        setTexts(of: refusedMember, tag, reason: result.reason)
+        keepCopies(for: refusedMember, tag, reason: result.reason)
         rounds[round].members.awaitingStoreCount += 1
-        if !tag.isParked { pages[tag.page].setProgress(tag.member, MemberProgress.refused.rawValue) }
+        if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, MemberProgress.refused.rawValue) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
         if isDead { queueRemoval(of: refusedMember, isActivity: kind == .activity) }
     }
@@ -82,8 +82,8 @@ extension Audiences {
                 outcome: .unregistered,
                 environment: member.environment,
                 kind: .activity,
-                status: result.status,
-                attempts: UInt16(member.failedAttemptCount) + 1,
+                httpStatus: result.status,
+                attemptCount: UInt16(member.failedAttemptCount) + 1,
                 invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
                 sentAtMilliseconds: result.sentAtMilliseconds,
@@ -92,7 +92,7 @@ extension Audiences {
             )
         )
         refusedMembers[refusedMember]
-            .setTexts(
+            .keepCopies(
                 identifier: { room in
                     room.copyMemory(from: member.identifier)
                     return member.identifier.count
@@ -107,15 +107,18 @@ extension Audiences {
     }
 
     private func kind(of tag: PushTag) -> StoreSubjectKind {
-        tag.isParked ? parkedMembers[tag.parkedMember].kind : pages[tag.page].member(tag.member)?.kind ?? .activity
+        tag.isParked ? parkedMembers[tag.parkedMember].kind : pages[tag.page].member(tag.memberIndex)?.kind ?? .activity
     }
 
-    private mutating func setTexts(of refusedMember: RefusedMemberIndex, _ tag: PushTag, reason: UnsafeRawBufferPointer)
-    {
+    private mutating func keepCopies(
+        for refusedMember: RefusedMemberIndex,
+        _ tag: PushTag,
+        reason: UnsafeRawBufferPointer
+    ) {
         if tag.isParked {
             let slot = parkedMembers[tag.parkedMember]
             refusedMembers[refusedMember]
-                .setTexts(
+                .keepCopies(
                     identifier: { room in
                         slot.withIdentifier {
                             room.copyMemory(from: $0)
@@ -125,9 +128,9 @@ extension Audiences {
                     token: { slot.writeToken(to: $0) },
                     reason: reason
                 )
-        } else if let member = pages[tag.page].member(tag.member) {
+        } else if let member = pages[tag.page].member(tag.memberIndex) {
             refusedMembers[refusedMember]
-                .setTexts(
+                .keepCopies(
                     identifier: { member.writeIdentifier(to: $0) },
                     token: { member.writeToken(to: $0) },
                     reason: reason
@@ -161,8 +164,8 @@ extension Audiences {
 
     // MARK: - The activity's own record
 
-    /// Calls `body` with the next call for the activity store, and returns its result; nil if there is no call now. The
-    /// call retires a dead token in the activity's own record, which single commands use.
+    /// Calls `body` with the next call for the activity store, and returns what `body` returns; nil if there is no call
+    /// now. The call retires a dead token in the activity's own record, because single commands use this record.
     public mutating func withNextActivityStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -170,7 +173,7 @@ extension Audiences {
         guard let refusedMember = activityStoreQueue.next(now: now) else { return nil }
         let slot = refusedMembers[refusedMember]
         let app = bundleIdentifiers[slot.appIndex]
-        return slot.withTexts { identifier, token, _ in
+        return slot.withIdentifierTokenAndReason { identifier, token, _ in
             let retirement = TokenRetirement(
                 token: token,
                 environment: slot.environment,

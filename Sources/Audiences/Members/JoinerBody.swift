@@ -2,8 +2,8 @@ import LiveActivity
 
 /// The body for members that join, in the form in which the store keeps it.
 ///
-/// It is the body without its alert, then two bytes (little-endian): the offset of the timestamp in the body.
-/// The core needs the offset because the store may raise the timestamp above the command's.
+/// It is the body without its alert, then two bytes (little-endian): the offset of the timestamp in the body. The store
+/// may raise the timestamp above the command's. So the core writes the raised timestamp into the body, at this offset.
 package enum JoinerBody {
     private static let timestampOffsetBytes = 2
 

@@ -6,17 +6,18 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`requestingStates` → `awaitingPush` → `underWay`) → finished.
+/// The usual way is `queued` → `notifying`. If the member must be shown a state, the way continues with
+/// `requestingStates` → `awaitingPush` → `underWay`. At its end the slot is freed.
 ///
-/// If the state becomes too old in `awaitingPush`, the change goes back to `requestingStates`. If the push must be
-/// repeated, or the pool does not permit a repetition now, it goes to `backingOff`, and then to `requestingStates`.
+/// If the state becomes too old in `awaitingPush`, the change goes back to `requestingStates`. If the push fails for a
+/// temporary reason, or the pool permits no retry now, the change goes to `backingOff` and then to `requestingStates`.
 ///
-/// If a later change of the same member comes, this change ends as soon as its audiences are notified and none of its
+/// When a later change of the same member has come, this change only notifies its audiences. It ends when none of its
 /// calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
-    enum Stage: UInt8, BitwiseCopyable {
-        /// The change waits until the audiences know an earlier change of the same member. An audience keeps
-        /// the last of several entries with the same time, so the order of the changes matters.
+    enum Phase: UInt8, BitwiseCopyable {
+        /// The change waits until the audiences know an earlier change of the same member. The order matters: of
+        /// several entries with the same time, an audience keeps the one that came last.
         case queued
         /// The audiences get their entries, one after the other.
         case notifying
@@ -24,9 +25,10 @@ struct MembershipChangeSlot: BitwiseCopyable {
         case requestingStates
         /// The member waits in its pool's queue for a push.
         case awaitingPush
+        /// The push is in flight.
         case underWay
-        /// APNs could not take the push, or the pool's budget refused the retry. The change waits before it requests
-        /// the newest states again.
+        /// The push failed for a temporary reason, or the pool's budget refused the retry. The change pauses before it
+        /// requests the newest states again.
         case backingOff
     }
 
@@ -39,14 +41,14 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let leftAtMilliseconds: Int64
     let shownVersion: Version?
     private let wasMemberOfAllAudiences: Bool
-    /// One block of memory with the member's id, the digits of its token, the digests of the audiences that it leaves,
-    /// and the digests of the audiences that it joins. So a change needs only one allocation.
+    /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of those
+    /// that it joins or stays in. They are in one block of memory, so that a change needs only one allocation.
     private let packedFields: HeapBytes
     private let identifierByteCount: Int
     private let tokenByteCount: Int
     private let leftAudienceCount: Int
 
-    var stage = Stage.queued
+    var phase = Phase.queued
     /// The next change of the same member; `.null`: none.
     var nextChangeOfMember = MembershipChangeIndex.null
     /// How many audiences have acknowledged or permanently refused the change.
@@ -54,8 +56,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// The number of joined audiences for which the store has replied to the request for the newest state, or has
     /// refused it.
     var repliedAudienceCount = 0
-    /// The next member in the same queue; `.null`: this is the last one. The members of a queue wait for the same reply
-    /// of the store, or for a push in the same pool.
+    /// The next change in the same queue; `.null`: this is the last one. The changes of one queue wait for the same
+    /// reply of the store, or for a push in the same pool.
     var nextInQueue = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
@@ -84,8 +86,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // If the member leaves and joins the same audience, the audience keeps the entry with the later time. So the
-        // entry about leaving is needed only if the member left after its registration.
+        // If the member leaves and joins the same audience, the audience keeps the entry with the later time. So leave
+        // out the entry about leaving, except if the member left after its registration.
         let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
         }
@@ -122,8 +124,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var joinedAudienceCount: Int { audiences.count - leftAudienceCount }
     func joinedAudience(_ index: Int) -> AudienceDigest { audiences[leftAudienceCount + index] }
 
-    /// The change that the next audience learns: the member left, joined, or was updated (it has a new token or other
-    /// new data).
+    /// What the member did in the next audience, for the count of changes: it left, joined, or was updated (it has a
+    /// new token or other new data).
     var changeKindForNextAudience: MembershipChangeKind {
         notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
@@ -149,9 +151,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
 
 /// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
 ///
-/// In the rare case that two members have the same location, the core treats them as one member. Then the second
-/// member's change waits until the audiences know the first member's change, and the first member is not shown the
-/// newest state.
+/// Rarely, two members have the same location, and the core takes them for one. If both change at the same time, the
+/// second change waits until the audiences know the first, and the first member is not shown the newest state.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind
@@ -170,8 +171,8 @@ struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// The first of the linked changes that wait for the store's reply to this request.
     var firstChange: MembershipChangeIndex
-    /// The first of the linked changes that came after the request was queued; `.null`: none. The store may have
-    /// replied before these members joined the audience, so the request is made once more for them.
+    /// The first of the linked changes that came after the request was queued; `.null`: none. The request is made once
+    /// more for them, because the store may have read the state before these members joined the audience.
     var firstLaterChange = MembershipChangeIndex.null
 
     init(_ key: AudienceKey, for change: MembershipChangeIndex) {

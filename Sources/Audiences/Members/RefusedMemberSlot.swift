@@ -4,8 +4,9 @@ import LiveActivity
 /// Names a refused member by the index of its slot in `Audiences.refusedMembers`.
 typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
-/// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the member's
-/// result and, if its token is dead, for its removal. It exists until the result and the removal are acknowledged.
+/// A member whose push APNs refused for a reason of this push alone. The slot has the data for the member's result. If
+/// the member's token is dead, it also has the data for its removal. It is freed when result and removal are
+/// acknowledged.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
@@ -18,11 +19,11 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var outcome: MemberOutcome
     var environment: APNsEnvironment
     var kind: StoreSubjectKind
-    var status: UInt16
-    /// The requests to APNs, including the refused one. A push whose partition moved to another worker counts
-    /// only the new owner's requests.
-    var attempts: UInt16
-    /// Since when the token is dead, as APNs says, or if APNs named no time, when APNs responded. UNIX milliseconds.
+    var httpStatus: UInt16
+    /// The number of requests to APNs, including the refused one. Requests of an earlier owner of the partition are not
+    /// counted.
+    var attemptCount: UInt16
+    /// Since when the token is dead, as APNs says; if APNs named no time, when the response came. UNIX milliseconds.
     var invalidAtMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
@@ -36,9 +37,9 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
-    /// Copies of the member's id, the digits of its token, and Apple's reason. The originals do not stay: the reason's
-    /// bytes are valid only during the call, and the slot of a member that has just joined is freed at once.
-    private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
+    /// Copies of the member's id, the digits of its token, and Apple's reason: the originals may be gone before the
+    /// records about the member are written.
+    private var copiesBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(
         tag: UInt64,
@@ -49,8 +50,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         outcome: MemberOutcome,
         environment: APNsEnvironment,
         kind: StoreSubjectKind,
-        status: UInt16,
-        attempts: UInt16,
+        httpStatus: UInt16,
+        attemptCount: UInt16,
         invalidAtMilliseconds: Int64,
         hasInvalidationTime: Bool,
         sentAtMilliseconds: Int64,
@@ -65,8 +66,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.outcome = outcome
         self.environment = environment
         self.kind = kind
-        self.status = status
-        self.attempts = attempts
+        self.httpStatus = httpStatus
+        self.attemptCount = attemptCount
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.hasInvalidationTime = hasInvalidationTime
         self.sentAtMilliseconds = sentAtMilliseconds
@@ -77,13 +78,15 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private static let tokenByteOffset = 256
     private static let reasonByteOffset = 512
 
-    mutating func setTexts(
+    /// Copies the member's id, the digits of its token, and Apple's reason. The two closures write to the bytes that
+    /// they get, and return the number of bytes written.
+    mutating func keepCopies(
         identifier: (UnsafeMutableRawBufferPointer) -> Int,
         token: (UnsafeMutableRawBufferPointer) -> Int,
         reason: UnsafeRawBufferPointer
     ) {
         let reasonPrefix = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
-        let counts = withUnsafeMutableBytes(of: &textBuffer) { bytes in
+        let counts = withUnsafeMutableBytes(of: &copiesBuffer) { bytes in
             UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonByteOffset...]).copyMemory(from: reasonPrefix)
             return (
                 identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenByteOffset])),
@@ -95,10 +98,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
     }
 
     /// Passes the member's id, the digits of its token, and Apple's reason to `body`.
-    func withTexts<Result>(
+    func withIdentifierTokenAndReason<Result>(
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Result
     ) -> Result {
-        withUnsafeBytes(of: textBuffer) { bytes in
+        withUnsafeBytes(of: copiesBuffer) { bytes in
             body(
                 UnsafeRawBufferPointer(rebasing: bytes[..<identifierByteCount]),
                 UnsafeRawBufferPointer(rebasing: bytes[Self.tokenByteOffset..<Self.tokenByteOffset + tokenByteCount]),

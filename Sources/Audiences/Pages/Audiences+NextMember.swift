@@ -1,10 +1,10 @@
 import Delivery
 
-/// The member of a round that has its turn next. In its turn, the shell gets the member's push, or the core produces
-/// the member's start. Some members get neither, for example if the version has expired or the member is parked.
+/// The member of a round that has its turn next. In its turn, the shell takes the member's push, or the core produces
+/// the member's start. Some members get neither, for example if the version has expired.
 struct NextMember {
     var page: PageIndex
-    var member: Int
+    var memberIndex: Int
     var position: UInt64
 }
 
@@ -17,9 +17,9 @@ extension Audiences {
         while page != .null, pages[page].phase == .ready {
             rounds[round].pages.current = page
             if pages[page].nextMemberIndex < pages[page].memberCount {
-                let member = Int(pages[page].nextMemberIndex)
-                let position = pages[page].position(member)
-                return position < end ? NextMember(page: page, member: member, position: position) : nil
+                let memberIndex = Int(pages[page].nextMemberIndex)
+                let position = pages[page].position(memberIndex)
+                return position < end ? NextMember(page: page, memberIndex: memberIndex, position: position) : nil
             }
             guard !awaitsNextPage(page, end: end) else { return nil }
             page = pages[page].nextPage
@@ -30,8 +30,8 @@ extension Audiences {
     /// Notes the member's progress (such as a push in flight, or an outcome without a push) and its version.
     /// Then moves on to the next member.
     mutating func advancePast(_ next: NextMember, progress: UInt8, _ rangeVersion: RangeVersionIndex) {
-        pages[next.page].setRangeVersion(next.member, rangeVersion)
-        pages[next.page].setProgress(next.member, progress)
+        pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)
+        pages[next.page].setProgress(next.memberIndex, progress)
         pages[next.page].nextMemberIndex += 1
         rounds[pages[next.page].round].progress.sendPosition = next.position + 1
     }

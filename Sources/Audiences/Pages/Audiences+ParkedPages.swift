@@ -4,8 +4,8 @@ import LiveActivity
 /// Reads parked members again, each on a page of its own: members that the last owner of the partition had
 /// parked, and members that were read too long ago.
 extension Audiences {
-    /// How long a round waits before it tries again to read the members that the partition's last owner had
-    /// parked. It must wait if no more members can be parked now.
+    /// How long a round in the phase `restoring` waits if no more members can be parked now. Then it tries again to
+    /// read the members that the partition's last owner had parked.
     private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the last owner had parked, one after the other, before anything is sent.
@@ -31,13 +31,13 @@ extension Audiences {
     /// is not on the page has left.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let position = pages[page].startPosition
-        for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
-            if !parkedMembers.isFull, let content = pages[page].member(member) {
-                park(content, at: position, of: round, pauseMilliseconds: 0, now: now)
+        for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
+            if !parkedMembers.isFull, let pageMember = pages[page].member(memberIndex) {
+                park(pageMember, at: position, of: round, pauseMilliseconds: 0, now: now)
             }
         }
         while rounds[round].checkpoints.restored.nextParkedPosition == position {
-            rounds[round].checkpoints.restored.rereadPositionCount += 1
+            rounds[round].checkpoints.restored.readPositionCount += 1
         }
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null
@@ -51,9 +51,8 @@ extension Audiences {
     /// - Returns: false if no page is free now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // If no page is free, drop the members that the round has read ahead, so that their pages become free. These
-        // members may have to wait for this parked member anyway: a round gets at most one lap ahead of its parked
-        // members.
+        // If no page is free, drop the members that the round has read ahead, so that their pages become free. They may
+        // have to wait for this parked member anyway: a round gets at most one lap ahead of its parked members.
         if !hasFreePage(of: round) { discardPrefetchedMembers(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].appIndex)) }
@@ -69,10 +68,10 @@ extension Audiences {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isStillMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {
-            guard let content = pages[page].member(index), parkedMembers[member].hasSameIdentifier(as: content) else {
-                continue
-            }
-            parkedMembers[member].update(from: content, readAtMilliseconds: now.monotonicMilliseconds)
+            guard let pageMember = pages[page].member(index),
+                parkedMembers[member].hasSameIdentifier(as: pageMember)
+            else { continue }
+            parkedMembers[member].update(from: pageMember, readAtMilliseconds: now.monotonicMilliseconds)
             isStillMember = true
         }
         freePage(page)

@@ -3,25 +3,25 @@ import LiveActivity
 
 /// Reads pages before the round needs their members.
 ///
-/// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower bounds of
-/// its pages) only in two cases:
+/// A page says where the next page of its segment begins. So the round usually reads page after page. It reads the
+/// segment's directory, the list of the pages' lower bounds, only in two cases:
 /// - It needs a position in the middle of the segment, such as a parked member's.
 /// - The page that it requested does not exist, has been split, or is damaged.
 extension Audiences {
-    /// A round reads ahead while it has fewer pages than this, including those that are being read. Single parked
-    /// members are read beyond this limit.
+    /// A round reads ahead while it has fewer pages than this, including those that are being read. The limit does not
+    /// apply to pages that are read for one parked member.
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// How often the core reads a segment's directory for one page. If the page is still not found, directory and pages
-    /// contradict each other. The round then skips the positions up to the next page, because it would otherwise never
+    /// How often the core reads a segment's directory for one page. If it still does not find the page, directory and
+    /// pages contradict each other. The round then skips the positions up to the next page; otherwise it would never
     /// end.
     private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
     ///
-    /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all others of its app. It may
-    ///   then take one page although other rounds wait.
+    /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all other rounds of its app. If
+    ///   so, it may take one page although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].versions.newest != .null else { return }
         let end = readingEndPosition(of: round)
@@ -41,6 +41,7 @@ extension Audiences {
         }
     }
 
+    /// Returns the round's first page whose next page must be requested; nil if there is none.
     private func pageWithUnrequestedNextPage(of round: RoundIndex, end: UInt64) -> PageIndex? {
         var page = rounds[round].pages.first
         while page != .null {
@@ -52,27 +53,27 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the segment continues after this page, but its next page was not requested yet. The members of that page
-    /// are then missing from the round's list of pages.
+    /// Whether the page after this one in the segment is needed and was not requested yet. Until it is, the round must
+    /// not go on to the next page in its list, because it would skip the members between the two.
     func awaitsNextPage(_ page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
 
-    /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time. It must not
-    /// read a segment whose members of the previous lap are still under way.
+    /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time, and fewer
+    /// if the range is short: it must not read a segment again whose members of the previous lap are still under way.
     private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.progress.readPosition < end else { return false }
         guard slot.pages.first != .null else { return true }
         let segmentPositions = MemberLocation.positionsPerSegment
-        let segmentsAhead =
+        let segmentsAheadCount =
             slot.progress.readPosition / segmentPositions &- pages[slot.pages.first].startPosition / segmentPositions
-        return segmentsAhead < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
+        return segmentsAheadCount < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
     func mayTakePage(for round: RoundIndex) -> Bool {
         guard hasFreePage(of: round) else { return false }
-        // A round with pages lets the waiting rounds take the free page first.
+        // A round that has pages takes no further page while other rounds wait for one.
         return appQueues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .null
             || rounds[round].pages.first == .null
     }
@@ -95,15 +96,15 @@ extension Audiences {
 
     private mutating func addFollowingPage(_ previousPage: PageIndex, of round: RoundIndex) {
         pages[previousPage].hasUnrequestedNextPage = false
-        let page = addPage(round, start: pages[previousPage].endPosition, isLowerBound: true)
+        let page = addPage(round, start: pages[previousPage].endPosition, isPageLowerBound: true)
         pages[page].nextPage = pages[previousPage].nextPage
         pages[previousPage].nextPage = page
         if rounds[round].pages.last == previousPage { rounds[round].pages.last = page }
     }
 
-    mutating func addPage(_ round: RoundIndex, start: UInt64, isLowerBound: Bool = false) -> PageIndex {
+    mutating func addPage(_ round: RoundIndex, start: UInt64, isPageLowerBound: Bool = false) -> PageIndex {
         let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.expectedBytes)
-        let isLowerBoundKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
+        let isLowerBoundKnown = isPageLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
                 round: round,
@@ -121,7 +122,7 @@ extension Audiences {
     }
 
     private mutating func requestPage(_ page: PageIndex) {
-        pageReads.append(pages[page].phase == .requestingPage ? .page(page) : .directory(page))
+        pageReads.append(pages[page].phase == .requestingPage ? .readPage(page) : .readDirectory(page))
     }
 
     func segment(of page: PageIndex) -> UInt8 {
@@ -161,25 +162,27 @@ extension Audiences {
         guard pages[page].phase != .discarded else { return freePage(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
-        guard let content = MemberPage(bytes) else {
+        guard let memberPage = MemberPage(bytes) else {
             counters.damagedPageCount &+= 1
             return requestDirectory(for: page)
         }
-        guard content.contains(wantedPosition) else { return requestDirectory(for: page, isMissing: false) }
-        let (memberCount, isWhole) = content.members(into: memberScratch)
+        guard memberPage.contains(wantedPosition) else { return requestDirectory(for: page, isMissing: false) }
+        let (memberCount, isWhole) = memberPage.members(into: memberReferenceBuffer)
         if !isWhole { counters.damagedPageCount &+= 1 }
         counters.readPageCount &+= 1
-        var firstWanted = 0
-        while firstWanted < memberCount, memberScratch[firstWanted].position < wantedPosition { firstWanted += 1 }
-        pages[page].load(bytes, members: UnsafeBufferPointer(rebasing: memberScratch[firstWanted..<memberCount]))
-        makeReady(page, upTo: content.nextBound, now: now)
+        var firstWantedIndex = 0
+        while firstWantedIndex < memberCount, memberReferenceBuffer[firstWantedIndex].position < wantedPosition {
+            firstWantedIndex += 1
+        }
+        let wantedReferences = UnsafeBufferPointer(rebasing: memberReferenceBuffer[firstWantedIndex..<memberCount])
+        pages[page].load(bytes, members: wantedReferences)
+        makeReady(page, upTo: memberPage.nextBound, now: now)
     }
 
-    /// Corrects the app's sum of page bytes: the page occupies its real bytes now, not the expected ones.
-    ///
-    /// A page that is larger than expected is kept. The app requests no other page until there is room again.
+    /// Corrects the app's sum of page bytes: until now, the page counted with its expected bytes. If the page is larger
+    /// than expected, the app may exceed its limit. It then requests no other page until there is room again.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
-        let bytes = pages[page].block.mutableBytes.count
+        let bytes = pages[page].pageAndArrays.mutableBytes.count
         appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
@@ -192,21 +195,21 @@ extension Audiences {
         requestPage(page)
     }
 
-    /// Leaves the page empty, because the store has no readable page for its first position. The round continues at the
-    /// next page, or at the end of the segment.
+    /// Makes an empty page ready, because the store has no readable page for its first position. The round continues at
+    /// the lower bound of the next page, or at the end of the segment.
     private mutating func leavePageEmpty(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
 
     private mutating func makeReady(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
-        let base = pages[page].segmentStartPosition
-        pages[page].endPosition = base + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
+        let segmentStart = pages[page].segmentStartPosition
+        pages[page].endPosition = segmentStart + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
         pages[page].hasUnrequestedNextPage = bound != nil
         pages[page].phase = .ready
         pages[page].readAtMilliseconds = now.monotonicMilliseconds
         correctPageByteTotal(page)
         let appIndex = Int(pages[page].appIndex)
-        // A page that is being read counts with its expected bytes. If it is smaller, waiting rounds may get a page.
+        // If the page is smaller than expected, there may now be room for a page of a waiting round.
         defer { offerFreePages(appIndex) }
         let round = pages[page].round
         if pages[page].parkedMember != .null { return parkedMemberReceived(page, now: now) }
@@ -216,21 +219,21 @@ extension Audiences {
 
     // MARK: - Freeing pages
 
-    /// Frees the pages of a round in order, up to the first page that is not done (`isDone`). The outcomes of their
-    /// members are added to the counts of the round's versions. Then the round reads further pages.
+    /// Frees the pages of a round in order, up to the first page that is not done (`isDone`), and adds the outcomes of
+    /// their members to the counts of the round's versions. Then the round reads further pages.
     mutating func freeDonePages(of round: RoundIndex, now: Moment) {
         while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
-            for member in 0..<Int(slot.nextMemberIndex) {
-                guard let outcome = MemberProgress.outcome(slot.progress(member)) else { continue }
-                countOutcome(slot.position(member), outcome, under: slot.rangeVersion(member), of: round)
+            for memberIndex in 0..<Int(slot.nextMemberIndex) {
+                guard let outcome = MemberProgress.outcome(slot.progress(memberIndex)) else { continue }
+                countOutcome(slot.position(memberIndex), outcome, under: slot.rangeVersion(memberIndex), of: round)
             }
             let end = readingEndPosition(of: round)
             rounds[round].progress.complete(upTo: min(slot.endPosition, end))
-            rounds[round].progress.sendPosition = rounds[round].progress.turnPosition
+            rounds[round].progress.sendPosition = rounds[round].progress.presentPosition
             rounds[round].checkpoints.revision += 1
-            // Members of the page at or above `end` got no push, because no version reaches them yet. For a later
-            // version they are read again, from the completed position on.
+            // The members of the page at or above `end` got no push, because no version reaches them yet. When a
+            // version does, they are read again: reading then continues at the completed position.
             let mustReadNextPage =
                 slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
             if slot.endPosition >= end {
@@ -262,20 +265,18 @@ extension Audiences {
         if rounds[round].pages.current == page { rounds[round].pages.current = .null }
     }
 
-    /// Frees a done page, and at once requests the page that follows it in its segment. No other round can take the
-    /// freed room in between, so a round that has one page always makes progress.
+    /// Frees a page that is done, and at once requests the page that follows it in its segment. No other round can take
+    /// the freed room in between, so even a round with only one page always makes progress.
     private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
         freePageWithoutOffer(donePage)
-        let page = addPage(round, start: start, isLowerBound: true)
+        let page = addPage(round, start: start, isPageLowerBound: true)
         pages[page].nextPage = rounds[round].pages.first
         rounds[round].pages.first = page
         if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
-    /// Drops the members of a round's pages that have not had their turn. The round's pages then end after the
-    /// last member that had its turn.
-    ///
-    /// The caller must call ``offerFreePages(_:)`` afterwards.
+    /// Drops the members of a round's pages that have not had their turn. The caller must call ``offerFreePages(_:)``
+    /// afterwards.
     mutating func dropUnsentMembers(of round: RoundIndex) {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
@@ -292,11 +293,10 @@ extension Audiences {
         (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
     }
 
-    /// Drops the pages that were read ahead, so that they are read again: members may have joined or left
-    /// since.
+    /// Drops the pages that were read ahead, so that they are read again: members may have joined or left since.
     ///
-    /// Without this, a member that joined shortly before a newer version might never get that version: not on joining,
-    /// and not from the round, whose pages lack the member.
+    /// Otherwise a member that joins shortly before a newer version might never get this version. On joining it is
+    /// shown the older version, and the round's pages lack the member.
     mutating func refreshPages(of round: RoundIndex) {
         discardPrefetchedMembers(of: round)
         offerFreePages(Int(rounds[round].appIndex))
@@ -306,18 +306,19 @@ extension Audiences {
     /// ``offerFreePages(_:)`` afterwards; ``refreshPages(of:)`` calls both.
     mutating func discardPrefetchedMembers(of round: RoundIndex) {
         dropUnsentMembers(of: round)
-        rounds[round].progress.readPosition = rounds[round].progress.turnPosition
+        rounds[round].progress.readPosition = rounds[round].progress.presentPosition
     }
 
-    /// Removes all pages from a round, and frees them. A page that is being read is freed when the reply comes. A page
-    /// with a push, start or refused member under way is freed when the last of them has ended.
+    /// Removes all pages from a round, and frees them. A page that is being read is freed only when the reply comes. A
+    /// page with unfinished members is freed only when it has none any more (`unfinishedMemberCount`).
     mutating func discardPages(of round: RoundIndex) {
         removePagesWithoutOffer(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
     /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. This method
-    /// cannot call it: this round could get a page while ``dropUnsentMembers(of:)`` still changes the round's list.
+    /// does not call it itself, because the round could then get a page while ``dropUnsentMembers(of:)`` still changes
+    /// the list.
     private mutating func removePagesWithoutOffer(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null
@@ -350,8 +351,8 @@ extension Audiences {
 
     /// Gives free pages to the rounds that wait for one.
     ///
-    /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay unused, and
-    /// nothing would wake the waiting rounds until another page becomes free.
+    /// A waiting round may no longer need a page. Then the next round gets it: otherwise the page would stay unused,
+    /// and the other rounds would wait until another page becomes free.
     mutating func offerFreePages(_ appIndex: Int) {
         let last = appQueues[appIndex].lastRoundAwaitingPage
         while case let first = appQueues[appIndex].firstRoundAwaitingPage, first != .null, hasFreePage(of: first),

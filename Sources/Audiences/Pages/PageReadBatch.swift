@@ -2,19 +2,19 @@ import Delivery
 
 /// Requests for pages and directories, collected so that they leave together.
 ///
-/// A request that leaves alone costs the store and this process a write, a read and a wakeup each: several times as
-/// much as the page's bytes. So a request waits a short time for others. It does not wait if the collected requests are
-/// a large part of all pages, because then few rounds have pages to work on.
+/// A request that leaves alone costs the store and this process a write, a read and a wakeup each, which is several
+/// times the cost of the page's bytes. So a request waits a short time for others. But if many of the lane's pages are
+/// only requested, few rounds have members to send to, and the requests leave at once.
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
     /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// The requests leave at once if at most this many pages are in use for each request.
-    private static var pagesInUsePerRequestMax: Int { 4 }
+    /// The requests leave at once if they are at least a quarter of all pages in use.
+    private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When ``mustSend(pagesInUse:now:)`` was last called (monotonic milliseconds). The wait of a batch's first request
-    /// counts from this time, because ``append(_:)`` gets no time.
+    /// When ``mustSend(usedPageCount:now:)`` was last called (monotonic milliseconds). The wait of a batch's first
+    /// request counts from this time, because ``append(_:)`` gets no time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
     /// When the batch's first request has waited long enough (monotonic milliseconds). Has a meaning only while there
     /// are requests.
@@ -35,11 +35,11 @@ struct PageReadBatch: ~Copyable {
 
     /// Whether the requests leave now.
     ///
-    /// - Parameter pagesInUse: the number of pages in use, including those that are being requested.
-    mutating func mustSend(pagesInUse: Int, now: Moment) -> Bool {
+    /// - Parameter usedPageCount: the number of pages in use, including those that are being requested.
+    mutating func mustSend(usedPageCount: Int, now: Moment) -> Bool {
         lastSendCheckAtMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
-        return tickets.count * Self.pagesInUsePerRequestMax >= pagesInUse
+        return tickets.count * Self.usedPagesPerRequestMax >= usedPageCount
             || dueMilliseconds <= lastSendCheckAtMilliseconds
     }
 
@@ -49,7 +49,7 @@ struct PageReadBatch: ~Copyable {
 extension Audiences {
     /// Moves the collected requests to the queue of store calls, if they need not wait any longer.
     mutating func sendPageReadsIfDue(now: Moment) {
-        guard pageReads.mustSend(pagesInUse: pages.count, now: now) else { return }
+        guard pageReads.mustSend(usedPageCount: pages.count, now: now) else { return }
         while let ticket = pageReads.popFirst() { storeQueue.append(ticket) }
     }
 }

@@ -3,14 +3,16 @@ public import Delivery
 /// Assignment and revocation of partitions of the fan-out topic, and their committable offsets.
 extension Audiences {
     /// The maximum number of partitions of the fan-out topic at a time.
-    package static var partitionsMax: Int { PartitionTable<FanoutPartition>.limit }
+    package static var partitionsMax: Int { PartitionTable<FanoutPartition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.
     ///
     /// - Returns: the number that the partition's records must name, or nil if the lane has `partitionsMax` partitions.
     public mutating func assign(number: Int32) -> UInt32? {
-        let windowOffsets = configuration.ledgerWindowOffsets
-        return partitions.assign { FanoutPartition(number: number, assignmentEpoch: $0, windowOffsets: windowOffsets) }
+        let windowOffsetCount = configuration.ledgerWindowOffsetCount
+        return partitions.assign {
+            FanoutPartition(number: number, assignmentEpoch: $0, windowOffsetCount: windowOffsetCount)
+        }
     }
 
     /// Takes over the offsets that earlier owners of an assigned partition have settled above the committed
@@ -32,8 +34,8 @@ extension Audiences {
             .restoreSettledOffsets(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
-    /// Returns the state to commit for a partition; nil before the first record, and if the lane does not have the
-    /// partition.
+    /// Returns the offset and the metadata to commit for a partition; nil before the first record, and if the lane does
+    /// not have the partition.
     public func progress(_ index: UInt32) -> PartitionProgress? {
         guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         let offset = partition.pointee.ledger.committableOffset
@@ -60,13 +62,13 @@ extension Audiences {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
         else { return nil }
-        return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receiptTimes.receivedAtMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Begins to revoke a partition: its rounds and channels send nothing more.
     ///
-    /// When every push in flight has its response, the state of the rounds is recorded. Records without a result are
-    /// dropped, because the next owner reads them again.
+    /// A round that has sent pushes records a last checkpoint when all of them have their responses. Records without a
+    /// result are dropped, because the next owner reads them again.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -89,8 +91,8 @@ extension Audiences {
 
     private mutating func forEachRound(of index: UInt32, _ body: (inout Audiences, RoundIndex) -> Void) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
-        for rawRound in 0..<rounds.indexBound {
-            let round = RoundIndex(rawValue: rawRound)
+        for rawIndex in 0..<rounds.indexBound {
+            let round = RoundIndex(rawValue: rawIndex)
             guard rounds.isInUse(round), rounds[round].partition == index,
                 rounds[round].assignmentEpoch == assignmentEpoch
             else { continue }

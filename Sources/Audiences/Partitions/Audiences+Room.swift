@@ -30,8 +30,9 @@ extension Audiences {
         guard let round = roundsByKey[key] else {
             return offset <= firstPassedOverOffsetOfApp && mayBeginRound(appIndex)
         }
-        // A round takes no version while its own partition is being revoked. Before the reply to its claim, the round
-        // does not know the last owner's checkpoint. With a new version, it would replace this checkpoint in the store.
+        // A round takes no version while its own partition is being revoked. It may not know the last owner's
+        // checkpoint yet, because the store has not replied to its claim. With a new version, it would replace this
+        // checkpoint in the store.
         guard isPartitionAssigned(of: round) else { return false }
         // A record must not overtake an earlier record of its range that was passed over. The round knows the first
         // passed-over record of its own partition. In another partition, passed-over records of all ranges of the app
@@ -47,16 +48,15 @@ extension Audiences {
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
-    /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
-    /// has only a few records at a time.
+    /// Makes sure that there is room for a broadcast. If all slots for channels are in use, frees the slot of an idle
+    /// channel for a new one. A channel has only a few records at a time, because a newer state replaces the one that
+    /// waits.
     ///
-    /// If all slots for channels are in use, a new channel gets the slot of an idle one. If none is idle, there is no
-    /// room.
-    ///
-    /// There is no room either while the channel's partition is being revoked. The channel has then dropped its waiting
+    /// There is no room while the channel's partition is being revoked. The channel has then dropped its waiting
     /// broadcast. If the broadcast's record is read again from another partition, the channel would settle it as a
     /// repetition, and its state would be lost.
-    mutating func hasRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
+    /// - Returns: whether there is room.
+    mutating func ensureRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
             mayAddVersionOrBroadcast(Int(key.appIndex))
@@ -65,15 +65,15 @@ extension Audiences {
         return !channels.isFull || evictIdleChannel(now: now)
     }
 
-    /// Whether an app may begin a round: only while its records use less room than is free. So one app leaves room for
-    /// the others. (R30)
+    /// Whether an app may begin a round: only while its records use less room than is free. So one app alone can use at
+    /// most half of the room, and leaves the rest for other apps. (R30)
     private func mayBeginRound(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 1)
     }
 
     /// Whether an app may add broadcasts, or versions to ranges under way: only while its records use less than three
-    /// times the free room. So one app alone can use at most three quarters of the room. With new rounds it can use
-    /// only half (`mayBeginRound`), because a new round replaces no older record.
+    /// times the free room. So one app alone can use at most three quarters of the room. New rounds stop at half
+    /// (`mayBeginRound`), because a new round replaces no older record.
     private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
@@ -84,9 +84,9 @@ extension Audiences {
 
     /// Whether an app's records in memory use less than `factor` times the free room, both in number and in bytes.
     private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
-        let freeRecords = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
+        let freeRecordCount = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
         let freeBytes = Double(configuration.fanoutRecordBytesMax - recordBytes)
-        return Double(appQueues[appIndex].recordCount) < freeRecords * factor
+        return Double(appQueues[appIndex].recordCount) < freeRecordCount * factor
             && Double(appQueues[appIndex].recordBytes) < freeBytes * factor
     }
 
@@ -191,8 +191,8 @@ extension Audiences {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.beginReading(from: offset)
         partition.pointee.lastRereadAtMilliseconds = now.monotonicMilliseconds
-        for rawRound in 0..<rounds.indexBound {
-            let round = RoundIndex(rawValue: rawRound)
+        for rawIndex in 0..<rounds.indexBound {
+            let round = RoundIndex(rawValue: rawIndex)
             guard rounds.isInUse(round), rounds[round].partition == index,
                 rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
                 rounds[round].versions.firstPassedOverOffset >= offset,
@@ -209,10 +209,10 @@ extension Audiences {
     /// Settles records that were passed over and that the log has deleted since.
     mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let end = partition.pointee.ledger.nextOffset
-        for missing in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: end)
-        where partition.pointee.hasPassedOver(missing) {
-            partition.pointee.passedOverRecords.remove(missing)
-            partition.pointee.ledger.settle(missing)
+        for deletedOffset in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: end)
+        where partition.pointee.hasPassedOver(deletedOffset) {
+            partition.pointee.passedOverRecords.remove(deletedOffset)
+            partition.pointee.ledger.settle(deletedOffset)
         }
     }
 }

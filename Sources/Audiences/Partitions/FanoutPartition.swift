@@ -19,11 +19,11 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     /// the record that a round waits for.
     var lastRecordAtMilliseconds = Int64.min
 
-    init(number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {
+    init(number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {
         self.number = number
         self.assignmentEpoch = assignmentEpoch
-        ledger = PartitionLedger(windowOffsets: windowOffsets)
-        passedOverRecords = PassedOverRecords(windowOffsets: windowOffsets)
+        ledger = PartitionLedger(windowOffsetCount: windowOffsetCount)
+        passedOverRecords = PassedOverRecords(windowOffsetCount: windowOffsetCount)
     }
 
     /// Whether the record at `offset` was passed over and waits to be read again. ``PassedOverRecords`` has bits only

@@ -12,7 +12,7 @@ struct PassedOverRecords: ~Copyable {
         var admittedAtMilliseconds: Int64
     }
 
-    private let windowOffsets: Int
+    private let windowOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
     /// For each app: its first record that was passed over. An app has no entry if the reading under way will reach
@@ -27,7 +27,7 @@ struct PassedOverRecords: ~Copyable {
     /// read again.
     private(set) var expectedOffset = Int64.max
 
-    init(windowOffsets: Int) { self.windowOffsets = windowOffsets }
+    init(windowOffsetCount: Int) { self.windowOffsetCount = windowOffsetCount }
 
     deinit { bits?.deallocate() }
 
@@ -35,7 +35,7 @@ struct PassedOverRecords: ~Copyable {
     ///   Otherwise the bit of another offset is read.
     func contains(_ offset: Int64) -> Bool {
         guard count > 0, let bits else { return false }
-        let bitIndex = Int(offset) & (windowOffsets - 1)
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
         return bits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
@@ -61,11 +61,11 @@ struct PassedOverRecords: ~Copyable {
         }
         guard !contains(offset) else { return }
         if bits == nil {
-            let words = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
-            words.initialize(repeating: 0, count: windowOffsets / 64)
+            let words = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsetCount / 64)
+            words.initialize(repeating: 0, count: windowOffsetCount / 64)
             bits = words
         }
-        let bitIndex = Int(offset) & (windowOffsets - 1)
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
         bits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
         count += 1
     }
@@ -78,7 +78,7 @@ struct PassedOverRecords: ~Copyable {
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
         lowestRecords.removeAll { $0.offset == offset }
-        let bitIndex = Int(offset) & (windowOffsets - 1)
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
         bits?[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
         count -= 1
     }
@@ -99,8 +99,8 @@ struct PassedOverRecords: ~Copyable {
     /// - Parameter end: one above the highest offset that this lane has received. Records from there on are new.
     mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
-        let missing = min(expectedOffset, offset)..<offset
+        let skippedOffsets = min(expectedOffset, offset)..<offset
         expectedOffset = offset + 1 < end ? offset + 1 : .max
-        return missing
+        return skippedOffsets
     }
 }

@@ -4,19 +4,20 @@ import Numbers
 
 /// Parked members: members that get a push later, outside their turn.
 ///
-/// A member is parked for one of four reasons:
+/// A member is parked for one of three reasons:
 /// - Its pool is unavailable when its turn comes.
 /// - The last owner had parked the member.
-/// - Its push failed for a temporary reason, and the newest version will not reach the member in a later turn.
-/// - Its push failed for a temporary reason, and the member must get an alert before its later turn
-///   (``needsCarriedAlert(_:wasThrottled:of:now:)``).
+/// - Its push failed for a temporary reason, and the member cannot wait for its next turn: either no version reaches it
+///   then, or it must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
+    /// Parks a member. `page` and `memberIndex` name its place on a page of the round; without them, the last owner had
+    /// parked the member.
     mutating func park(
-        _ content: PageMember,
+        _ pageMember: PageMember,
         at position: UInt64,
         of round: RoundIndex,
         page: PageIndex = .null,
-        member: Int = 0,
+        memberIndex: Int = 0,
         failedAttemptCount: UInt8 = 0,
         wasThrottled: Bool = false,
         pauseMilliseconds: Int64,
@@ -26,12 +27,12 @@ extension Audiences {
         let readAtMilliseconds = page == .null ? now.monotonicMilliseconds : pages[page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
-                content,
+                pageMember,
                 round: round,
                 nextParkedMember: first,
                 position: position,
                 page: page,
-                member: UInt16(truncatingIfNeeded: member),
+                memberIndex: UInt16(truncatingIfNeeded: memberIndex),
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 readAtMilliseconds: readAtMilliseconds,
@@ -55,8 +56,7 @@ extension Audiences {
         )
     }
 
-    /// Ends the present attempt for a parked member. The member may get its next attempt after the
-    /// pause.
+    /// Ends the present attempt for a parked member. The next attempt may begin after the pause.
     mutating func parkAgain(_ member: ParkedMemberIndex, pauseMilliseconds: Int64, now: Moment) {
         parkedMembers[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
@@ -65,8 +65,8 @@ extension Audiences {
         noteParkedMemberDueTime(member)
     }
 
-    /// Returns a parked member that may get its push now. If there is none, notes in the round when the next one is
-    /// due.
+    /// Returns a parked member that may get its push now. If there is none, notes in the round when the next attempt is
+    /// due, and returns nil.
     mutating func nextDueParkedMember(
         of round: RoundIndex,
         _ environment: APNsEnvironment,
@@ -91,20 +91,20 @@ extension Audiences {
         return nil
     }
 
-    /// Gives a parked member its outcome and frees its slot. Below the completed position, the outcome is added to the
-    /// counts of the versions at once; above it, the member's page keeps the outcome.
+    /// Gives a parked member its outcome and frees its slot. If the member is below the completed position, its outcome
+    /// is counted at once. Otherwise the outcome is kept in the member's page, and counted when the page is done.
     mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
         let round = slot.round
-        // A lost round has no pages any more, and reads its counts from the store again. So the outcome is
-        // not kept.
+        // A round that has lost its claim has no pages any more. Its counts come from the store when it is claimed
+        // again. So the outcome is not kept.
         guard rounds[round].phase != .awaitingClaim else { return unpark(member) }
         let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.newest : slot.rangeVersion
         if slot.position < rounds[round].progress.completedPosition {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
-            pages[slot.page].setRangeVersion(Int(slot.member), sentVersion)
-            pages[slot.page].setProgress(Int(slot.member), MemberProgress.done(outcome))
+            pages[slot.page].setRangeVersion(Int(slot.memberIndex), sentVersion)
+            pages[slot.page].setProgress(Int(slot.memberIndex), MemberProgress.done(outcome))
         }
         unpark(member)
     }
@@ -125,17 +125,17 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
         guard slot.position == rounds[round].members.lowestParkedPosition else { return }
         var lowestPosition = UInt64.max
-        var other = rounds[round].members.firstParked
-        while other != .null {
-            lowestPosition = min(lowestPosition, parkedMembers[other].position)
-            other = parkedMembers[other].nextParkedMember
+        var remainingMember = rounds[round].members.firstParked
+        while remainingMember != .null {
+            lowestPosition = min(lowestPosition, parkedMembers[remainingMember].position)
+            remainingMember = parkedMembers[remainingMember].nextParkedMember
         }
         rounds[round].members.lowestParkedPosition = lowestPosition
     }
 
     /// Called when a newer version has taken over. Parked members that this version will reach in their next turn get
-    /// the outcome `superseded`. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
-    /// version must bring it an older version's alert.
+    /// the outcome `superseded`. Two kinds of members stay parked: those on which the core works now
+    /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn.
     mutating func supersedeParkedMembers(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rangeVersions[rangeVersion].startPosition
         var member = rounds[round].members.firstParked
@@ -150,17 +150,17 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn, because the version carries an alert for this
-    /// position that is not too old. At its next turn the member has a higher position, to which the version carries no
-    /// alert. False if APNs responded to the member's last attempt with 429.
+    /// Whether a member must get the newest version before its next turn, because this version carries an alert to the
+    /// member's position. At its next turn, the member has a higher position, to which the alert is not carried. False
+    /// if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.newest
         return newest != .null && !wasThrottled && rangeVersions[newest].carriesAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
-    /// alert that is now too old. Skips members while ``ParkedMember/isUnderWay`` is true.
+    /// Gives parked members their outcome if the newest version has expired, or if they waited only for an alert that
+    /// is too old now. Leaves out the members on which the core works now (``ParkedMember/isUnderWay``).
     mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.newest
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
@@ -189,7 +189,7 @@ extension Audiences {
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to
     /// ``AudiencesConfiguration/retryMillisecondsMax``.
-    mutating func retryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
+    mutating func randomRetryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
         let doubledMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
         return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, doubledMilliseconds))
     }

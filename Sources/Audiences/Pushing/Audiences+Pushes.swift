@@ -11,38 +11,37 @@ struct OfferedPush: BitwiseCopyable {
 
 /// Chooses the next push of a pool: a broadcast, or a push to a member.
 extension Audiences {
-    /// A round with this many parked members or more sends pushes only to them, because its checkpoint names each of
-    /// them and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow, because a push in
-    /// flight may end with a parked member.
+    /// A round with this many parked members or more sends pushes only to them. Its checkpoint names each of them, and
+    /// must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow: the pushes in flight may end
+    /// with further parked members.
     static var parkedMembersPerRoundThreshold: UInt32 { 256 }
-    /// A pool for which the lane has requested no push for this long counts as unavailable: the lane requests pushes in
-    /// each turn for every pool that is not full. The pool's members are then parked, so that a round can reach the
-    /// members of the app's other pool.
-    private static var unavailableAfterMilliseconds: Int64 { 1_000 }
+    /// A pool for which the lane has requested no push for this long counts as unavailable: usually the lane requests
+    /// pushes in each iteration for every pool that is not full. The members of an unavailable pool are parked, so that
+    /// a round can reach the members of the app's other pool.
+    private static var poolUnavailableAfterMilliseconds: Int64 { 1_000 }
 
-    /// If a member was read longer ago than this, it is read again before its push: by now it may have left, or
-    /// have another token.
+    /// A member that was read longer ago than this is read again before its push: by now it may have left, or have
+    /// another token.
     static var memberReadAgeMillisecondsMax: Int64 { 1_000 }
 
-    /// Returns how many of a pool's streams may be used for audiences: all, or nine tenths while single
-    /// commands wait for a stream. (R22)
-    public static func pushesInFlightMax(streams: Int, areSingleCommandsWaiting: Bool) -> Int {
-        areSingleCommandsWaiting ? max(1, streams * 9 / 10) : streams
+    /// Returns how many of a pool's streams audiences may use: nine tenths while single commands wait for a stream,
+    /// otherwise all. (R22)
+    public static func pushesInFlightMax(streamCount: Int, areSingleCommandsWaiting: Bool) -> Int {
+        areSingleCommandsWaiting ? max(1, streamCount * 9 / 10) : streamCount
     }
 
-    /// Returns how many pushes of audiences (to members and channels) a pool has in flight. Pushes of single commands
-    /// are not counted.
-    public func pushesInFlight(of pool: PoolIdentifier) -> Int {
-        appQueues[Int(pool.appIndex)].pushesInFlight[Int(pool.environment.rawValue)]
+    /// Returns how many pushes to members and channels a pool has in flight. Pushes of single commands are not counted.
+    public func inFlightPushCount(of pool: PoolIdentifier) -> Int {
+        appQueues[Int(pool.appIndex)].inFlightPushCounts[Int(pool.environment.rawValue)]
     }
 
-    /// Returns the next push of a pool; nil if there is none now. The caller must send it now, or give it back with
-    /// ``pushNotSent(_:)``. There is none if `pushesInFlightMax` is reached, or if each round's next member needs the
-    /// app's other pool.
+    /// Returns the next push of a pool, which the caller must send now or give back with ``pushNotSent(_:)``. Nil if
+    /// there is none now, for example because `pushesInFlightMax` is reached, or because each round's next member needs
+    /// the app's other pool.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
-    ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streams:areSingleCommandsWaiting:)``.
+    ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streamCount:areSingleCommandsWaiting:)``.
     public mutating func takeNextPush(
         _ pool: PoolIdentifier,
         permitsRetry: Bool = true,
@@ -52,26 +51,26 @@ extension Audiences {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
         appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
-        guard appQueues[appIndex].pushesInFlight[environment] < pushesInFlightMax else { return nil }
+        guard appQueues[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
         if appQueues[appIndex].firstReadyChannel[environment] != .null,
-            let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
+            let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            appQueues[appIndex].pushesInFlight[environment] += 1
+            appQueues[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
         if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            appQueues[appIndex].pushesInFlight[environment] += 1
+            appQueues[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
         var blockedRoundCount = 0
-        while blockedRoundCount < appQueues[appIndex].roundCount {
+        while blockedRoundCount < appQueues[appIndex].queuedRoundCount {
             let round = appQueues[appIndex].firstRound
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                appQueues[appIndex].pushesInFlight[environment] += 1
+                appQueues[appIndex].inFlightPushCounts[environment] += 1
                 rounds[round].members.inFlightCount += 1
                 rounds[round].queuePlaces.mustQueueAtFront = false
-                countConsecutivePush(appIndex)
+                countPushAndEndTurnIfDue(appIndex)
                 return push
             case .blocked:
                 moveFirstRoundToEnd(appIndex)
@@ -84,9 +83,10 @@ extension Audiences {
 
     private enum Offer {
         case push(AudiencePush)
-        /// The round has no push now but may have one later. It needs the other pool, a retry that this pool does not
-        /// permit now, or room to park a member or to read one again.
+        /// The round has no push now, but stays in its queue. It waits for the app's other pool, for the permission to
+        /// retry a push, or for room to park a member or to read one again.
         case blocked
+        /// The round has no push, and leaves its queue.
         case nothing
     }
 
@@ -109,13 +109,12 @@ extension Audiences {
             }
             guard requestPageOfParkedMember(member) else { return .blocked }
         }
-        // A parked member may be due but get no push now: it needs the other pool, or this pool permits no retries now.
-        // The round then stays in its queue, even if its pages offer nothing.
+        // A parked member that is due may get no push now: it needs the other pool, or this pool permits no retries
+        // now. The round then stays in its queue, even if it has no push for the members of its pages.
         let hasDueParkedMember =
             rounds[round].members.parkedDueMilliseconds[0] <= now.monotonicMilliseconds
             || rounds[round].members.parkedDueMilliseconds[1] <= now.monotonicMilliseconds
-        // Each push in flight may end with a parked member. So offer a member only if there is room to park
-        // one more.
+        // Each push may end with a parked member. So offer one only if there is room to park one more.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else {
             return hasDueParkedMember ? .blocked : .nothing
@@ -128,14 +127,15 @@ extension Audiences {
         return offer
     }
 
-    /// The core keeps room to park this many more members, because it parks all members at one position together.
-    /// Members are at one position if the hashes of their ids are equal.
+    /// The core keeps room to park this many more members: when it parks again what the last owner had parked, it parks
+    /// all members at one position together. Rarely, several members have one position, because the hashes of their ids
+    /// are equal.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
-        let pushesInFlight = appQueues.reduce(0) { $0 + $1.pushesInFlight[0] + $1.pushesInFlight[1] }
-        return parkedMembers.count + pushesInFlight + Self.membersPerPositionMax < parkedMembers.limit
+        let inFlightPushCount = appQueues.reduce(0) { $0 + $1.inFlightPushCounts[0] + $1.inFlightPushCounts[1] }
+        return parkedMembers.count + inFlightPushCount + Self.membersPerPositionMax < parkedMembers.limit
     }
 
     private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
@@ -154,7 +154,7 @@ extension Audiences {
                 return .nothing
             }
             let rangeVersion = rangeVersion(at: next.position, of: round)
-            guard let content = pages[next.page].member(next.member), content.kind == .activity else {
+            guard let pageMember = pages[next.page].member(next.memberIndex), pageMember.kind == .activity else {
                 advancePast(next, progress: MemberProgress.notAddressed.rawValue, rangeVersion)
                 continue
             }
@@ -162,26 +162,26 @@ extension Audiences {
                 advancePast(next, progress: MemberProgress.done(.expired), rangeVersion)
                 continue
             }
-            guard hasPool(content.environment, appIndex: rounds[round].appIndex) else {
+            guard hasPool(pageMember.environment, appIndex: rounds[round].appIndex) else {
                 advancePast(next, progress: MemberProgress.done(.failed), rangeVersion)
                 continue
             }
-            guard content.environment == environment else {
-                guard isPoolUnavailable(content.environment, of: round, now: now) else { return .blocked }
+            guard pageMember.environment == environment else {
+                guard isPoolUnavailable(pageMember.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
                 park(
-                    content,
+                    pageMember,
                     at: next.position,
                     of: round,
                     page: next.page,
-                    member: next.member,
+                    memberIndex: next.memberIndex,
                     pauseMilliseconds: 0,
                     now: now
                 )
                 advancePast(next, progress: MemberProgress.parked.rawValue, rangeVersion)
                 continue
             }
-            return .push(offerPush(content, next, rangeVersion, now: now))
+            return .push(offerPush(pageMember, next, rangeVersion, now: now))
         }
         return .nothing
     }
@@ -202,28 +202,28 @@ extension Audiences {
     /// Whether an app's pool has asked for no push for more than a second, or has never asked for one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
         appQueues[appIndex].lastAskedForPushAtMilliseconds[Int(environment.rawValue)] < milliseconds
-            - Self.unavailableAfterMilliseconds
+            - Self.poolUnavailableAfterMilliseconds
     }
 
-    /// Moves the round past a member and returns the push to the member. The shell sends the push, or gives it back
-    /// with ``pushNotSent(_:)``.
+    /// Returns the push to a member, and moves the round past the member. ``pushNotSent(_:)`` moves it back if the
+    /// shell cannot send the push.
     private mutating func offerPush(
-        _ content: PageMember,
+        _ pageMember: PageMember,
         _ next: NextMember,
         _ rangeVersion: RangeVersionIndex,
         now: Moment
     ) -> AudiencePush {
         let round = pages[next.page].round
-        let tag = PushTag(page: next.page, member: next.member).rawValue
+        let tag = PushTag(page: next.page, memberIndex: next.memberIndex).rawValue
         offeredPush = OfferedPush(tag: tag, previousSendPosition: rounds[round].progress.sendPosition)
-        let progress = content.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
+        let progress = pageMember.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, progress: progress.rawValue, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
-        let digitCount = content.writeToken(to: pushAddressBuffer)
+        let digitCount = pageMember.writeToken(to: pushAddressBuffer)
         return makePush(
             tag: tag,
             digitCount: digitCount,
-            allowsFrequentUpdates: content.allowsFrequentUpdates,
+            allowsFrequentUpdates: pageMember.allowsFrequentUpdates,
             rangeVersion: rangeVersion,
             at: next.position,
             isRetry: false,
@@ -299,18 +299,18 @@ extension Audiences {
             )
         } else {
             round = pages[tag.page].round
-            environment = pages[tag.page].member(tag.member)?.environment ?? .production
+            environment = pages[tag.page].member(tag.memberIndex)?.environment ?? .production
             pages[tag.page].nextMemberIndex -= 1
             pages[tag.page].unfinishedMemberCount -= 1
-            pages[tag.page].setProgress(tag.member, MemberProgress.unsent.rawValue)
+            pages[tag.page].setProgress(tag.memberIndex, MemberProgress.unsent.rawValue)
             rounds[round].progress.sendPosition = offeredPush.previousSendPosition
         }
-        decrementPushesInFlight(round, environment)
+        decrementInFlightPushCounts(round, environment)
         enqueueRound(round)
     }
 
-    mutating func decrementPushesInFlight(_ round: RoundIndex, _ environment: APNsEnvironment) {
-        appQueues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
+    mutating func decrementInFlightPushCounts(_ round: RoundIndex, _ environment: APNsEnvironment) {
+        appQueues[Int(rounds[round].appIndex)].inFlightPushCounts[Int(environment.rawValue)] -= 1
         rounds[round].members.inFlightCount -= 1
     }
 }

@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of a response belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
-    /// How many retries of a push to a member may follow without a pause. The response (`retryNow`) and the pool must
-    /// permit such a retry. Every other retry comes after a pause. (R21)
+    /// How many retries of a push to a member may follow without a pause, if the response (`retryNow`) and the pool
+    /// permit it. Every other retry comes after a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has responded to a push, or when no response will come.
@@ -23,14 +23,14 @@ extension Audiences {
         guard let push = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the push of a response belongs to a member")
         }
-        decrementPushesInFlight(round, push.environment)
+        decrementInFlightPushCounts(round, push.environment)
         recordResponseTimes(of: push.rangeVersion, result)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, push, result, now: now)
-        // APNs has accepted other tokens of this pool lately, so this token is the cause. If APNs has accepted none,
-        // the environment or the topic may be wrong, and the core sends the push again later.
+        // The refusal is trusted because APNs has accepted other tokens of this pool lately. Otherwise the environment
+        // or the topic may be wrong, and the core sends the push again later.
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
@@ -39,8 +39,8 @@ extension Audiences {
         }
     }
 
-    /// What a response from APNs does not say about its push. It comes from the slot of the page or parked member that
-    /// the push's tag names.
+    /// What the core must know about a push to handle its response. It comes from the slot of the page or parked member
+    /// that the push's tag names.
     struct MemberPush {
         let position: UInt64
         let rangeVersion: RangeVersionIndex
@@ -56,13 +56,13 @@ extension Audiences {
                 failedAttemptCount = slot.pointee.failedAttemptCount
             } else {
                 let page = pages.address(of: tag.page)
-                switch MemberProgress(rawValue: page.pointee.progress(tag.member)) {
+                switch MemberProgress(rawValue: page.pointee.progress(tag.memberIndex)) {
                 case .inFlight: environment = .production
                 case .inFlightToSandbox: environment = .sandbox
                 default: return nil
                 }
-                position = page.pointee.position(tag.member)
-                rangeVersion = page.pointee.rangeVersion(tag.member)
+                position = page.pointee.position(tag.memberIndex)
+                rangeVersion = page.pointee.rangeVersion(tag.memberIndex)
                 failedAttemptCount = 0
             }
         }
@@ -89,7 +89,7 @@ extension Audiences {
             return advance(round, now: now)
         }
         let page = pages.mutableAddress(of: tag.page)
-        page.pointee.setProgress(tag.member, MemberProgress.done(outcome))
+        page.pointee.setProgress(tag.memberIndex, MemberProgress.done(outcome))
         page.pointee.unfinishedMemberCount -= 1
         pagePushEnded(tag.page, now: now)
     }
@@ -116,8 +116,8 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
-    /// later anyway. False if a retry must bring the member the alert that the newest version carries.
+    /// Whether a member whose push failed for a temporary reason needs no retry: the newest version reaches it in its
+    /// next turn. False if the member must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
     func isRetryReplacedByNewestVersion(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment)
         -> Bool
     {
@@ -133,7 +133,7 @@ extension Audiences {
             return finishMember(tag, .superseded, now: now)
         }
         let failedAttemptCount = push.failedAttemptCount < .max ? push.failedAttemptCount + 1 : .max
-        var pauseMilliseconds = retryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
+        var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if result.disposition == .retryNow, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
         }
@@ -143,26 +143,26 @@ extension Audiences {
             parkedMembers[tag.parkedMember].failedAttemptCount = failedAttemptCount
             parkedMembers[tag.parkedMember].wasThrottled = wasThrottled
             parkAgain(tag.parkedMember, pauseMilliseconds: pauseMilliseconds, now: now)
-        } else if let member = pages[tag.page].member(tag.member) {
+        } else if let member = pages[tag.page].member(tag.memberIndex) {
             park(
                 member,
                 at: push.position,
                 of: round,
                 page: tag.page,
-                member: tag.member,
+                memberIndex: tag.memberIndex,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-            pages[tag.page].setProgress(tag.member, MemberProgress.parked.rawValue)
+            pages[tag.page].setProgress(tag.memberIndex, MemberProgress.parked.rawValue)
             pages[tag.page].unfinishedMemberCount -= 1
             pagePushEnded(tag.page, now: now)
         }
         advance(round, now: now)
     }
 
-    /// Makes a pause at least as long as the pause of a pool whose retry budget is empty, with jitter.
+    /// Makes a pause at least as long as the pause (with jitter) of a push whose pool has an empty retry budget.
     private mutating func extendToRetryBudgetPause(_ pauseMilliseconds: inout Int64) {
         let jitteredMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
@@ -173,11 +173,11 @@ extension Audiences {
     func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds
-            : pages[tag.page].member(tag.member)?.changedAtMilliseconds ?? 0
+            : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds ?? 0
     }
 
-    /// Records a dead token, so that its member leaves. If the token was registered at or after the time from
-    /// which APNs calls it dead, the core sends the push again: APNs may not know the registration yet.
+    /// Records a dead token, so that its member leaves. The exception: APNs says when the token died, and it was
+    /// registered then or later. APNs may not know this registration yet, so the core sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let isRegisteredLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds

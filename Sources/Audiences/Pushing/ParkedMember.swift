@@ -14,10 +14,10 @@ struct ParkedMember: BitwiseCopyable {
     var nextParkedMember: ParkedMemberIndex
     var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64
-    /// The member's page. It keeps the member's outcome until the round's `completedPosition` has passed the member.
-    /// `.null`: the last owner had parked the member, so it is below the completed position and needs no page.
+    /// The member's page, which keeps the member's outcome until the round's `completedPosition` has passed the page.
+    /// `.null`: the last owner had parked the member. It is then below the completed position, and needs no page.
     var page: PageIndex
-    var member: UInt16
+    var memberIndex: UInt16
     var environment: APNsEnvironment
     var kind: StoreSubjectKind
     var allowsFrequentUpdates: Bool
@@ -25,18 +25,18 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs responded to the last attempt with 429. If so, a carried alert is no reason to push before the
-    /// member's next turn (`needsCarriedAlert`).
+    /// Whether APNs responded to the last attempt with 429. If so, a carried alert alone is no reason for a push before
+    /// the member's next turn (`needsCarriedAlert`).
     var wasThrottled: Bool
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var rangeVersion = RangeVersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
-    /// When the member was read. Monotonic milliseconds. After ``Audiences/memberReadAgeMillisecondsMax`` it is read
-    /// again.
+    /// When the member was read. Monotonic milliseconds. If its next push is due later than
+    /// ``Audiences/memberReadAgeMillisecondsMax`` after this time, the member is read again first.
     var readAtMilliseconds: Int64
-    /// When the member's token was registered. UNIX milliseconds. Compared with the time from which APNs calls a token
-    /// dead.
+    /// When the member's token was registered. UNIX milliseconds. If APNs says that the token died before, the token
+    /// may be valid again.
     var registeredAtWallMilliseconds: Int64
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0
@@ -44,12 +44,12 @@ struct ParkedMember: BitwiseCopyable {
     private var tokenBuffer = InlineArray<128, UInt8>(repeating: 0)
 
     init(
-        _ content: PageMember,
+        _ pageMember: PageMember,
         round: RoundIndex,
         nextParkedMember: ParkedMemberIndex,
         position: UInt64,
         page: PageIndex,
-        member: UInt16,
+        memberIndex: UInt16,
         failedAttemptCount: UInt8,
         wasThrottled: Bool,
         readAtMilliseconds: Int64,
@@ -59,21 +59,23 @@ struct ParkedMember: BitwiseCopyable {
         self.nextParkedMember = nextParkedMember
         self.position = position
         self.page = page
-        self.member = member
+        self.memberIndex = memberIndex
         self.failedAttemptCount = failedAttemptCount
         self.wasThrottled = wasThrottled
         self.dueMilliseconds = dueMilliseconds
         self.readAtMilliseconds = readAtMilliseconds
-        environment = content.environment
-        kind = content.kind
-        allowsFrequentUpdates = content.allowsFrequentUpdates
-        registeredAtWallMilliseconds = content.changedAtMilliseconds
-        copyTexts(of: content)
+        environment = pageMember.environment
+        kind = pageMember.kind
+        allowsFrequentUpdates = pageMember.allowsFrequentUpdates
+        registeredAtWallMilliseconds = pageMember.changedAtMilliseconds
+        copyIdentifierAndToken(of: pageMember)
     }
 
-    private mutating func copyTexts(of content: PageMember) {
-        identifierByteCount = UInt16(withUnsafeMutableBytes(of: &identifierBuffer) { content.writeIdentifier(to: $0) })
-        let token = content.token
+    private mutating func copyIdentifierAndToken(of pageMember: PageMember) {
+        identifierByteCount = UInt16(
+            withUnsafeMutableBytes(of: &identifierBuffer) { pageMember.writeIdentifier(to: $0) }
+        )
+        let token = pageMember.token
         tokenByteCount = UInt8(min(token.count, 128))
         withUnsafeMutableBytes(of: &tokenBuffer) {
             $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: token.prefix(128)))
@@ -82,18 +84,18 @@ struct ParkedMember: BitwiseCopyable {
 
     /// Replaces the copy of the member's entry by the entry that was read again, because the member may have another
     /// token.
-    mutating func update(from content: PageMember, readAtMilliseconds: Int64) {
+    mutating func update(from pageMember: PageMember, readAtMilliseconds: Int64) {
         self.readAtMilliseconds = readAtMilliseconds
-        environment = content.environment
-        allowsFrequentUpdates = content.allowsFrequentUpdates
-        registeredAtWallMilliseconds = content.changedAtMilliseconds
-        copyTexts(of: content)
+        environment = pageMember.environment
+        allowsFrequentUpdates = pageMember.allowsFrequentUpdates
+        registeredAtWallMilliseconds = pageMember.changedAtMilliseconds
+        copyIdentifierAndToken(of: pageMember)
     }
 
     /// Whether an entry of a page belongs to this member: whether both have the same id.
-    func hasSameIdentifier(as content: PageMember) -> Bool {
+    func hasSameIdentifier(as pageMember: PageMember) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax, alignment: 1) { room in
-            let count = content.writeIdentifier(to: room)
+            let count = pageMember.writeIdentifier(to: room)
             return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: room[..<count])) }
         }
     }

@@ -1,25 +1,28 @@
 import Delivery
 import LiveActivity
 
-/// What belongs to one app in this core: queues of its rounds, joining members and channels, and counts, for example of
-/// its pages and its pushes in flight.
+/// The queues and counts of one app: queues of its rounds, its joining members and its channels; counts, for example,
+/// of its pages and its pushes in flight.
 struct AppQueues: BitwiseCopyable {
+    // The queue of rounds that may have something to send.
     var firstRound = RoundIndex.null
     var lastRound = RoundIndex.null
-    var roundCount = 0
+    var queuedRoundCount = 0
+    // The queue of rounds that need a page.
     var firstRoundAwaitingPage = RoundIndex.null
     var lastRoundAwaitingPage = RoundIndex.null
     var pageCount = 0
-    /// The sum of the bytes of the app's pages. A page that is being read adds its expected bytes, so that the app does
-    /// not request more pages than its limit permits.
+    /// The bytes of the app's pages. A page that is being read counts with its expected bytes, so that the app does not
+    /// request more pages than it may have.
     var pageBytes = 0
-    /// Fan-out records in memory, and their bytes. An app whose share is too large takes no more records, so that other
-    /// apps have room. (R30)
+    /// The number of the app's fan-out records in memory, and their bytes. An app whose share is too large takes no
+    /// more records, so that other apps have room. (R30)
     var recordCount = 0
     var recordBytes = 0
-    /// By environment: pushes of this core in flight, and when the shell last asked for a push (monotonic
-    /// milliseconds). See ``Audiences/isPoolUnavailable(_:of:now:)``.
-    var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
+    /// By environment: the number of this core's pushes in flight, and when the shell last asked for a push (monotonic
+    /// milliseconds). A pool for which the shell has not asked lately is unavailable
+    /// (``Audiences/isPoolUnavailable(_:of:now:)``).
+    var inFlightPushCounts: InlineArray<2, Int> = .init(repeating: 0)
     var lastAskedForPushAtMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
     var firstJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
@@ -27,11 +30,11 @@ struct AppQueues: BitwiseCopyable {
     /// By environment: the first and the last channel in the queue of those that have something to send now.
     var firstReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
     var lastReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
-    /// How many members got each outcome, by `MemberOutcome.rawValue`. A member counts again each time that a round
+    /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again each time that a round
     /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
-    /// How many changes of memberships the store has acknowledged, by `MembershipChangeKind.rawValue`. A change in
-    /// several audiences counts once for each. Only grows.
+    /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in
+    /// three audiences counts three times. Only grows.
     var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
@@ -46,7 +49,7 @@ extension Audiences {
         rounds[round].queuePlaces.next = .null
         rounds[round].queuePlaces.consecutivePushCount = 0
         let appIndex = Int(rounds[round].appIndex)
-        appQueues[appIndex].roundCount += 1
+        appQueues[appIndex].queuedRoundCount += 1
         let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
         if last == .null {
             (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound) = (round, round)
@@ -65,11 +68,11 @@ extension Audiences {
         rounds[round].queuePlaces.isQueued = false
         appQueues[appIndex].firstRound = next
         if next == .null { appQueues[appIndex].lastRound = .null }
-        appQueues[appIndex].roundCount -= 1
+        appQueues[appIndex].queuedRoundCount -= 1
     }
 
-    /// Moves the first round of an app's queue to the end. The round loses its priority (`mustQueueAtFront`). When it
-    /// is the first again, it may again send `consecutivePushesMax` pushes.
+    /// Moves the first round of an app's queue to the end, and ends its right to queue at the front
+    /// (`mustQueueAtFront`). At its next turn it may again send `consecutivePushesMax` pushes.
     mutating func moveFirstRoundToEnd(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
         dequeueFirstRound(appIndex)
@@ -77,7 +80,9 @@ extension Audiences {
         enqueueRound(round)
     }
 
-    mutating func countConsecutivePush(_ appIndex: Int) {
+    /// Counts a push of the app's first round. After `consecutivePushesMax` pushes, the round goes to the end of the
+    /// queue.
+    mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
         let round = appQueues[appIndex].firstRound
         rounds[round].queuePlaces.consecutivePushCount += 1
         if rounds[round].queuePlaces.consecutivePushCount >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
@@ -87,7 +92,7 @@ extension Audiences {
     mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].queuePlaces.isQueued {
-            for _ in 0..<appQueues[appIndex].roundCount {
+            for _ in 0..<appQueues[appIndex].queuedRoundCount {
                 if appQueues[appIndex].firstRound == round {
                     dequeueFirstRound(appIndex)
                 } else {
@@ -96,14 +101,14 @@ extension Audiences {
             }
         }
         guard rounds[round].queuePlaces.awaitsPage else { return }
-        var waiting = appQueues[appIndex].firstRoundAwaitingPage
+        var waitingRound = appQueues[appIndex].firstRoundAwaitingPage
         appQueues[appIndex].firstRoundAwaitingPage = .null
         appQueues[appIndex].lastRoundAwaitingPage = .null
-        while waiting != .null {
-            let next = rounds[waiting].queuePlaces.nextAwaitingPage
-            rounds[waiting].queuePlaces.awaitsPage = false
-            if waiting != round { enqueueRoundAwaitingPage(waiting) }
-            waiting = next
+        while waitingRound != .null {
+            let next = rounds[waitingRound].queuePlaces.nextAwaitingPage
+            rounds[waitingRound].queuePlaces.awaitsPage = false
+            if waitingRound != round { enqueueRoundAwaitingPage(waitingRound) }
+            waitingRound = next
         }
     }
 

@@ -3,14 +3,15 @@ import LiveActivity
 
 /// When a round records a checkpoint, and what the checkpoint contains. (R29)
 extension Audiences {
-    /// Records a checkpoint if the round has changed since the last one, and if the next checkpoint is due.
+    /// Queues a checkpoint if the round has changed since the last one, and if the next one is due. Then sets the
+    /// round's timer.
     mutating func recordCheckpointIfDue(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
         let isChanged = slot.checkpoints.hasUnrecordedChanges
-        let isAwaited = isFinal || hasVersionAwaitingCheckpoint(round)
-        let dueMilliseconds = isAwaited ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
+        let isNeededNow = isFinal || hasVersionAwaitingCheckpoint(round)
+        let dueMilliseconds = isNeededNow ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
         if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
             rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
@@ -19,13 +20,15 @@ extension Audiences {
         setTimer(round, now: now)
     }
 
-    /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
-    /// call has the checkpoints of many rounds.
+    /// Returns when the next checkpoint is due: at the next multiple of the interval. So the checkpoints of all rounds
+    /// of a lane are due at the same times, and share store calls.
     private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
         return (rounds[round].checkpoints.requestedAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
+    /// Sets the round's timer to the earliest of four times: the next checkpoint, a parked member's next attempt, the
+    /// end of the wait for a newer version, and the expiration of the newest version.
     private mutating func setTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
@@ -42,7 +45,7 @@ extension Audiences {
         {
             dueMilliseconds = min(
                 dueMilliseconds,
-                missingSinceMilliseconds + configuration.newerVersionWaitMilliseconds
+                missingSinceMilliseconds + configuration.newerVersionWaitMillisecondsMax
             )
         }
         if slot.versions.newest != .null {
@@ -55,8 +58,8 @@ extension Audiences {
         wake(round, at: dueMilliseconds)
     }
 
-    /// Returns the checkpoint of a round; nil if its text is too long. The store then keeps the previous
-    /// checkpoint.
+    /// Returns the text of a round's checkpoint, and keeps a copy as `sentText`. Nil if the text is too long: the store
+    /// then keeps the previous checkpoint.
     mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(
@@ -73,14 +76,14 @@ extension Audiences {
                 times: versionSlot.times
             )
             let isClosed = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
-            // Members above the completed position get a newer version from the next owner, and count for that version.
-            // So the entry of a closed version must end at the completed position at the latest.
+            // The window of a closed version must not reach above the completed position: from the next owner, the
+            // members there get a newer version, and must count only for that.
             if isClosed {
                 entry.positionCount =
                     max(entry.startPosition, min(versionSlot.endPosition, slot.progress.completedPosition))
                     - entry.startPosition
             }
-            if versionSlot.stage != .received { checkpoint.entries.append(entry) }
+            if versionSlot.phase != .received { checkpoint.entries.append(entry) }
             rangeVersion = versionSlot.nextVersion
         }
         checkpoint.entries += restoredEntries(of: round)
@@ -92,12 +95,11 @@ extension Audiences {
         var unreadCheckpoint = slot.checkpoints.restored
         while let position = unreadCheckpoint.nextParkedPosition {
             checkpoint.parkedPositions.append(position)
-            unreadCheckpoint.rereadPositionCount += 1
+            unreadCheckpoint.readPositionCount += 1
         }
         checkpoint.parkedPositions.sort()
         rounds[round].checkpoints.composedRevision = slot.checkpoints.revision
-        // A parked member above the completed position is left out, because the next owner reads all members above the
-        // completed position again.
+        // Leave out the parked members above the completed position: the next owner reads all members there again.
         checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
         let text = checkpoint.encode()
         rounds[round].checkpoints.sentText.free()

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Counts one member in each version under way whose window includes the member's position. The version that was
-    /// sent to the member counts this outcome. The others count `superseded`.
+    /// Counts the member at a position in each version under way whose window includes the position: in `sentVersion`
+    /// as this outcome, in the other versions as `superseded`.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -15,7 +15,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             let slot = rangeVersions.mutableAddress(of: rangeVersion)
-            if slot.pointee.stage == .underWay, slot.pointee.covers(position) {
+            if slot.pointee.phase == .underWay, slot.pointee.covers(position) {
                 slot.pointee.counts[rangeVersion == sentVersion ? outcome : .superseded] &+= 1
             }
             rangeVersion = slot.pointee.nextVersion
@@ -23,7 +23,7 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Sets the stage `awaitingCheckpoint` of each version that has nothing left to do, for one of two reasons:
+    /// Sets the phase `awaitingCheckpoint` of each version that has nothing left to do, for one of two reasons:
     /// - All members of its window have their outcomes.
     /// - Its window is empty, and no parked member is getting a push of the version.
     mutating func markCompleteVersions(of round: RoundIndex) {
@@ -35,13 +35,13 @@ extension Audiences {
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
             let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
-            // A version with an empty window has no members. The parked members below the window belong to
-            // older versions and may wait for hours, so the version does not wait for them.
+            // A version with an empty window has no members of its own, so it does not wait for parked members, which
+            // may wait for hours. It waits only for its push to a parked member of an older version.
             let isEmpty =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
-            if slot.stage == .underWay, hasPassedAll || isEmpty {
+            if slot.phase == .underWay, hasPassedAll || isEmpty {
                 rounds[round].checkpoints.revision += 1
-                rangeVersions[rangeVersion].stage = .awaitingCheckpoint
+                rangeVersions[rangeVersion].phase = .awaitingCheckpoint
                 rangeVersions[rangeVersion].completionRevision = rounds[round].checkpoints.revision
             }
             rangeVersion = slot.nextVersion
@@ -59,15 +59,15 @@ extension Audiences {
         return false
     }
 
-    /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies, the next
+    /// Finishes the versions whose counts are in the checkpoint that was just recorded: if the worker dies, the next
     /// owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that the
-    /// store refuses, is treated as recorded.
+    /// store refuses, counts as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
-            if rangeVersions[rangeVersion].stage == .awaitingCheckpoint,
+            if rangeVersions[rangeVersion].phase == .awaitingCheckpoint,
                 rangeVersions[rangeVersion].completionRevision <= rounds[round].checkpoints.recordedRevision
             {
                 beginFinishing(rangeVersion)
@@ -79,14 +79,14 @@ extension Audiences {
     func hasVersionAwaitingCheckpoint(_ round: RoundIndex) -> Bool {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].stage == .awaitingCheckpoint { return true }
+            if rangeVersions[rangeVersion].phase == .awaitingCheckpoint { return true }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         return false
     }
 
     private mutating func beginFinishing(_ rangeVersion: RangeVersionIndex) {
-        rangeVersions[rangeVersion].stage = .finishing
+        rangeVersions[rangeVersion].phase = .finishing
         rangeVersions[rangeVersion].unacknowledgedCount = 2
         outgoingRecords.append(.rangeResult(rangeVersion))
         storeQueue.append(.finishRange(rangeVersion))
@@ -95,7 +95,7 @@ extension Audiences {
     /// Finishes a late version (``RangeVersionSlot/isLate``). Its outcome is `superseded`, because the newer version
     /// reaches every member.
     mutating func finishLateVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
-        rounds[round].versions.lateCount += 1
+        rounds[round].versions.lateVersionCount += 1
         rangeVersions[rangeVersion].isLate = true
         rangeVersions[rangeVersion].isSuperseded = true
         beginFinishing(rangeVersion)
@@ -117,27 +117,27 @@ extension Audiences {
         guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }
         let round = rangeVersions[rangeVersion].round
         if rangeVersions[rangeVersion].isLate {
-            rounds[round].versions.lateCount -= 1
+            rounds[round].versions.lateVersionCount -= 1
             settle(rangeVersion)
         } else {
-            rangeVersions[rangeVersion].stage = .finished
+            rangeVersions[rangeVersion].phase = .finished
             settleFinishedVersions(of: round)
         }
         advance(round, now: now)
     }
 
-    /// Settles finished versions, the oldest first. While an older version is open, the newest version stays unsettled,
-    /// so that a new owner of the partition reads both again.
+    /// Settles finished versions, the oldest first. The newest version stays unsettled while an older one is not
+    /// finished: a new owner of the partition must read both again.
     ///
-    /// A replaced version does not wait for older versions, which may stay open for hours. A new owner does not need
-    /// its record, because it reads the newer version that replaced it.
+    /// A finished version that a newer one has replaced settles at once. It does not wait for older versions, which may
+    /// stay open for hours. A new owner does not need its record, because it reads the newer version's record.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
             let isReplaced = slot.isSuperseded && rangeVersion != rounds[round].versions.newest
-            if slot.stage == .finished, isOldest || isReplaced {
+            if slot.phase == .finished, isOldest || isReplaced {
                 unlink(rangeVersion, of: round)
                 rounds[round].versions.newestSettled = max(rounds[round].versions.newestSettled, slot.record.version)
                 rounds[round].checkpoints.revision += 1
@@ -160,19 +160,19 @@ extension Audiences {
         if rounds[round].versions.newest == rangeVersion { rounds[round].versions.newest = predecessor ?? .null }
     }
 
-    /// Settles a record without writing a result, because its range has settled the same version or a newer one before.
+    /// Settles a record without a result: an earlier record has settled the same version of this range, or a newer one.
     mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
 
-    /// Settles the record of `rangeVersion` without a result, because the round has the same version from another
-    /// record (`other`), and `other` writes the result.
+    /// Settles the record of `duplicate` without a result: the round has the same version from an earlier record
+    /// (`original`), which writes the result.
     ///
-    /// If the partition of `other`'s record has been released, that record's offset cannot be settled any more. Then
-    /// `other` takes over the partition and offset of `rangeVersion`, and `rangeVersion` is freed. The offset settles
-    /// when `other` ends. If `other` is dropped instead, this lane reads the record at this offset again.
-    mutating func settleDuplicate(_ rangeVersion: RangeVersionIndex, of other: RangeVersionIndex) {
-        guard isPartitionReleased(of: rangeVersions[other].record) else { return settle(rangeVersion) }
-        rangeVersions[other].record.takePartitionAndOffset(of: rangeVersions[rangeVersion].record)
-        freeVersion(rangeVersion)
+    /// If the partition of the original's record has been released, that record can no longer be settled. Then the
+    /// original takes over the partition and offset of the duplicate's record. This offset settles when the original
+    /// ends. If the original is dropped instead, this lane reads the record at this offset again.
+    mutating func settleDuplicate(_ duplicate: RangeVersionIndex, of original: RangeVersionIndex) {
+        guard isPartitionReleased(of: rangeVersions[original].record) else { return settle(duplicate) }
+        rangeVersions[original].record.takePartitionAndOffset(of: rangeVersions[duplicate].record)
+        freeVersion(duplicate)
     }
 
     private mutating func settle(_ rangeVersion: RangeVersionIndex) {

@@ -5,9 +5,9 @@ import Numbers
 /// Rounds that another worker has claimed, and rounds that the store has lost.
 ///
 /// For a while two workers may believe that they own the same partition, and the former owner's claim may reach the
-/// store last. The true owner must get its rounds back. So a worker that has lost a round claims it again after a
-/// pause. The pause grows, so that two workers do not keep taking the round from each other. If a failover has lost
-/// this worker's own claim, the worker claims the round again in the same way.
+/// store last. The present owner must get its rounds back. So a worker that has lost a round claims it again after a
+/// pause. The pause grows, so that two workers do not keep taking the round from each other. After a failover, the
+/// store may have lost this worker's newest claim. The worker then claims the round again in the same way.
 ///
 /// If the store has no claim at all, it has lost its data. Pages that were read since the loss had no members:
 /// 1. The round waits until the registrations of all workers have brought the members back, or until a limit. A round
@@ -18,27 +18,27 @@ import Numbers
 /// Known issue: members may miss the alert of a command, and even its state, if an operator empties a Redis server that
 /// keeps running:
 /// 1. Workers notice the loss up to a second later.
-/// 2. A command that the server admits in this second may end before the members are back.
-/// 3. The members then get no alert of this command.
-/// 4. They get its state when they are registered again and the command is read again. But if a later start has
-///    superseded the command by then, a member keeps its old state until the next command.
+/// 2. The server may admit a command in this second, and the command may end before the members are back. Then they get
+///    no alert of this command.
+/// 3. They get its state later, when they are registered again and the command is read again. The exception: a later
+///    start has superseded the command by then. A member then keeps its old state until the next command.
 ///
 /// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same range. Each
-/// then claims the range from the other. Phones end with the newest state, but a command whose round was claimed may
-/// have no result. So add partitions only while no command is under way.
+/// then claims the range from the other. Phones get the newest state in the end, but the command of the worker that
+/// lost its claim may have no result. So add partitions only while no command is under way.
 extension Audiences {
-    /// How long a lost round waits, apart from jitter, until it is claimed again. Each further loss doubles this pause,
-    /// up to 32 s. At the same interval, without doubling, the round checks whether its lost members are back.
+    /// How long a lost round waits, apart from jitter, until it is claimed again. Each further loss in a row doubles
+    /// this pause: 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are
+    /// back.
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
     /// If a claim was held for longer than this, `consecutiveLossCount` begins at 0 again. The time is twice the
-    /// longest pause. While two workers take the round from each other, neither holds it for so long: each claims it
-    /// again after at most the longest pause.
+    /// longest pause: while two workers take a round from each other, neither holds it longer than the longest pause.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
-    /// Called when the store does not have this worker's newest claim for the round's range. The store may
-    /// have no claim, another worker's claim or, after a failover, an older claim.
+    /// Called when the store does not have this worker's newest claim for the round's range. It may have another
+    /// worker's claim, an older claim (after a failover), or no claim. Only in the last case are members lost too.
     mutating func claimLost(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
@@ -48,9 +48,9 @@ extension Audiences {
         {
             rounds[round].claim.consecutiveLossCount = 0
         }
-        let doublings = min(rounds[round].claim.consecutiveLossCount, Self.pauseDoublingsMax)
-        rounds[round].claim.consecutiveLossCount = doublings + 1
-        let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublings))
+        let doublingCount = min(rounds[round].claim.consecutiveLossCount, Self.pauseDoublingsMax)
+        rounds[round].claim.consecutiveLossCount = doublingCount + 1
+        let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublingCount))
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
             rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
@@ -61,42 +61,41 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Whether the store may lack the members of a round that begins:
+    /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
+    /// applies, false:
     /// - False if the store has a checkpoint of the round's range, because then it has not lost the audience.
+    /// - False if the round has waited `memberWaitsMax` times. Each failed attempt to connect to a Redis server counts
+    ///   as a loss. Without this limit, one unavailable server would keep the rounds on all other servers waiting.
     /// - True if ``mayLackMembers`` is true.
-    /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
-    ///   data since the admission. This is checked only before the first wait, and not for starts.
-    ///
-    /// This method returns true only a limited number of times for a round. Each failed attempt to connect to a
-    /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
-    /// all other servers waiting.
+    /// - True if the store does not know that the round's newest version was admitted: it has lost its data since. This
+    ///   is checked only before the first wait, and not for starts.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitsForMembersCount < Self.waitsForMembersMax else {
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.memberWaitCount < Self.memberWaitsMax else {
             return false
         }
         if mayLackMembers { return true }
         let newest = rounds[round].versions.newest
-        guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.waitsForMembersCount == 0 else {
+        guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
             return false
         }
         return reply?.newestVersion.map { $0 < rangeVersions[newest].record.version } ?? true
     }
 
-    /// Makes the round wait until the store is known to have all members again, or until the longest wait is over. The
-    /// worker learns it when it polls the store's marks (R24). Without the members the round would end at once, and its
-    /// alert or start would reach nobody.
+    /// Makes the round wait until a poll of the store's marks (R24) shows that the store has all members again, or
+    /// until the longest wait is over. Without its members the round would end at once, and its alert or start would
+    /// reach nobody.
     mutating func beginWaitForMembers(_ round: RoundIndex, now: Moment) {
-        rounds[round].claim.waitsForMembersCount += 1
+        rounds[round].claim.memberWaitCount += 1
         rounds[round].enter(.awaitingClaim)
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
         rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)
     }
 
-    /// The maximum number of times that a round waits for its members before it begins. ``mayHaveLostMembers(_:_:)``
-    /// says why there is a limit. A wait ends when a poll of the store's marks (about one a second) shows that
-    /// audiences need not wait, or after ``membersWaitMillisecondsMax``.
-    private static var waitsForMembersMax: UInt8 { 8 }
+    /// The maximum number of times that a round waits for its members before it begins; ``mayHaveLostMembers(_:_:)``
+    /// says why. Each wait ends with the first poll of the store's marks (about one a second) that shows that audiences
+    /// need not wait, or after ``membersWaitMillisecondsMax``.
+    private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
     /// no poll of the marks succeeds, for example because Redis' user may not read the marks. The worker's
@@ -105,7 +104,7 @@ extension Audiences {
 
     /// Claims the round again when three things are over: the pause after the lost claim, the wait for lost members,
     /// and the pushes, calls and results of the old claim. The round then continues from the store's checkpoint. If the
-    /// store has lost it, the round continues from the last one that this worker recorded. (R26)
+    /// store has lost this checkpoint, the round continues from the last one that this worker recorded. (R26)
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
@@ -113,34 +112,34 @@ extension Audiences {
         }
         let waitedMilliseconds = now.monotonicMilliseconds - slot.claim.nextClaimAtMilliseconds
         let isWaitOver = waitedMilliseconds >= Self.membersWaitMillisecondsMax
-        // A round that has lost only its claim, and no members, waits only while the shell has never found that rounds
-        // need not wait.
+        // For a round that has lost only its claim, and no members, this is `.min`. So it waits only while
+        // `membersLastCompleteAtMilliseconds` is `.min` too: while the shell says that rounds must wait.
         let membersLostSinceMilliseconds = slot.claim.membersLostSinceMilliseconds ?? .min
         let areMembersComplete = membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds
         guard areMembersComplete || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if isWaitOver { rounds[round].claim.waitsForMembersCount = Self.waitsForMembersMax }
+        if isWaitOver { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
         var rangeVersion = slot.versions.oldest
         while rangeVersion != .null {
             addRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]
-                .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policy].alertSeconds)
+                .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         rounds[round].prepareNewClaim(number: randomness.next())
         storeQueue.append(.claim(round))
     }
 
-    /// Called for an abandoned round whose pushes may still be in flight. Its records may be of other partitions, which
-    /// this lane keeps. Such records count as dropped at once, not only when APNs responds: this lane must read them
-    /// again before it takes newer records of their partitions. Members with a push in flight get the state twice.
+    /// Called for an abandoned round whose pushes may still be in flight. Some of its records may be of other
+    /// partitions, which this lane keeps. These count as dropped at once, before APNs has responded. So this lane reads
+    /// them again before it takes newer records of their partitions. Members with a push in flight get the state twice.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].stage == .underWay,
+            if rangeVersions[rangeVersion].phase == .underWay,
                 rangeVersions[rangeVersion].record.partition != rounds[round].partition
             {
                 let assignmentEpoch = noteDroppedBeforeResponse(
@@ -153,12 +152,12 @@ extension Audiences {
         }
     }
 
-    /// Whether a version of the round waits until its counts and its result are acknowledged. They stay valid, and the
-    /// version will settle, even if another worker has claimed the round since.
+    /// Whether a version of the round waits until its counts and its result are acknowledged. It will settle even if
+    /// another worker has claimed the round since, because both stay valid.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].stage == .finishing { return true }
+            if rangeVersions[rangeVersion].phase == .finishing { return true }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
         return false

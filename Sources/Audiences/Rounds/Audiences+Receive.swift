@@ -36,12 +36,12 @@ extension Audiences {
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
-        let content = makeFanoutRecord(incoming, assignmentEpoch: partition.pointee.assignmentEpoch, now: now)
-        linkReceivedVersion(makeRangeVersion(incoming, content, key), now: now)
+        let fanoutRecord = makeFanoutRecord(incoming, assignmentEpoch: partition.pointee.assignmentEpoch, now: now)
+        linkReceivedVersion(makeRangeVersion(incoming, fanoutRecord, key), now: now)
     }
 
-    /// Decodes a record. Causeway can read every record that it writes. So nil means that another program wrote the
-    /// record, or that the record's app is no longer configured.
+    /// Decodes a record. Nil if another program wrote it, or if its app is no longer configured: Causeway can read
+    /// every record that it has written itself.
     private func decode(
         _ record: IncomingRecord,
         _ instruction: FanoutInstruction?,
@@ -52,7 +52,8 @@ extension Audiences {
         let isForAudience = !command.audience.isAbsent
         let isForChannelOfCommand = !command.channel.isAbsent && instruction.channel != nil
         guard isForAudience || isForChannelOfCommand else { return nil }
-        // Only a start names an activity: the template of the ids of its activities. No start goes to a channel.
+        // A start names an activity: the template from which the id of each device's activity is made. No other command
+        // names one, and no start goes to a channel.
         let isStart = command.event == .start
         guard isStart == !command.activity.isAbsent, !isStart || instruction.channel == nil else { return nil }
         guard let appIndex = appIndex(of: command, in: value) else { return nil }
@@ -66,9 +67,9 @@ extension Audiences {
         )
     }
 
-    /// Notes a record's offset. Returns whether the record must be handled now: it is new and the ledger has room for
-    /// it, or it was passed over before. If the ledger has no room, no record from this offset on is taken until the
-    /// partition is read again.
+    /// Notes a record's offset. Returns whether the record must be handled now: either it is new and the ledger has
+    /// room for it, or it was passed over before. If the ledger has no room, the core takes no record from this offset
+    /// on until the partition is read again.
     private mutating func receiveOffset(
         _ offset: Int64,
         of partition: UnsafeMutablePointer<FanoutPartition>,
@@ -89,7 +90,7 @@ extension Audiences {
         partition.pointee.lastRecordAtMilliseconds = now.monotonicMilliseconds
         partition.pointee.receiptTimes.noteReceipt(
             offset,
-            milliseconds: now.monotonicMilliseconds,
+            atMilliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
             areEarlierRecordsSettled: partition.pointee.unsettledRecordCount == 0
                 && partition.pointee.passedOverRecords.count == 0
@@ -121,9 +122,9 @@ extension Audiences {
     /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
     func makeFanoutRecord(_ incoming: IncomingFanoutRecord, assignmentEpoch: UInt32, now: Moment) -> FanoutRecord {
         let (command, value, instruction) = (incoming.command, incoming.value, incoming.instruction)
-        let policy =
+        let policyIndex =
             withUnescapedText(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.apps[Int(incoming.appIndex)].policy)
+            ?? UInt8(truncatingIfNeeded: configuration.apps[Int(incoming.appIndex)].defaultPolicyIndex)
         let body = HeapBytes(count: command.bodyByteCount)
         let layout = Body.write(command, from: value, into: body.mutableBytes)
         Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBytes, layout)
@@ -135,11 +136,11 @@ extension Audiences {
             instruction: instruction,
             version: command.version,
             event: command.event,
-            policy: policy,
+            policyIndex: policyIndex,
             ownExpirationSeconds: command.expirationSeconds,
             staleDateSeconds: command.staleDateSeconds,
             alertVersion: instruction.alertVersion ?? command.version,
-            alertSeconds: policies[policy].alertSeconds,
+            alertSeconds: policies[policyIndex].alertSeconds,
             identifier: unescaped(command.identifier, from: value),
             trace: HeapBytes(copying: incoming.record.trace),
             droppedFields: HeapBytes(copying: incoming.droppedFields),
@@ -176,8 +177,7 @@ extension Audiences {
         return rangeVersion
     }
 
-    /// Adds to two numbers: the bytes of all records in memory, and those of the version's app. A negative number
-    /// subtracts.
+    /// Adds to the bytes of all records in memory, and to those of the version's app. A negative number subtracts.
     mutating func addRecordBytes(_ bytes: Int, of rangeVersion: RangeVersionIndex) {
         addRecordBytes(bytes, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
     }
@@ -220,18 +220,19 @@ extension Audiences {
     private mutating func linkReceivedVersion(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
         link(rangeVersion, to: round)
-        // Until the store has replied to the claim, the round does not know which versions the last owner had
-        // under way.
+        // Before the reply to the claim, the round does not know which versions the last owner had under way. After the
+        // reply, the core decides about all received versions.
         guard rounds[round].phase != .claiming, rounds[round].phase != .awaitingClaim else { return }
         decideReceivedVersions(of: round, now: now)
     }
 
-    /// Decides about each received record of a round, in the order of arrival (``decideReceivedVersion(_:of:now:)``).
+    /// Takes the received versions out of the round's list, and decides about each in the order of arrival
+    /// (``decideReceivedVersion(_:of:now:)``).
     mutating func decideReceivedVersions(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.oldest
-        while rangeVersion != .null, rangeVersions[rangeVersion].stage != .received {
+        while rangeVersion != .null, rangeVersions[rangeVersion].phase != .received {
             (predecessor, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
         }
         if predecessor == .null {

@@ -39,28 +39,27 @@ extension Audiences {
         }
     }
 
-    /// Returns the entry of a version in the last owner's checkpoint; nil if the version was not under way,
-    /// or if its record has already arrived.
+    /// Returns how far a version had come in the last owner's checkpoint; nil if the version was not under way, or if
+    /// its record has already arrived.
     func restoredEntry(of version: Version, in round: RoundIndex) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
 
-    /// Returns the last owner's checkpoint entries of all versions whose records have not arrived yet, oldest
-    /// first.
+    /// Returns the versions of the last owner's checkpoint whose records have not arrived yet, oldest first.
     func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // The round waits for versions and has none, so the records of all entries are missing. An entry may be older
-        // than the newest settled version: a version that is replaced before it reaches any member settles early, while
-        // older versions still have members to reach.
+        // No record of these versions has arrived yet, so return all. Some may be older than the newest settled
+        // version: a version that is replaced before it reaches any member settles early, while older versions are
+        // open.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
 
     /// Forgets how far the last owner had come with each version. If the record of such a version arrives later, the
-    /// version does not continue where the last owner stopped. The positions of the parked members stay, and Redis
-    /// keeps the checkpoint.
+    /// version does not continue where the last owner stopped. Only the text in memory is forgotten: the positions of
+    /// the parked members stay, and so does the checkpoint in Redis.
     mutating func forgetRestoredCheckpoint(_ round: RoundIndex) {
         rounds[round].checkpoints.restored.text.free()
         rounds[round].checkpoints.restored.text = .none
@@ -68,8 +67,8 @@ extension Audiences {
 
     /// Notes the newest version that the store has admitted.
     ///
-    /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Other
-    /// ranges may already send that version, and to the same members if the number of ranges has changed.
+    /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. If the
+    /// number of ranges has changed, other ranges may already send that version to the same members.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
@@ -82,9 +81,9 @@ extension Audiences {
             version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
 
-    /// Whether the round waits for the record of a newer version that was admitted. The round does not wait while one
-    /// of its records is passed over: the passed-over record may be the missing one, and may get room only when the
-    /// older versions have ended.
+    /// Whether the round waits for the record of a newer version that was admitted. False while one of the round's
+    /// records is passed over (R30). That record may be the missing one, and may get room only when the older versions
+    /// have ended.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds != nil
             && rounds[round].versions.firstPassedOverOffset == .max
@@ -120,13 +119,13 @@ extension Audiences {
         removeIfFinished(round, now: now)
     }
 
-    /// Stops waiting for the record of a newer admitted version after `newerVersionWaitMilliseconds`: closes all
-    /// versions of the round, and ends its parked members as superseded. If the newer version has another number of
-    /// ranges, this range never gets a record of it.
+    /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: closes all
+    /// versions of the round, and ends its parked members as superseded. The record may never come: if the newer
+    /// version has another number of ranges, its records are for other ranges.
     private mutating func closeAllVersionsIfNewestAdmittedIsOverdue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             let missingSinceMilliseconds = rounds[round].versions.newestAdmittedMissingSinceMilliseconds,
-            now.monotonicMilliseconds - missingSinceMilliseconds >= configuration.newerVersionWaitMilliseconds
+            now.monotonicMilliseconds - missingSinceMilliseconds >= configuration.newerVersionWaitMillisecondsMax
         else { return }
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
         closeAllVersions(of: round)
@@ -138,11 +137,12 @@ extension Audiences {
         }
     }
 
-    /// Stops waiting for the versions that the last owner had under way. The wait lasts `newerVersionWaitMilliseconds`,
-    /// from the partition's last record or from the reply to the claim, whichever came later.
+    /// Ends the wait for the versions that the last owner had under way. The wait ends
+    /// `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim, whichever came
+    /// later.
     ///
-    /// A version's record may never come, for example after partitions were added to the fan-out topic: the last owner
-    /// read it from another partition and settled it there.
+    /// A version's record may never come. For example, partitions were added to the fan-out topic, and the last owner
+    /// read the record from another partition and settled it there.
     ///
     /// - Returns: whether the wait has ended. If not, the round's timer is set.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
@@ -156,7 +156,7 @@ extension Audiences {
             rounds[round].checkpoints.requestedAtMilliseconds,
             lastRecordAtMilliseconds ?? .min
         )
-        let waitEndMilliseconds = waitBeganAtMilliseconds + configuration.newerVersionWaitMilliseconds
+        let waitEndMilliseconds = waitBeganAtMilliseconds + configuration.newerVersionWaitMillisecondsMax
         guard waitEndMilliseconds <= now.monotonicMilliseconds else {
             wake(round, at: waitEndMilliseconds)
             return false
@@ -173,26 +173,27 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes every version under way (``closeVersion(_:of:)``). The members that were not reached get a newer version
-    /// that is not in this round: its record was passed over, or went to other ranges or another partition.
+    /// Closes every version under way (``closeVersion(_:of:)``). The members above the present position get a newer
+    /// version, which this round does not have: its record was passed over (R30), or went to other ranges or to another
+    /// partition.
     mutating func closeAllVersions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].stage == .underWay { closeVersion(rangeVersion, of: round) }
+            if rangeVersions[rangeVersion].phase == .underWay { closeVersion(rangeVersion, of: round) }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
     }
 
-    /// Ends a round that has no version, and so nothing to send: all its versions have settled, or each record that
-    /// arrived had been settled before.
+    /// Ends a round that has no version left to send. All its versions have settled, or were already settled when their
+    /// records arrived.
     private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].versions.oldest == .null else { return }
         rounds[round].enter(.ending)
         discardPages(of: round)
     }
 
-    /// Returns one above the last position that the newest version must pass; 0 without a version. The round reads no
-    /// members beyond it.
+    /// Returns the end of the newest version's window; 0 without a version. The round reads no members at or above this
+    /// position.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.newest
         return newest == .null ? 0 : rangeVersions[newest].endPosition
@@ -207,8 +208,8 @@ extension Audiences {
         startTimer(.round(round), dueMilliseconds: milliseconds)
     }
 
-    /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
-    /// again. Only then can a checkpoint have the outcomes of all pushes that were sent.
+    /// Whether a checkpoint can have the outcomes of all pushes that were sent: no push or start is under way, no
+    /// refused member is being recorded, and no parked member is being read again.
     func isIdle(_ round: RoundIndex) -> Bool {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.awaitingStoreCount == 0
     }
@@ -216,11 +217,11 @@ extension Audiences {
     /// Frees a round that has nothing left to do.
     mutating func removeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
-        guard !slot.isCallOutstanding, slot.versions.lateCount == 0, isIdle(round) else { return }
+        guard !slot.isCallOutstanding, slot.versions.lateVersionCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
-        // Without a version, all records that have arrived are settled. So the round need not wait for more: the store
-        // still has the last owner's checkpoint for a later round.
+        // Without a version, all records that have arrived are settled, and the round need not wait for more. The store
+        // still has the last owner's checkpoint. If another record comes, a new round continues from it.
         case .awaitingVersions: guard slot.versions.oldest == .null else { return }
         case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.oldest == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
@@ -263,8 +264,8 @@ extension Audiences {
     mutating func drain(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            // Nothing was sent since the claim. A checkpoint would only replace the last owner's, which the round may
-            // not know yet.
+            // Nothing was sent since the claim, so record no checkpoint: it would replace the last owner's checkpoint,
+            // which the round may not know yet.
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:
@@ -272,7 +273,7 @@ extension Audiences {
             dropUnsentMembers(of: round)
             offerFreePages(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
-        // A lost round records nothing, because it has lost its claim or has not begun.
+        // Such a round has lost its claim or has not begun, so it records nothing.
         case .awaitingClaim: return abandon(round, now: now)
         case .ending, .draining, .abandoned: break
         }

@@ -1,14 +1,16 @@
 import Delivery
 import LiveActivity
 
-/// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not respond. The core
-/// must not keep records of such a round that have expired or that newer versions have replaced.
+/// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not respond. Such a
+/// round must not fill the memory: its records end when they expire, or when newer versions replace them.
 extension Audiences {
-    /// If a round has sent nothing for this long and its pools are unavailable, its older versions are closed.
+    /// When a newer version comes to a round that has sent nothing for this long, and its pools are unavailable, its
+    /// older versions are closed.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
 
-    /// Notes since when the round sends nothing. The core calls this before a newer version begins at `startPosition`.
-    /// If the previous version began there too, the round has sent nothing since then, and the noted time stays.
+    /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
+    /// previous version began there too, the round has sent nothing in between, and the noted time stays. Otherwise the
+    /// time is now.
     mutating func noteStallBegin(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.newest
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
@@ -16,11 +18,12 @@ extension Audiences {
         rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// If a round's pools are unavailable, closes its older versions, because a newer version has begun at the round's
-    /// present position. The records of the older versions then settle. The newer version reaches their remaining
-    /// members when a pool is available again.
+    /// Called when a newer version has begun at the round's present position. If the round has sent nothing for
+    /// `stalledMillisecondsMax`, and its pools are unavailable, closes its older versions, so that their records
+    /// settle. When a pool is available again, the newest version reaches the remaining members.
     ///
-    /// The older version whose alert the newest version carries stays open, so that its record stays unsettled.
+    /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
+    /// so that a new owner can read the alert again.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
         guard let stalledSinceMilliseconds = rounds[round].progress.stalledSinceMilliseconds,
             stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
@@ -29,21 +32,21 @@ extension Audiences {
         let newest = rounds[round].versions.newest
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != newest {
-            if rangeVersions[rangeVersion].stage == .underWay, !isAlertCarried(of: rangeVersion, by: newest) {
+            if rangeVersions[rangeVersion].phase == .underWay, !isAlertCarried(of: rangeVersion, by: newest) {
                 closeVersion(rangeVersion, of: round)
             }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
     }
 
-    /// If the newest version is expired, gives the outcome `expired` to the members that were read and got no push.
-    /// This sends nothing, so it works while APNs' host is unavailable.
+    /// If the newest version has expired, gives the outcome `expired` to the members that were read and have not had
+    /// their turn. This works also while APNs' host is unavailable, because it sends nothing.
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.newest
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
-            let isMember = pages[next.page].member(next.member)?.kind == .activity
+            let isMember = pages[next.page].member(next.memberIndex)?.kind == .activity
             let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.notAddressed.rawValue
             advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))
         }

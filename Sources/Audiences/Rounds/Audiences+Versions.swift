@@ -9,10 +9,10 @@ extension Audiences {
     static var versionsPerRoundMax: Int { 32 }
 
     /// Decides what becomes of a received version:
-    /// - If the last owner of the partition had the version under way, it continues from that owner's
+    /// - If the last owner of the partition had the version under way, the version continues from that owner's
     ///   checkpoint.
     /// - If the version is settled, or its round has it already, its record settles without a result.
-    /// - If the round knows a newer version, this version ends at once as superseded.
+    /// - If the round knows a newer version, this version is late, and ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
     mutating func decideReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let recordVersion = rangeVersions[rangeVersion].record.version
@@ -25,13 +25,13 @@ extension Audiences {
             rangeVersions[rangeVersion].counts = entry.counts
             rangeVersions[rangeVersion].times = entry.times
             carryAlert(to: rangeVersion, of: round, now: now)
-            // The round had stopped waiting for this record, and may have nothing else to send. Now it must send this
-            // version.
+            // In these phases, the round no longer waited for this record. Now it must send the version, perhaps after
+            // it has read parked members again.
             if rounds[round].phase == .running || rounds[round].phase == .ending {
                 rounds[round].enterRunningOrRestoring()
             }
-        } else if let other = findVersion(recordVersion, in: round) {
-            settleDuplicate(rangeVersion, of: other)
+        } else if let original = findVersion(recordVersion, in: round) {
+            settleDuplicate(rangeVersion, of: original)
         } else if recordVersion <= rounds[round].versions.newestSettled {
             settleWithoutResult(rangeVersion)
         } else if recordVersion < newestKnownVersion(of: round) {
@@ -79,22 +79,22 @@ extension Audiences {
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
         }
-        rangeVersions[rangeVersion].stage = .underWay
+        rangeVersions[rangeVersion].phase = .underWay
         rounds[round].checkpoints.revision += 1
     }
 
     /// Makes a newer version take over: it begins at the round's present position and passes all positions of
     /// the range once.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
-        let start = rounds[round].progress.turnPosition
+        let start = rounds[round].progress.presentPosition
         noteStallBegin(of: round, at: start, now: now)
         rangeVersions[rangeVersion].startPosition = start
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
         if rounds[round].phase == .ending { rounds[round].enter(.running) }
-        // Drop the pages that were read ahead. They may lack a member that joined after they were read and before this
-        // version was admitted. Joining did not show this version to the member, so the round must. Pages that are read
-        // now have the member's entry.
+        // Drop the pages that were read ahead, and read them again. Otherwise a member could miss this version, if it
+        // joined after its page was read and before this version was admitted: the page lacks the member, and joining
+        // did not show it this version.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
         closeOlderVersions(of: round, beginningAt: start)
@@ -103,15 +103,15 @@ extension Audiences {
         supersedeParkedMembers(to: rangeVersion, of: round, now: now)
     }
 
-    /// Closes the older versions that begin at `start`. The newest version begins there too, so it replaced them before
-    /// any member had its turn. Their window becomes empty, so their records can settle. A version whose alert the
-    /// newest one carries stays open.
+    /// Closes the older versions that begin at `start`, as the newest version does: it has replaced them before any
+    /// member had its turn. Their windows become empty, so their records can settle. One version may stay open: the one
+    /// whose alert the newest version carries.
     private mutating func closeOlderVersions(of round: RoundIndex, beginningAt start: UInt64) {
         let newest = rounds[round].versions.newest
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != newest {
             let slot = rangeVersions[rangeVersion]
-            if slot.stage == .underWay, slot.startPosition == start, !isAlertCarried(of: rangeVersion, by: newest) {
+            if slot.phase == .underWay, slot.startPosition == start, !isAlertCarried(of: rangeVersion, by: newest) {
                 rangeVersions[rangeVersion].endPosition = start
                 rangeVersions[rangeVersion].isSuperseded = true
             }
@@ -119,8 +119,8 @@ extension Audiences {
         }
     }
 
-    /// Whether the newest version carries the alert of `rangeVersion`. The callers then leave `rangeVersion` open, so
-    /// that its record stays unsettled. After a crash, the new owner takes the alert from this record again.
+    /// Whether the newest version carries the alert of `rangeVersion`. If so, the callers leave `rangeVersion` open, so
+    /// that its record stays unsettled: after a crash, the new owner needs the alert in this record.
     func isAlertCarried(of rangeVersion: RangeVersionIndex, by newest: RangeVersionIndex) -> Bool {
         rangeVersions[newest].isCarryingAlert && rangeVersions[rangeVersion].record.hasAlert
             && rangeVersions[rangeVersion].record.alertVersion == rangeVersions[newest].record.alertVersion
@@ -131,7 +131,7 @@ extension Audiences {
         var oldest = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].stage == .underWay,
+            if rangeVersions[rangeVersion].phase == .underWay,
                 rangeVersions[rangeVersion].endPosition > rounds[round].progress.sendPosition
             {
                 if oldest == .null { oldest = rangeVersion }
@@ -144,7 +144,7 @@ extension Audiences {
 
     /// Closes a version: it ends at the round's present position. Newer versions reach the members above this position.
     mutating func closeVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
-        let position = rounds[round].progress.turnPosition
+        let position = rounds[round].progress.presentPosition
         rangeVersions[rangeVersion].endPosition = max(
             rangeVersions[rangeVersion].startPosition,
             min(rangeVersions[rangeVersion].endPosition, position)
@@ -153,11 +153,12 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Makes a version without an alert carry the alert that the version before it has or carries. So members that have
-    /// not got this alert get it with the newer version. An alert that is too old or would make the body too large is
-    /// not carried.
+    /// Makes a version without an alert carry the alert that the previous version has or carries. So members that have
+    /// not got the alert yet get it with the newer version. An alert is not carried if it is too old, or if the body
+    /// would become too large.
     ///
-    /// Only members within one lap from the start of the alert's own version get the alert.
+    /// The alert goes only to the positions within one lap from the start of its own version, so that no member gets it
+    /// twice.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)
@@ -170,7 +171,7 @@ extension Audiences {
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.isCarryingAlert {
             (start, end) = (slot.carriedAlertFirstPosition, slot.carriedAlertEndPosition)
-            alert = alertCarried(by: older)
+            alert = carriedAlert(by: older)
         } else {
             return
         }
@@ -199,7 +200,7 @@ extension Audiences {
         )
     }
 
-    private func alertCarried(by rangeVersion: RangeVersionIndex) -> UnsafeRawBufferPointer {
+    private func carriedAlert(by rangeVersion: RangeVersionIndex) -> UnsafeRawBufferPointer {
         rangeVersions[rangeVersion].carriedAlertRange.bytes(in: rangeVersions[rangeVersion].alternateBody.bytes)
     }
 
@@ -217,14 +218,15 @@ extension Audiences {
         rangeVersions.address(of: rangeVersion).pointee.record.isAlertTooOld(now: now)
     }
 
-    /// Returns the version to send at a position: the newest one that took over at this position or below it.
+    /// Returns the version to send to the member at a position: the newest one that begins at this position or below
+    /// it.
     func rangeVersion(at position: UInt64, of round: RoundIndex) -> RangeVersionIndex {
         let newest = rounds[round].versions.newest
         guard position < rangeVersions[newest].startPosition else { return newest }
         var versionAtPosition = newest
         var rangeVersion = rounds[round].versions.oldest
         while rangeVersion != newest {
-            if rangeVersions[rangeVersion].stage == .underWay, rangeVersions[rangeVersion].startPosition <= position {
+            if rangeVersions[rangeVersion].phase == .underWay, rangeVersions[rangeVersion].startPosition <= position {
                 versionAtPosition = rangeVersion
             }
             rangeVersion = rangeVersions[rangeVersion].nextVersion

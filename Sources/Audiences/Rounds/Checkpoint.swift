@@ -9,14 +9,14 @@ import LiveActivity
 /// 2. For each version under way, oldest first: timestamp; sequence; completed position minus `startPosition`;
 ///    `positionCount` + 1, or 0 for nil; the counts; the time of the first response + 1, or 0; the time of the last
 ///    response + 1, or 0.
-/// 3. For each parked member, ascending: the first as completed position minus its position; each other as the distance
-///    from the one before.
+/// 3. The positions of the parked members, ascending: for the first, the completed position minus its position; for
+///    each other, its distance from the previous one.
 struct Checkpoint: Equatable {
+    /// A version under way, and how far it has come.
     struct Entry: Equatable {
         var version: Version
         var startPosition: UInt64
-        /// How many positions a closed version passes: newer versions reach the other members. Nil: the version was not
-        /// closed, and passes all positions of the range.
+        /// The length of the window of a closed version. Nil: the version is not closed, and its window is one lap.
         var positionCount: UInt64?
         var counts = OutcomeCounts()
         var times = ResponseTimes()
@@ -160,11 +160,11 @@ struct Checkpoint: Equatable {
     }
 
     private static func append(_ number: UInt64, to payload: inout [UInt8]) {
-        var rest = number
-        while rest >= 128 {
-            payload.append(UInt8(truncatingIfNeeded: rest) | 128)
-            rest >>= 7
+        var remainingBits = number
+        while remainingBits >= 128 {
+            payload.append(UInt8(truncatingIfNeeded: remainingBits) | 128)
+            remainingBits >>= 7
         }
-        payload.append(UInt8(rest))
+        payload.append(UInt8(remainingBits))
     }
 }

@@ -25,7 +25,7 @@ struct FanoutRecord: BitwiseCopyable {
     var instruction: FanoutInstruction
     var version: Version
     var event: Event
-    var policy: UInt8
+    var policyIndex: UInt8
     /// The command's own expiration, UNIX seconds; -1: it has none.
     var ownExpirationSeconds: Int64
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
@@ -38,8 +38,8 @@ struct FanoutRecord: BitwiseCopyable {
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
-    /// The body, with the alert that the record brought. A broadcast without an alert may get an older broadcast's
-    /// alert, and a broadcast loses an alert that is too old.
+    /// The body, with the alert that the record brought. The body of a broadcast may change later: it may get the alert
+    /// of an older broadcast, and it loses an alert that is too old.
     var body: HeapBytes
     var layout: Body.Layout
 
@@ -55,10 +55,10 @@ struct FanoutRecord: BitwiseCopyable {
     }
 
     /// Takes over the partition and offset of another record with the same version, because this record's own partition
-    /// has been released. When the version or broadcast ends, the other record's offset settles. If the version or
-    /// broadcast is dropped instead, the other record is read again.
-    mutating func takePartitionAndOffset(of other: FanoutRecord) {
-        (partition, assignmentEpoch, offset) = (other.partition, other.assignmentEpoch, other.offset)
+    /// has been released. So when the version or broadcast ends, the duplicate's offset settles. If the version or
+    /// broadcast is dropped instead, the duplicate is read again.
+    mutating func takePartitionAndOffset(of duplicate: FanoutRecord) {
+        (partition, assignmentEpoch, offset) = (duplicate.partition, duplicate.assignmentEpoch, duplicate.offset)
     }
 
     func freeBytes() {
@@ -70,9 +70,8 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Whether the partition of the record was released after the record was read. The record may still be in memory:
-    /// after partitions were added to the fan-out topic, a round or channel of one partition may have records of
-    /// another.
+    /// Whether the record's partition was released after the record was read. Such a record may still be in memory:
+    /// after partitions were added to the fan-out topic, a round or channel of another partition may have it.
     func isPartitionReleased(of record: FanoutRecord) -> Bool {
         partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) == nil
     }
@@ -82,15 +81,15 @@ extension Audiences {
             event: record.event,
             ownExpirationSeconds: record.ownExpirationSeconds,
             staleDateSeconds: record.staleDateSeconds,
-            policy: record.policy,
+            policy: record.policyIndex,
             from: seconds
         )
     }
 
     /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
     ///
-    /// This is the expiration of a push that is sent right after the admission. A single command that waits for APNs
-    /// expires in the same way.
+    /// A push that is sent right after the admission has this expiration. A later push may have a later one, but does
+    /// not extend this time. A single command that waits for APNs expires in the same way.
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtMilliseconds / 1_000))
     }
@@ -99,15 +98,15 @@ extension Audiences {
 /// The counts of a command over all its ranges and broadcasts. The store returns them in its reply to the call that
 /// adds the last range or broadcast.
 struct AudienceTotals: BitwiseCopyable {
-    var members = OutcomeCounts()
+    var memberCounts = OutcomeCounts()
     var times = ResponseTimes()
-    var broadcasts = OutcomeCounts()
+    var broadcastCounts = OutcomeCounts()
 }
 
 extension AudienceTotals {
     /// Reads the totals in a reply; nil if other ranges or broadcasts are not finished.
     init?(_ reply: Audiences.Reply) {
-        guard let members = reply.totals else { return nil }
-        self.init(members: members, times: reply.times, broadcasts: reply.broadcasts)
+        guard let memberCounts = reply.totals else { return nil }
+        self.init(memberCounts: memberCounts, times: reply.responseTimes, broadcastCounts: reply.broadcastCounts)
     }
 }

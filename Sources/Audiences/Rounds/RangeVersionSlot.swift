@@ -6,26 +6,26 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
 /// A range version: one version of an audience in one range, with its fan-out record. (R28)
 struct RangeVersionSlot: BitwiseCopyable {
-    enum Stage: UInt8, BitwiseCopyable {
+    enum Phase: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round.
         case received
         /// The version is on its way through its members.
         case underWay
-        /// All members that the version had to reach have their outcomes. The counts wait for a checkpoint,
-        /// so that a new owner after a crash reports the same counts.
+        /// All members that the version had to reach have their outcomes. The version waits until a checkpoint with its
+        /// counts is recorded. Then a new owner after a crash reports the same counts.
         case awaitingCheckpoint
         /// The store is adding the version's counts to its command's counts, and Kafka is getting the
         /// version's result.
         case finishing
-        /// The store and Kafka have acknowledged the version's counts and result. The version settles after the
-        /// round's older versions, or at once if a newer version has replaced it.
+        /// The store has acknowledged the version's counts, and Kafka its result. The version settles after the round's
+        /// older versions, or at once if a newer version has replaced it.
         case finished
     }
 
     var round: RoundIndex
     /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
     var nextVersion = RangeVersionIndex.null
-    var stage = Stage.received
+    var phase = Phase.received
     /// Whether the version is late: its record came after that of a newer version, and the last owner did not have the
     /// version under way. A late version is sent to no member. Its outcome is `superseded`.
     var isLate = false
@@ -34,19 +34,19 @@ struct RangeVersionSlot: BitwiseCopyable {
     var priority: UInt8
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
-    /// For a start to an audience with channels: Apple's `aps` dictionary without the parts that say how the
-    /// activity gets its updates; the core adds these parts for each device. Empty: each device's start gets
-    /// the dictionary unchanged.
+    /// Only for a start to an audience with channels: Apple's `aps` dictionary without the fields that say how the
+    /// activity gets its updates. The core adds these fields for each device. Empty: every device gets the dictionary
+    /// of the command unchanged.
     var dictionaryWithoutAddress = HeapBytes.none
-    /// A second body. If the version has its own alert, the second body has no alert, and is sent when the alert is too
-    /// old. Otherwise the second body has the alert of an older version, and is sent to the members from
-    /// `carriedAlertFirstPosition` to below `carriedAlertEndPosition`.
+    /// A second body of this version, which differs from the first by its alert:
+    /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
+    /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
+    ///   `carriedAlertFirstPosition` to below `carriedAlertEndPosition`.
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// Only members at the positions from `carriedAlertFirstPosition` to below `carriedAlertEndPosition` get the
-    /// carried alert. These are the positions that the alert's own version would have passed if no newer version had
-    /// come. If no alert is carried, both are 0.
+    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. Without a
+    /// newer version, the alert's own version would have passed these positions.
     var carriedAlertFirstPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
@@ -60,8 +60,9 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is
     /// not written before a checkpoint with this revision is recorded. (R29)
     var completionRevision: UInt64 = 0
-    /// How many calls to Redis and records for Kafka that finish the version are not acknowledged yet. The version is
-    /// `finished` when Redis has its counts and Kafka its result. (R9)
+    /// In the phase `finishing`: how many calls to Redis and records for Kafka are not acknowledged yet. These are the
+    /// version's counts, its result, and perhaps the result of the whole command. When all are acknowledged, the
+    /// version is `finished`; a late version settles at once. (R9)
     var unacknowledgedCount: UInt8 = 0
 
     /// Whether a newer version replaced this one before it had reached all members.
@@ -73,10 +74,10 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
-    /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. After
-    /// the claim, a checkpoint says what the version has reached.
+    /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. The
+    /// checkpoint that the round gets from the claim then says how far the version has come.
     mutating func forgetProgress(ownAlertSeconds: Int64) {
-        stage = .received
+        phase = .received
         alternateBody.free()
         alternateBody = .none
         carriedAlertRange = .absent

@@ -16,20 +16,20 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a round's phase, and traps on a change that is not listed here. Each phase also leads
-    /// to `abandoned`. In the comments, *Next* names the other next phases; `draining` follows when the round's
-    /// partition is being revoked.
+    /// Only ``enter(_:)`` changes a round's phase. It traps on a change that is not listed here. In the comments,
+    /// *Next* names the phases that may follow, except `abandoned`, which may follow each of them. The phase `draining`
+    /// follows when the round's partition is being revoked.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
         /// `awaitingVersions` if the checkpoint has versions; `awaitingClaim` if the store may lack members;
         /// `draining`.
         case claiming
-        /// The last owner had versions under way whose records have not arrived yet. The round waits for these
+        /// The last owner had versions under way, and their records have not arrived yet. The round waits for these
         /// records for a limited time. Next: `restoring` if the last owner had parked members, otherwise `running`;
         /// `draining`.
         case awaitingVersions
-        /// The core reads the members again that the last owner had parked. Next: `running`; `awaitingClaim`;
-        /// `draining`.
+        /// The last owner had parked members. The core reads them from the store again, and parks them. Next:
+        /// `running`; `awaitingClaim`; `draining`.
         case restoring
         /// The round sends its versions to the members. Next: `restoring` if the record of a version of the last owner
         /// arrives after the round has stopped waiting for it; `ending`; `awaitingClaim`; `draining`.
@@ -44,10 +44,10 @@ struct RoundSlot: BitwiseCopyable {
         /// - Another worker has claimed it: an earlier owner made a late claim, or this lane does not know yet that its
         ///   partition was revoked.
         /// - The store has lost the round or this lane's claim.
-        /// - The store may lack the members of a round that begins.
+        /// - The round begins, and the store may lack its members.
         ///
-        /// The core claims the round again after a pause, when no pushes are in flight, and when missing members are
-        /// back or the limit of this wait is reached. Next: `claiming`.
+        /// The core claims the round again when three conditions hold: the pause is over, no push is in flight, and the
+        /// missing members are back (or this wait has reached its limit). Next: `claiming`.
         case awaitingClaim
         /// Another worker may own the range, so no push is sent and no outcome is recorded any more. When the pushes in
         /// flight have their responses, the slot is freed. There are three reasons:
@@ -94,12 +94,13 @@ struct RoundSlot: BitwiseCopyable {
     /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply the round sends no other
     /// checkpoint, and is not freed.
     var isCallOutstanding = false
-    /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. An entry of the ``TimerQueue``
-    /// with another time is stale.
+    /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. A timer in the ``TimerQueue`` with
+    /// another time is obsolete.
     var timerDueMilliseconds: Int64 = .max
 
     /// The digest under which the store keeps the round's claim and checkpoint. A range may have a round of starts and
-    /// a round of updates at the same time, so each has its own digest. The number is `STARTS!!` in ASCII.
+    /// a round of updates at the same time. So a round of starts has another digest: the audience's digest, changed by
+    /// a fixed number (`STARTS!!` in ASCII).
     var storeKeyDigest: AudienceDigest {
         isForStarts ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }
@@ -115,13 +116,15 @@ struct RoundSlot: BitwiseCopyable {
         phase = next
     }
 
-    /// Makes the round send, or first read the members again that the last owner had parked.
+    /// Makes the round send. If the last owner had parked members, the round first reads them again.
     mutating func enterRunningOrRestoring() {
         let next = checkpoints.restored.nextParkedPosition == nil ? Phase.running : .restoring
         if phase != next { enter(next) }
     }
 
-    /// Prepares a round to be claimed again. The round keeps its versions, and none of its pushes is in flight.
+    /// Prepares a round for a new claim, which the caller must queue at once: the round now counts the call as
+    /// outstanding. The round keeps its versions. It forgets its positions, its newest settled and newest admitted
+    /// version, and the last owner's checkpoint. Call it only while none of the round's pushes is in flight.
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
         claim.beginNewClaim(number: number)

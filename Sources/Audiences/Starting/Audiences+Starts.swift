@@ -7,8 +7,8 @@ import LiveActivity
 /// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
 /// are the same.
 extension Audiences {
-    /// How soon a round tries again to produce starts, after it found `startsMax` starts that wait for Kafka's
-    /// acknowledgement. It needs a timer, because the acknowledgements for other rounds do not wake it.
+    /// How soon a round tries again to produce starts, if `startsMax` starts wait for Kafka's acknowledgement. It needs
+    /// a timer, because these may be starts of other rounds, whose acknowledgements do not wake it.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
@@ -26,14 +26,14 @@ extension Audiences {
             }
             guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
             let rangeVersion = rangeVersion(at: next.position, of: round)
-            guard let content = pages[next.page].member(next.member), content.kind == .device else {
+            guard let member = pages[next.page].member(next.memberIndex), member.kind == .device else {
                 advancePast(next, progress: MemberProgress.notAddressed.rawValue, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
                 advancePast(next, progress: MemberProgress.done(.expired), rangeVersion)
             } else if Self.withDeviceAndActivityIdentifiers(
-                of: content,
+                of: member,
                 rangeVersions[rangeVersion].activityTemplate.bytes,
                 { _, _ in true }
             ) == nil {
@@ -49,14 +49,14 @@ extension Audiences {
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
         unacknowledgedStartCount += 1
-        outgoingRecords.append(.start(PageMemberIndex(page: next.page, member: next.member)))
+        outgoingRecords.append(.start(PageMemberIndex(page: next.page, memberIndex: next.memberIndex)))
     }
 
     mutating func startCommandProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1
         rounds[round].members.inFlightCount -= 1
-        let tag = PushTag(page: index.page, member: index.member)
+        let tag = PushTag(page: index.page, memberIndex: index.memberIndex)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
@@ -68,9 +68,9 @@ extension Audiences {
         _ template: UnsafeRawBufferPointer,
         _ body: (_ device: UnsafeRawBufferPointer, _ activity: UnsafeRawBufferPointer) -> Result
     ) -> Result? {
-        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax * 2, alignment: 1) { room in
-            let deviceBuffer = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytesMax])
-            let activityBuffer = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytesMax...])
+        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax * 2, alignment: 1) { buffer in
+            let deviceBuffer = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Limits.identifierBytesMax])
+            let activityBuffer = UnsafeMutableRawBufferPointer(rebasing: buffer[Limits.identifierBytesMax...])
             let device = UnsafeRawBufferPointer(rebasing: deviceBuffer[..<member.writeIdentifier(to: deviceBuffer)])
             return ActivityIdentifierTemplate.expand(template, device: device, into: activityBuffer)
                 .map { body(device, UnsafeRawBufferPointer(rebasing: activityBuffer[..<$0])) }
@@ -80,9 +80,9 @@ extension Audiences {
     /// Writes the start command of one device. Its key is the activity's id, as for all commands to
     /// activities.
     mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
-        let slot = rangeVersions[pages[index.page].rangeVersion(index.member)]
+        let slot = rangeVersions[pages[index.page].rangeVersion(index.memberIndex)]
         let app = bundleIdentifiers[rounds[slot.round].appIndex]
-        guard let member = pages[index.page].member(index.member) else {
+        guard let member = pages[index.page].member(index.memberIndex) else {
             preconditionFailure("the start belongs to a member of a page")
         }
         Self.withDeviceAndActivityIdentifiers(of: member, slot.activityTemplate.bytes) { device, activity in
@@ -119,11 +119,11 @@ extension Audiences {
 struct PageMemberIndex {
     let rawValue: UInt32
 
-    init(page: PageIndex, member: Int) { rawValue = page.rawValue << 16 | UInt32(truncatingIfNeeded: member) }
+    init(page: PageIndex, memberIndex: Int) { rawValue = page.rawValue << 16 | UInt32(truncatingIfNeeded: memberIndex) }
     init(rawValue: UInt32) { self.rawValue = rawValue }
 
     var page: PageIndex { PageIndex(rawValue: rawValue >> 16) }
-    var member: Int { Int(rawValue & 0xFFFF) }
+    var memberIndex: Int { Int(rawValue & 0xFFFF) }
 }
 
 // MARK: - Channels
@@ -137,21 +137,18 @@ extension Audiences {
     static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
-        return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
-            StartedActivityAddress.copyWithoutAddress(dictionary, into: room)
-                .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
+        return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { buffer in
+            StartedActivityAddress.copyWithoutAddress(dictionary, into: buffer)
+                .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: buffer[..<$0])) } ?? .none
         }
     }
 
-    /// Returns how the new activity of a device gets its updates; nil if the device's start gets the dictionary
-    /// unchanged.
+    /// Returns how the new activity of a device gets its updates: on a channel or with an update token, never both.
     ///
-    /// If the device takes channels, the activity gets its updates from the audience's channel in the device's
-    /// environment. If the device takes none, or if the channel's id would make the body too long, the start
-    /// requests an update token. No start names a channel and also requests a token.
-    ///
-    /// The dictionary stays unchanged in three cases: its producer names a channel in it, the audience has no
-    /// channel in the device's environment, or the body has no room for either.
+    /// - Usually on the audience's channel in the device's environment.
+    /// - With a token, if the device takes no channels, or if the channel's id would make the body too long.
+    /// - Nil: the start gets the dictionary unchanged. There are three reasons: its producer names a channel in it, the
+    ///   audience has no channel in the device's environment, or the body has no room for either.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
         guard !slot.dictionaryWithoutAddress.isNone,
             let channel = slot.record.instruction.channelsForStarts[member.environment]
@@ -161,8 +158,8 @@ extension Audiences {
         let bytesLeft =
             Limits.bodyBytesMax
             - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
-        let onChannel = StartedActivityAddress.channel(channel.identifier)
-        if member.supportsChannels, onChannel.byteCount <= bytesLeft { return onChannel }
+        let channelAddress = StartedActivityAddress.channel(channel.identifier)
+        if member.supportsChannels, channelAddress.byteCount <= bytesLeft { return channelAddress }
         return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil
     }
 }

@@ -5,7 +5,7 @@ import Delivery
 enum AudienceTicket: Equatable, BitwiseCopyable {
     /// Reads a page of one segment for a command, to estimate the size of the audience. `sampleIndex` is the index of
     /// the segment in ``Audiences/sampledSegments``.
-    case samplePage(CommandIndex, sampleIndex: UInt8)
+    case readSamplePage(CommandIndex, sampleIndex: UInt8)
     case admit(CommandIndex)
     case settle(CommandIndex)
     // Calls for a round.
@@ -15,38 +15,39 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
     case finishRange(RangeVersionIndex)
     /// Adds a finished broadcast to the counts of the whole command.
     case finishBroadcast(BroadcastIndex)
-    // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
-    case directory(PageIndex)
-    case page(PageIndex)
+    /// Reads a segment's directory for a round, to find the page that contains a certain position.
+    case readDirectory(PageIndex)
+    /// Reads one page of members for a round.
+    case readPage(PageIndex)
     /// Removes a member from its audience, because its token is dead; see ``RefusedMemberSlot``.
     case removeMember(RefusedMemberIndex)
     /// Tells one audience about a change of a member: it joins, leaves, or has other data. See
     /// ``MembershipChangeSlot``.
     case changeMember(MembershipChangeIndex)
     /// Requests an audience's newest state; see ``NewestStateRequest``.
-    case newestState(NewestStateRequestIndex)
+    case readNewestState(NewestStateRequestIndex)
 
     /// The number of each purpose in a tag.
     private enum Purpose: UInt8 {
-        case samplePage, admit, settle, claim, checkpoint, finishRange, finishBroadcast, directory, page, removeMember
-        case changeMember, newestState
+        case readSamplePage, admit, settle, claim, checkpoint, finishRange, finishBroadcast, readDirectory, readPage
+        case removeMember, changeMember, readNewestState
     }
 
     var tag: UInt64 {
         switch self {
-        case .samplePage(let command, let sampleIndex):
-            Self.tag(.samplePage, command.rawValue) | UInt64(sampleIndex) << 32
+        case .readSamplePage(let command, let sampleIndex):
+            Self.tag(.readSamplePage, command.rawValue) | UInt64(sampleIndex) << 32
         case .admit(let command): Self.tag(.admit, command.rawValue)
         case .settle(let command): Self.tag(.settle, command.rawValue)
         case .claim(let round): Self.tag(.claim, round.rawValue)
         case .checkpoint(let round): Self.tag(.checkpoint, round.rawValue)
-        case .finishRange(let version): Self.tag(.finishRange, version.rawValue)
+        case .finishRange(let rangeVersion): Self.tag(.finishRange, rangeVersion.rawValue)
         case .finishBroadcast(let broadcast): Self.tag(.finishBroadcast, broadcast.rawValue)
-        case .directory(let page): Self.tag(.directory, page.rawValue)
-        case .page(let page): Self.tag(.page, page.rawValue)
+        case .readDirectory(let page): Self.tag(.readDirectory, page.rawValue)
+        case .readPage(let page): Self.tag(.readPage, page.rawValue)
         case .removeMember(let refusedMember): Self.tag(.removeMember, refusedMember.rawValue)
         case .changeMember(let change): Self.tag(.changeMember, change.rawValue)
-        case .newestState(let request): Self.tag(.newestState, request.rawValue)
+        case .readNewestState(let request): Self.tag(.readNewestState, request.rawValue)
         }
     }
 
@@ -60,19 +61,19 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
         let rawIndex = UInt32(truncatingIfNeeded: tag)
         self =
             switch purpose {
-            case .samplePage:
-                .samplePage(CommandIndex(rawValue: rawIndex), sampleIndex: UInt8(truncatingIfNeeded: tag >> 32))
+            case .readSamplePage:
+                .readSamplePage(CommandIndex(rawValue: rawIndex), sampleIndex: UInt8(truncatingIfNeeded: tag >> 32))
             case .admit: .admit(CommandIndex(rawValue: rawIndex))
             case .settle: .settle(CommandIndex(rawValue: rawIndex))
             case .claim: .claim(RoundIndex(rawValue: rawIndex))
             case .checkpoint: .checkpoint(RoundIndex(rawValue: rawIndex))
             case .finishRange: .finishRange(RangeVersionIndex(rawValue: rawIndex))
             case .finishBroadcast: .finishBroadcast(BroadcastIndex(rawValue: rawIndex))
-            case .directory: .directory(PageIndex(rawValue: rawIndex))
-            case .page: .page(PageIndex(rawValue: rawIndex))
+            case .readDirectory: .readDirectory(PageIndex(rawValue: rawIndex))
+            case .readPage: .readPage(PageIndex(rawValue: rawIndex))
             case .removeMember: .removeMember(RefusedMemberIndex(rawValue: rawIndex))
             case .changeMember: .changeMember(MembershipChangeIndex(rawValue: rawIndex))
-            case .newestState: .newestState(NewestStateRequestIndex(rawValue: rawIndex))
+            case .readNewestState: .readNewestState(NewestStateRequestIndex(rawValue: rawIndex))
             }
     }
 }

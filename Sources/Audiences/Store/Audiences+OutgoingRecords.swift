@@ -50,7 +50,7 @@ extension Audiences {
         let environment = outgoingRecord.environment
         guard let grant = command.grant,
             let range = SegmentRange(
-                index: environment == nil ? Int(outgoingRecord.range) : 0,
+                index: environment == nil ? Int(outgoingRecord.rangeOrChannelNumber) : 0,
                 rangeCount: Int(grant.rangeCount)
             )
         else {
@@ -72,7 +72,8 @@ extension Audiences {
         )
         // The key names the audience and its range, or the audience and the channel's environment. So all
         // versions of a range are in one partition, in order.
-        FanoutKey(audiences[command.audience].digest, range: outgoingRecord.range, environment).write(to: &writer)
+        FanoutKey(audiences[command.audience].digest, range: outgoingRecord.rangeOrChannelNumber, environment)
+            .write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,
             value: command.fanoutValue.bytes,
@@ -88,7 +89,7 @@ extension Audiences {
             var result = RangeResultRecord(
                 command: command,
                 range: slot.record.instruction.range,
-                members: slot.counts,
+                memberCounts: slot.counts,
                 times: slot.times
             )
             result.isSuperseded = slot.isSuperseded
@@ -121,12 +122,12 @@ extension Audiences {
         composeResult(of: subject, record) { command, writer in
             var result = AudienceResultRecord(
                 command: command,
-                members: totals.members,
+                memberCounts: totals.memberCounts,
                 times: totals.times,
                 timestamp: record.instruction.grant.timestamp,
                 rangeCount: Int(record.instruction.range.rangeCount)
             )
-            result.broadcasts = totals.broadcasts
+            result.broadcastCounts = totals.broadcastCounts
             result.channelAbsence = record.instruction.channelAbsence
             result.isSuperseded = isSuperseded
             result.isDemoted = record.instruction.grant.isDemoted
@@ -161,7 +162,7 @@ extension Audiences {
 
     private mutating func composeRefusedMember(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
         let refusedMember = refusedMembers[outgoingRecord.refusedMember]
-        refusedMember.withTexts { identifier, token, reason in
+        refusedMember.withIdentifierTokenAndReason { identifier, token, reason in
             if outgoingRecord.kind == .invalidation {
                 InvalidationRecord(
                     app: bundleIdentifiers[refusedMember.appIndex],
@@ -177,8 +178,8 @@ extension Audiences {
             }
             keyWriter.raw(identifier)
         }
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, instruction: nil, trace: none)
+        let noTrace = UnsafeRawBufferPointer(start: nil, count: 0)
+        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, instruction: nil, trace: noTrace)
     }
 
     private mutating func composeMemberResult(
@@ -186,24 +187,24 @@ extension Audiences {
         _ identifier: UnsafeRawBufferPointer,
         reason: UnsafeRawBufferPointer
     ) {
-        let version = rangeVersions[refusedMember.rangeVersion]
+        let versionSlot = rangeVersions[refusedMember.rangeVersion]
         configuration.commandsTopic.withUnsafeBytes { topic in
             var result = ResultRecord(
                 outcome: refusedMember.outcome == .unregistered ? .unregistered : .failed,
                 sourceTopic: topic,
-                sourcePartition: version.record.instruction.partition,
-                sourceOffset: version.record.instruction.offset
+                sourcePartition: versionSlot.record.instruction.partition,
+                sourceOffset: versionSlot.record.instruction.offset
             )
-            result.commandIdentifier = version.record.identifier.isNone ? nil : version.record.identifier.bytes
+            result.commandIdentifier = versionSlot.record.identifier.isNone ? nil : versionSlot.record.identifier.bytes
             result.app = bundleIdentifiers[refusedMember.appIndex]
             result.audience = rounds[refusedMember.round].identifier.bytes
             if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
-            result.status = refusedMember.status
-            result.attempts = Int(refusedMember.attempts)
+            result.status = refusedMember.httpStatus
+            result.attemptCount = Int(refusedMember.attemptCount)
             result.reason = reason.isEmpty ? nil : reason
-            result.sentTimestamp = version.record.instruction.grant.timestamp
-            result.recordTimestampMilliseconds = version.record.instruction.recordTimestampMilliseconds
-            result.admittedAtMilliseconds = version.record.instruction.admittedAtMilliseconds
+            result.sentTimestamp = versionSlot.record.instruction.grant.timestamp
+            result.recordTimestampMilliseconds = versionSlot.record.instruction.recordTimestampMilliseconds
+            result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtMilliseconds
             result.sentAtMilliseconds = refusedMember.sentAtMilliseconds
             result.responseAtMilliseconds = refusedMember.responseAtMilliseconds
             result.write(to: &writer)

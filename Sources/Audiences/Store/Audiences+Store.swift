@@ -52,7 +52,7 @@ extension Audiences {
     /// - Returns: whether the call was removed.
     private mutating func removeCallIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
         switch ticket {
-        case .page(let page), .directory(let page):
+        case .readPage(let page), .readDirectory(let page):
             guard pages[page].phase == .discarded else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             freePage(page)
@@ -83,11 +83,11 @@ extension Audiences {
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result {
         switch ticket {
-        case .samplePage(let command, _), .admit(let command), .settle(let command):
+        case .readSamplePage(let command, _), .admit(let command), .settle(let command):
             let audience = audiences[commands[command].audience]
             let operation: Operation =
                 switch ticket {
-                case .samplePage(_, let sampleIndex):
+                case .readSamplePage(_, let sampleIndex):
                     .page(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
                 case .admit: .admit(admission(of: command, now: now))
                 default: .settle(version: commands[command].version)
@@ -97,29 +97,29 @@ extension Audiences {
             let slot = rounds[round]
             let operation = Operation.claim(slot.range, claim: slot.claim.number)
             return body(makeCall(ticket, slot.appIndex, slot.storeKeyDigest, operation))
-        case .finishRange(let index):
-            let version = rangeVersions[index]
-            let slot = rounds[version.round]
+        case .finishRange(let rangeVersion):
+            let versionSlot = rangeVersions[rangeVersion]
+            let slot = rounds[versionSlot.round]
             let operation = Operation.finishRange(
                 slot.range,
-                version: version.record.version,
-                version.counts,
-                version.times
+                version: versionSlot.record.version,
+                versionSlot.counts,
+                versionSlot.times
             )
             return body(makeCall(ticket, slot.appIndex, slot.digest, operation))
         case .finishBroadcast(let broadcast):
             let key = channels[broadcasts[broadcast].channel].key
             return body(makeCall(ticket, key.appIndex, key.digest, makeFinishOperation(forBroadcast: broadcast)))
-        case .directory(let page), .page(let page):
+        case .readDirectory(let page), .readPage(let page):
             let slot = rounds[pages[page].round]
             let segment = segment(of: page)
             let operation: Operation =
-                ticket == .directory(page)
+                ticket == .readDirectory(page)
                 ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[page].lowerBound)
             return body(makeCall(ticket, slot.appIndex, slot.digest, operation))
         case .removeMember(let refusedMember):
             let slot = refusedMembers[refusedMember]
-            return slot.withTexts { identifier, _, _ in
+            return slot.withIdentifierTokenAndReason { identifier, _, _ in
                 let entry = MemberEntry(
                     location: MemberLocation(of: identifier),
                     isLeaving: true,
@@ -142,7 +142,7 @@ extension Audiences {
                     .append(slot.entryForNextAudience)
                 )
             )
-        case .newestState(let request):
+        case .readNewestState(let request):
             let key = newestStateRequests[request].key
             return body(makeCall(ticket, key.appIndex, key.digest, .newestState))
         }
@@ -159,8 +159,8 @@ extension Audiences {
         storeQueue.append(ticket)
     }
 
-    /// Removes the next call, because it exceeds the store's limits and would exceed them at each attempt. The caller
-    /// of the call continues without a reply, as after a permanent refusal (`storeFailed` with `refused`).
+    /// Removes the next call, because it exceeds the store's limits and would exceed them at each attempt. The core
+    /// continues without a reply, as after a permanent refusal (`storeFailed` with `refused`).
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         callReplied(ticket, nil, now: now)
@@ -191,7 +191,7 @@ extension Audiences {
     /// - Parameter reply: nil if the call was refused permanently.
     private mutating func callReplied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         switch ticket {
-        case .samplePage(let command, _): samplePageReceived(command, reply?.bytes)
+        case .readSamplePage(let command, _): samplePageReceived(command, reply?.bytes)
         case .admit(let command):
             guard let reply else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.refusedCallReason, now: now)
@@ -200,10 +200,10 @@ extension Audiences {
         case .settle(let command): commandSettled(command, now: now)
         case .claim(let round): claimReplied(round, reply, now: now)
         case .checkpoint(let round): checkpointReplied(round, reply, now: now)
-        case .finishRange(let version): rangeCounted(version, reply, now: now)
+        case .finishRange(let rangeVersion): rangeCounted(rangeVersion, reply, now: now)
         case .finishBroadcast(let broadcast): broadcastCounted(broadcast, reply, now: now)
-        case .directory(let page): directoryReceived(page, reply?.bytes, now: now)
-        case .page(let page): pageReceived(page, reply?.bytes, now: now)
+        case .readDirectory(let page): directoryReceived(page, reply?.bytes, now: now)
+        case .readPage(let page): pageReceived(page, reply?.bytes, now: now)
         case .removeMember(let refusedMember):
             if reply != nil { countMembershipChange(.left, of: refusedMembers[refusedMember].appIndex) }
             refusedMemberAcknowledged(refusedMember, now: now)
@@ -215,7 +215,7 @@ extension Audiences {
                 )
             }
             audienceNotified(change, now: now)
-        case .newestState(let request): newestStateReceived(request, reply, now: now)
+        case .readNewestState(let request): newestStateReceived(request, reply, now: now)
         }
     }
 

@@ -1,10 +1,10 @@
-/// The times at which slots must be checked: a heap with the earliest entry first.
+/// The times at which slots must be checked: a heap with the earliest timer first.
 ///
-/// An entry is not removed when the time of its slot changes, because the slot does not know the entry's place in the
-/// heap. So the reader must compare each entry with the time in its slot, and remove stale entries when the queue is
+/// A timer is not removed when the time of its slot changes, because the slot does not know the timer's place in the
+/// heap. So the reader must compare each timer with the time in its slot, and remove obsolete timers when the queue is
 /// full. (R4)
 struct TimerQueue: ~Copyable {
-    /// The slot on which the core works when the entry is due.
+    /// The slot on which the core works when the timer is due.
     enum Owner: BitwiseCopyable, Hashable {
         case audience(AudienceIndex)
         case round(RoundIndex)
@@ -14,50 +14,50 @@ struct TimerQueue: ~Copyable {
         case channelWait(CommandIndex)
     }
 
-    struct Entry: BitwiseCopyable {
+    struct Timer: BitwiseCopyable {
         var dueMilliseconds: Int64
         var owner: Owner
     }
 
-    private var entries: [Entry] = []
+    private var timers: [Timer] = []
     let limit: Int
 
     init(limit: Int) { self.limit = limit }
 
-    var isFull: Bool { entries.count == limit }
+    var isFull: Bool { timers.count == limit }
 
-    var earliestDueMilliseconds: Int64? { entries.first?.dueMilliseconds }
+    var earliestDueMilliseconds: Int64? { timers.first?.dueMilliseconds }
 
-    mutating func append(_ entry: Entry) {
-        precondition(!isFull, "stale timers are removed first")
-        entries.append(entry)
-        var index = entries.count - 1
+    mutating func append(_ timer: Timer) {
+        precondition(!isFull, "obsolete timers are removed first")
+        timers.append(timer)
+        var index = timers.count - 1
         while index > 0, case let parent = (index - 1) / 2,
-            entries[index].dueMilliseconds < entries[parent].dueMilliseconds
+            timers[index].dueMilliseconds < timers[parent].dueMilliseconds
         {
-            entries.swapAt(index, parent)
+            timers.swapAt(index, parent)
             index = parent
         }
     }
 
-    mutating func removeAll() -> [Entry] {
-        defer { entries.removeAll(keepingCapacity: true) }
-        return entries
+    mutating func removeAll() -> [Timer] {
+        defer { timers.removeAll(keepingCapacity: true) }
+        return timers
     }
 
-    mutating func popDue(now milliseconds: Int64) -> Entry? {
-        guard let first = entries.first, first.dueMilliseconds <= milliseconds else { return nil }
-        let last = entries.removeLast()
-        guard !entries.isEmpty else { return first }
-        entries[0] = last
+    mutating func popDue(now milliseconds: Int64) -> Timer? {
+        guard let first = timers.first, first.dueMilliseconds <= milliseconds else { return nil }
+        let last = timers.removeLast()
+        guard !timers.isEmpty else { return first }
+        timers[0] = last
         var index = 0
         while true {
             var earliest = index
-            for child in [2 * index + 1, 2 * index + 2] where child < entries.count {
-                if entries[child].dueMilliseconds < entries[earliest].dueMilliseconds { earliest = child }
+            for child in [2 * index + 1, 2 * index + 2] where child < timers.count {
+                if timers[child].dueMilliseconds < timers[earliest].dueMilliseconds { earliest = child }
             }
             guard earliest != index else { return first }
-            entries.swapAt(index, earliest)
+            timers.swapAt(index, earliest)
             index = earliest
         }
     }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// The key of a record: the id of the activity, else of the audience, else of the channel, else of the
-/// device. All records with the same id are thus in the same partition.
+/// Finds the key of a record: the first id that the record has, in the order activity, audience, channel, device. So
+/// all records with the same id are in the same partition.
 package enum RecordKey {
     private struct AddressFields: Decodable {
         var activity: String?
@@ -10,7 +10,7 @@ package enum RecordKey {
         var device: String?
     }
 
-    /// The value of `channel`. In a command to an audience it is true or false, which is no id.
+    /// The value of `channel`. In a command to an audience, `channel` is true or false: then there is no id.
     private struct Channel: Decodable {
         var identifier: String?
 

@@ -29,9 +29,9 @@ package struct RecordSender {
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// The reason of the first failure; nil: no record failed. A record that is not acknowledged in time has
-        /// failed too. If no broker has responded, and the sender has a `brokerMonitor`, `flushAndClose` puts the
-        /// monitor's reason here instead.
+        /// Why the first failed record failed; nil: no record failed. A missing acknowledgement is a failure too. If
+        /// no broker has responded, and the sender has a `brokerMonitor`, this is the monitor's reason, which names the
+        /// cause.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -60,8 +60,8 @@ package struct RecordSender {
             }
         }
 
-        /// Counts the records that have no report as failed, because the sender waits for no more reports.
-        mutating func countUnreportedRecords(_ reason: String) {
+        /// Counts the records without a report as failed, because the sender waits for no more reports.
+        mutating func failUnreportedRecords(_ reason: String) {
             guard acknowledgedCount + failedCount < sentCount else { return }
             failureReason = failureReason ?? reason
             failedCount = sentCount - acknowledgedCount
@@ -139,8 +139,8 @@ package struct RecordSender {
     ///   - origin: the original record if the record is a copy; else nil.
     ///   - tag: a number that `Tally.failedTags` contains if the record fails; 0: none.
     ///   - isCancelled: checked while there is no room. If it returns true, the record is not written.
-    /// - Returns: false if `isCancelled` returned true before there was room; the record was not written. True also if
-    ///   the producer refused the record, which then counts as failed.
+    /// - Returns: false if the record was not written because `isCancelled` returned true. A record that the producer
+    ///   refuses counts as failed, and the method returns true.
     package mutating func send(
         _ record: [UInt8],
         key: [UInt8]?,
@@ -176,13 +176,13 @@ package struct RecordSender {
         {
             tally.failureReason = failure
         }
-        tally.countUnreportedRecords("no acknowledgement within \(flushTimeoutMilliseconds / 1_000) s")
+        tally.failUnreportedRecords("no acknowledgement within \(flushTimeoutMilliseconds / 1_000) s")
         _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
         return tally
     }
 
-    /// Counts the acknowledgements that have arrived. Call this during a long wait between two records.
-    package mutating func countAcknowledgements() { takeDeliveryReports() }
+    /// Adds the acknowledgements that have arrived to the tally. Call this during a long wait between two records.
+    package mutating func collectAcknowledgements() { takeDeliveryReports() }
 
     /// Waits until all records have a report, or the time has passed.
     private mutating func flush(_ timeoutMilliseconds: Int64) {
@@ -218,7 +218,7 @@ package struct RecordSender {
         return record.withUnsafeBytes { value in
             withKey { key in
                 guard let origin else {
-                    return producer.produce(topic: topic, key: key, value: value, opaque: tag)
+                    return producer.produce(topic: topic, key: key, value: value, tag: tag)
                 }
                 var headers = ProducedHeaders(capacity: 1)
                 origin.positionText.withUnsafeBytes { headers.append(RecordOrigin.headerName, $0) }
@@ -228,7 +228,7 @@ package struct RecordSender {
                     value: value,
                     headers: headers,
                     timestampMilliseconds: origin.timestampMilliseconds,
-                    opaque: tag
+                    tag: tag
                 )
             }
         }

@@ -29,10 +29,10 @@ package struct RecordSplitter {
             if isLineStart, byte == UInt8(ascii: "{") { try endRecord(body) }
             isLineStart = byte == UInt8(ascii: "\n")
             if record.isEmpty {
-                if !Self.isBlank(byte) { beginRecord(with: byte) }
+                if !Self.isWhitespace(byte) { beginRecord(with: byte) }
             } else {
                 record.append(byte)
-                advance(byte)
+                updateNesting(with: byte)
             }
             let isComplete = !record.isEmpty && bracketDepth == 0 && (Self.isOpeningBracket(record[0]) || isLineStart)
             if isComplete || record.count >= Self.recordBytesMax { try endRecord(body) }
@@ -53,7 +53,7 @@ package struct RecordSplitter {
         isEscaped = false
     }
 
-    private mutating func advance(_ byte: UInt8) {
+    private mutating func updateNesting(with byte: UInt8) {
         switch byte {
         case UInt8(ascii: "\n"):
             // A JSON string cannot contain a line end, so an open quote ends here.
@@ -77,7 +77,7 @@ package struct RecordSplitter {
     }
 
     private mutating func endRecord(_ body: (InputRecord) throws -> Void) rethrows {
-        while let last = record.last, Self.isBlank(last) { record.removeLast() }
+        while let last = record.last, Self.isWhitespace(last) { record.removeLast() }
         guard !record.isEmpty else { return }
         let completeRecord = InputRecord(bytes: record, lineNumber: recordLineNumber)
         record.removeAll(keepingCapacity: true)
@@ -89,7 +89,7 @@ package struct RecordSplitter {
         byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[")
     }
 
-    private static func isBlank(_ byte: UInt8) -> Bool {
+    private static func isWhitespace(_ byte: UInt8) -> Bool {
         byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09
     }
 }

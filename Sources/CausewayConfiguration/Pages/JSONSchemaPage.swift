@@ -2,9 +2,9 @@ import Documents
 
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
-/// The schema refuses most of the files that the worker refuses. It accepts all files that the worker accepts, with two
-/// exceptions: a file without required keys, which environment variables may set, and a file with rare spellings, such
-/// as a team id that is a number without quotes.
+/// The schema refuses most of the files that the worker refuses. It also refuses two kinds of files that the worker
+/// accepts: a file without required keys, if environment variables set them; and a file with rare spellings, such as a
+/// team id that is a number without quotes.
 struct JSONSchemaPage {
     /// Whether the schema is a part of the chart's schema. If so, it requires no keys that name files, because the
     /// chart itself sets the files of mounted Secrets. It also has no defaults, because the chart has other defaults
@@ -36,8 +36,8 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Whether the file must name an entry of this section. True if the section needs more entries than its predefined
-    /// ones, such as the policy `default`.
+    /// Whether the file must name an entry of this section. True for `apps`. False for `policies`, because the
+    /// predefined policy `default` is enough.
     private func isRequired(_ section: NamedSection) -> Bool {
         section.memberCountRange.lowerBound > section.predefinedMembers.count
     }
@@ -47,13 +47,13 @@ struct JSONSchemaPage {
         var members: [DocumentValue.Member] = [
             .init("type", required.isEmpty ? ["object", "null"] : "object"),
             .init("additionalProperties", false),
-            .init("properties", .object(section.members.map { .init($0.name, value(of: $0.member)) })),
+            .init("properties", .object(section.members.map { .init($0.name, schema(of: $0.member)) })),
         ]
         if !required.isEmpty { members.append(.init("required", .array(required))) }
         return members
     }
 
-    private func value(of member: PageSection.Member) -> DocumentValue {
+    private func schema(of member: PageSection.Member) -> DocumentValue {
         switch member {
         case .key(let key):
             return schema(of: key)
@@ -70,7 +70,7 @@ struct JSONSchemaPage {
         let isRequired = isRequired(namedSection)
         var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]
         if let pattern = namedSection.nameRule.pattern {
-            let memberPatterns = section.members.map { DocumentValue.Member(pattern, value(of: $0.member)) }
+            let memberPatterns = section.members.map { DocumentValue.Member(pattern, schema(of: $0.member)) }
             members += [.init("patternProperties", .object(memberPatterns)), .init("additionalProperties", false)]
         }
         if isRequired {

@@ -35,7 +35,7 @@ struct PageSection: Sendable {
     }
 
     /// The text that the pages show about the section; nil if the descriptions of its keys are enough.
-    var meaning: String? { ConfigurationSchema.sections[name] }
+    var meaning: String? { ConfigurationSchema.sectionTexts[name] }
 
     /// `apps` or `policies` if this section is one of the two, whose entries the operator names; otherwise nil.
     var namedSection: NamedSection? { NamedSection(rawValue: name) }

@@ -16,7 +16,7 @@ enum YAMLPage {
         let blocks = section.members.map { name, member -> [String] in
             switch member {
             case .key(let key):
-                return self.key(key, name: name, indentation: indentation)
+                return keyLines(key, name: name, indentation: indentation)
             case .section(let inner):
                 let shownName = section.namedSection?.exampleMember ?? name
                 return (inner.meaning.map { comment($0, indentation: indentation) } ?? [])
@@ -26,7 +26,7 @@ enum YAMLPage {
         return Array(blocks.joined(separator: [""]))
     }
 
-    private static func key(_ key: KeyDescription, name: String, indentation: String) -> [String] {
+    private static func keyLines(_ key: KeyDescription, name: String, indentation: String) -> [String] {
         let value =
             switch key.defaultValue {
             case .required(let example): example

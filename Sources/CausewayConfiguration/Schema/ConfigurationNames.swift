@@ -12,16 +12,17 @@ enum ConfigurationNames {
             }
     )
 
-    /// Every proper prefix of a key pattern: `kafka`, `kafka.topics`, `apps.*`.
-    static let sections = Set(
+    /// The patterns of all sections: every beginning of a key pattern that ends before a dot, such as `kafka`,
+    /// `kafka.topics` and `apps.*`.
+    static let sectionPatterns = Set(
         valueKinds.keys.flatMap { key in
             key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
         }
     )
 
     /// Returns the names that are allowed directly in a section. An empty pattern means the top of the file.
-    static func members(of pattern: String) -> [String] {
-        let prefix = pattern.isEmpty ? "" : pattern + "."
+    static func memberNames(of sectionPattern: String) -> [String] {
+        let prefix = sectionPattern.isEmpty ? "" : sectionPattern + "."
         let names = valueKinds.keys.filter { $0.hasPrefix(prefix) }
             .compactMap { key in
                 key.dropFirst(prefix.count).split(separator: ".").first.map(String.init)

@@ -12,7 +12,7 @@ enum ConfigurationSchema {
 
     /// The texts that ``GeneratedConfigurationText`` shows about sections, by the section's pattern: `kafka.topics`,
     /// `policies.*.budget`. Most sections need no text.
-    static let sections: [String: String] = [
+    static let sectionTexts: [String: String] = [
         httpSectionTexts, kafkaSectionTexts, appSectionTexts, policySectionTexts, tracingSectionTexts,
     ]
     .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }

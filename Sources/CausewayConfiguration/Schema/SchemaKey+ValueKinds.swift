@@ -4,10 +4,8 @@ extension SchemaKey {
     typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
-    ///   - decode: converts a value of the kind `ConfigurationValueKind` to the property's value. If it returns nil,
-    ///     the property keeps its value.
-    ///   - encode: converts the property's value to a value of the kind `ConfigurationValueKind`. It returns nil if the
-    ///     property is unset.
+    ///   - decode: converts the key's value to the property's value; nil: the property stays unchanged.
+    ///   - encode: converts the property's value to the key's value; nil: the property is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
         _ path: any Path<Property>,
@@ -26,7 +24,7 @@ extension SchemaKey {
                 if let property = decode(value) { root[keyPath: path] = property }
             },
             value: { encode($0[keyPath: path]) },
-            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            hasSameValue: { $0[keyPath: path] == $1[keyPath: path] },
             copyValue: { $0[keyPath: path] = $1[keyPath: path] }
         )
     }

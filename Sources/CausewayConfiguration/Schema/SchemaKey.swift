@@ -52,7 +52,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?
     /// Whether two configurations have the same value of this key.
-    let isSame: @Sendable (Root, Root) -> Bool
+    let hasSameValue: @Sendable (Root, Root) -> Bool
     /// Sets the value of this key in the first configuration to the value in the second.
     let copyValue: @Sendable (inout Root, Root) -> Void
 

@@ -78,14 +78,14 @@ struct BacklogCommand: SeasonCommand {
     {
         let backlog = try BacklogRun(
             season: files.season,
-            activities: activities,
+            activityCount: activities,
             commandsPerActivity: commands / activities,
             deployment: deployment,
             interruption: interruption
         )
         return try backlog.run(
             shapesFile: files.shapesFile,
-            lanes: lanes,
+            laneCount: lanes,
             supersededResults: supersededResults,
             hasUnlimitedReadAhead: unhurried
         )

@@ -9,10 +9,11 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// How long a client that only reads takes, from the assignment of its partitions to the backlog's last record. The
-    /// client reads the whole backlog several times. The median reading is the one with the median time.
+    /// The time of the median reading, from the assignment of the client's partitions to the backlog's last record. A
+    /// client that only reads gets the whole backlog several times. The median reading is the one whose time is the
+    /// median.
     var medianReadingMilliseconds: Int64
-    /// How long the client took each time that it read the backlog, shortest first.
+    /// The times of all readings, shortest first.
     var sortedReadingMilliseconds: [Int64]
     /// CPU time of the lab's process, in which the client runs, during the median reading.
     var medianReadingLabCPUMilliseconds: Int64

@@ -11,15 +11,15 @@ final class BacklogRun {
     private static let logLinesMax = 1_000
     /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
-    /// The maximum number of commands for one activity that the command line accepts. `init` also refuses more commands
-    /// than the shortest match has frames: one for each ball, and one for the end.
+    /// The command line accepts at most this many commands for one activity. A short match may permit fewer: `init`
+    /// refuses more commands than the shortest match has frames (one for each ball, and one for the end).
     static let commandsPerActivityMax = 200
     /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
     /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
     /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So each topic has
     /// ample room for two million records, the default.
-    static let partitions = 64
-    private static let registrationMillisecondsMax: Int64 = 120_000
+    static let partitionCount = 64
+    private static let registrationWaitMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000
     private static let pollIntervalMilliseconds: UInt32 = 50
 
@@ -31,7 +31,7 @@ final class BacklogRun {
 
     init(
         season: Season,
-        activities: Int,
+        activityCount: Int,
         commandsPerActivity: Int,
         deployment: Deployment,
         interruption: Interruption
@@ -40,7 +40,7 @@ final class BacklogRun {
         guard matches.count == Self.matchCount else { throw LabError("the season has only \(matches.count) matches") }
         feed = SeasonFeed(
             matches: matches,
-            followers: activities / Self.matchCount,
+            followerCount: activityCount / Self.matchCount,
             durationMilliseconds: 1,
             startsByPush: false
         )
@@ -75,17 +75,20 @@ final class BacklogRun {
 
     func run(
         shapesFile: String,
-        lanes: Int,
+        laneCount: Int,
         supersededResults: SupersededResultMode,
         hasUnlimitedReadAhead: Bool
     ) throws(LabError) -> BacklogFigures {
-        try deployment.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
+        try deployment.startBroker(
+            commandPartitionCount: Self.partitionCount,
+            resultPartitionCount: Self.partitionCount
+        )
         try deployment.startRedis()
         try deployment.startSimulator(shapes: [shapesFile])
         let configuration = WorkerConfigurationText.text(
             deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app)],
-            lanes: lanes,
+            laneCount: laneCount,
             supersededResults: supersededResults
         )
         try TextFile.write(
@@ -124,15 +127,15 @@ final class BacklogRun {
         var relay = RegistrationRelay(phones: phones)
         // Each phone registers two tokens: a push-to-start token and an update token.
         try relay.copyRegistrations(
-            upTo: 2 * feed.phones,
+            upTo: 2 * feed.phoneCount,
             to: commandProducer,
-            withinMilliseconds: Self.registrationMillisecondsMax,
+            withinMilliseconds: Self.registrationWaitMillisecondsMax,
             beforePage: checkInterruptionAndProcesses
         )
         try deployment.startWorker()
-        try wait(Self.registrationMillisecondsMax, "tokens to be registered") { () throws(LabError) in
+        try wait(Self.registrationWaitMillisecondsMax, "tokens to be registered") { () throws(LabError) in
             commandProducer.takeDeliveryReports()
-            return try deployment.redisKeyCount() >= 2 * feed.phones
+            return try deployment.redisKeyCount() >= 2 * feed.phoneCount
         }
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
     }
@@ -143,7 +146,7 @@ final class BacklogRun {
         for frame in 0..<commandsPerActivity {
             for match in matchCommands.indices {
                 matchCommands[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
-                for follower in 1...feed.followers {
+                for follower in 1...feed.followerCount {
                     matchCommands[match].frames[frame].setFollowerNumber(follower)
                     try produce(matchCommands[match].frames[frame], to: commandProducer)
                 }
@@ -155,8 +158,8 @@ final class BacklogRun {
             try checkInterruptionAndProcesses()
             usleep(1_000)
         }
-        guard commandProducer.undeliveredRecords == 0 else {
-            throw LabError("\(commandProducer.undeliveredRecords) commands did not reach the broker")
+        guard commandProducer.undeliveredRecordCount == 0 else {
+            throw LabError("\(commandProducer.undeliveredRecordCount) commands did not reach the broker")
         }
     }
 
@@ -167,7 +170,7 @@ final class BacklogRun {
                     topic: commandProducer.commandsTopic,
                     key: key,
                     value: value,
-                    opaque: 0
+                    tag: 0
                 )
             }
             switch outcome {
@@ -192,7 +195,7 @@ final class BacklogRun {
         defer { reader.close() }
         let usageBefore = ProcessUsage(identifier: getpid()) ?? .none
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
-        let milliseconds = try reader.read(feed.phones * commandsPerActivity) { () throws(LabError) in
+        let milliseconds = try reader.read(feed.phoneCount * commandsPerActivity) { () throws(LabError) in
             try checkInterruptionAndProcesses()
         }
         let usageAfter = ProcessUsage(identifier: getpid()) ?? .none
@@ -207,8 +210,8 @@ final class BacklogRun {
     /// would take CPU time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.waitMillisecondsMax, "phones to show the final score") { () throws(LabError) in
-            guard try phones.readAcceptedCounts().pushes >= feed.phones else { return false }
-            return try phones.compare(with: feed).matchingPhones == feed.phones
+            guard try phones.readAcceptedCounts().pushCount >= feed.phoneCount else { return false }
+            return try phones.compare(with: feed).matchingPhoneCount == feed.phoneCount
         }
     }
 
@@ -220,27 +223,27 @@ final class BacklogRun {
     ) throws(LabError) -> BacklogFigures {
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers)
         defer { reader.close() }
-        let commands = feed.phones * commandsPerActivity
+        let commandCount = feed.phoneCount * commandsPerActivity
         try wait(Self.waitMillisecondsMax, "results") { () throws(LabError) in
             while try reader.drain(limit: Demo.resultsPerDrainMax) {}
-            return reader.tally.commands == commands
+            return reader.tally.commandCount == commandCount
         }
         let tally = reader.tally
-        let startMilliseconds = try readAssignedAtMilliseconds()
+        let assignedAtMilliseconds = try readAssignedAtMilliseconds()
         let readCosts = readCosts.sorted { $0.milliseconds < $1.milliseconds }
         let medianCost = readCosts[readCosts.count / 2]
         return BacklogFigures(
-            commands: commands,
-            activities: feed.phones,
+            commands: commandCount,
+            activities: feed.phoneCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushes: try phones.readAcceptedCounts().pushes,
-            phonesWithFinalScore: try phones.compare(with: feed).matchingPhones,
+            pushes: try phones.readAcceptedCounts().pushCount,
+            phonesWithFinalScore: try phones.compare(with: feed).matchingPhoneCount,
             medianReadingMilliseconds: medianCost.milliseconds,
             sortedReadingMilliseconds: readCosts.map(\.milliseconds),
             medianReadingLabCPUMilliseconds: medianCost.cpuMilliseconds,
             medianReadingBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastResponseAtMilliseconds - startMilliseconds,
-            resultsMilliseconds: reader.newestResultAtMilliseconds - startMilliseconds,
+            pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtMilliseconds,
+            resultsMilliseconds: reader.newestResultAtMilliseconds - assignedAtMilliseconds,
             resultRecords: reader.resultCount,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
@@ -262,15 +265,16 @@ final class BacklogRun {
 
     private func wait(
         _ milliseconds: Int64,
-        _ what: String,
+        _ awaitedEvent: String,
         until isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
         while try !isDone() {
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(
-                    "waited \(milliseconds / 1_000) s for \(what), which did not come; the worker's log ends with",
-                    logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
+                    "waited \(milliseconds / 1_000) s for \(awaitedEvent), which did not come; "
+                        + "the worker's log ends with",
+                    logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
                 )
             }
             try checkInterruptionAndProcesses()

@@ -9,10 +9,10 @@ import LiveActivity
 /// title, or null) and `state` (the digest of the content state, as in the simulator's push log).
 final class CommandJournal {
     /// The part of a line that is the same for all followers of a match.
-    struct Entry {
+    struct LineTemplate {
         fileprivate var identifierPrefix: String
         /// The text of the line from `event` on.
-        fileprivate var lineEnd: [UInt8]
+        fileprivate var lineSuffix: [UInt8]
 
         init(_ frame: MatchFrame, event: String, sequence: Int) {
             identifierPrefix = "\(sequence)/"
@@ -25,7 +25,7 @@ final class CommandJournal {
                 }
                 json.member("state", frame.state.json.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
             }
-            lineEnd = Array(object.dropFirst())
+            lineSuffix = Array(object.dropFirst())
         }
     }
 
@@ -47,12 +47,13 @@ final class CommandJournal {
 
     /// Adds the line of a command that was just given to the producer. The file gets it when the buffer is full or
     /// flushed. The names of activities contain no character that JSON escapes.
-    func append(_ entry: Entry, activity: String) throws(LabError) {
+    func append(_ template: LineTemplate, activity: String) throws(LabError) {
         buffer.append(
-            contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8
+            contentsOf: #"{"command":"\#(template.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#
+                .utf8
         )
         buffer.append(contentsOf: "\(Clock.wallMilliseconds),".utf8)
-        buffer.append(contentsOf: entry.lineEnd)
+        buffer.append(contentsOf: template.lineSuffix)
         buffer.append(UInt8(ascii: "\n"))
         if buffer.count >= Self.bufferBytesMax { try flush() }
     }

@@ -10,7 +10,7 @@ final class CommandProducer {
     let commandsTopic: ProducerTopic
     private let registrationsTopic: ProducerTopic
     /// Records that the broker refused, or did not acknowledge in time.
-    private(set) var undeliveredRecords = 0
+    private(set) var undeliveredRecordCount = 0
 
     init(bootstrapServers: String) throws(LabError) {
         do throws(KafkaError) {
@@ -35,7 +35,7 @@ final class CommandProducer {
         var key = key
         let outcome = value.withUnsafeBytes { value in
             key.withUTF8 { key in
-                producer.produce(topic: registrationsTopic, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
+                producer.produce(topic: registrationsTopic, key: UnsafeRawBufferPointer(key), value: value, tag: 0)
             }
         }
         switch outcome {
@@ -49,14 +49,14 @@ final class CommandProducer {
         var key = key
         return value.withUnsafeBytes { value in
             key.withUTF8 { key in
-                producer.produce(topic: commandsTopic, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
+                producer.produce(topic: commandsTopic, key: UnsafeRawBufferPointer(key), value: value, tag: 0)
             }
         }
     }
 
     func takeDeliveryReports() {
         producer.pollReports { _, error, _ in
-            if error != 0 { undeliveredRecords += 1 }
+            if error != 0 { undeliveredRecordCount += 1 }
         }
     }
 

@@ -21,11 +21,11 @@ extension Demo {
         throws(LabError)
     {
         try wait(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
-            try phones.readSummary().activitiesActive == feed.phones
+            try phones.readSummary().activeActivityCount == feed.phoneCount
         }
-        let onChannels = try phones.readSummary().activitiesOnChannels
-        guard onChannels == feed.phonesOnChannels else {
-            throw LabError("\(onChannels) of \(feed.phonesOnChannels) activities have begun on a channel")
+        let onChannels = try phones.readSummary().subscribedActivityCount
+        guard onChannels == feed.subscribedPhoneCount else {
+            throw LabError("\(onChannels) of \(feed.subscribedPhoneCount) activities have begun on a channel")
         }
     }
 
@@ -40,11 +40,11 @@ extension Demo {
         }
         let (channels, summary) = (try phones.readChannelCounts(), try phones.readSummary())
         return DemoFigures.Channels(
-            phones: feed.phonesOnChannels,
-            phonesReached: summary.activitiesReachedByBroadcasts,
-            strayTokens: summary.registrations - (2 * feed.phones - feed.phonesOnChannels),
-            broadcasts: try phones.readAcceptedCounts().broadcasts,
-            broadcastsReceived: summary.broadcastsReceived,
+            phones: feed.subscribedPhoneCount,
+            phonesReached: summary.reachedActivityCount,
+            strayTokens: summary.registrationCount - (2 * feed.phoneCount - feed.subscribedPhoneCount),
+            broadcasts: try phones.readAcceptedCounts().broadcastCount,
+            broadcastsReceived: summary.receivedBroadcastCount,
             created: channels.created,
             left: channels.left
         )

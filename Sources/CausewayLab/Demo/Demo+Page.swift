@@ -26,22 +26,22 @@ extension Demo {
         }
         pageProgress.reportDueMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
         pageProgress.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
-        pageProgress.lateCommandCounter.addSample(commands: feed.commands, nowMilliseconds: nowMilliseconds)
+        pageProgress.lateCommandCounter.addSample(commandCount: feed.commandCount, nowMilliseconds: nowMilliseconds)
         var figures = pageProgress.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
         figures.durationMilliseconds = Int64(options.seconds) * 1_000
-        figures.commands = feed.commands
-        figures.commandsInAll = feed.commandsInAll
-        figures.results = reader.tally.commands
+        figures.commands = feed.commandCount
+        figures.commandsInAll = feed.totalCommandCount
+        figures.results = reader.tally.commandCount
         figures.late = pageProgress.lateCommandCounter.lateCount(
-            results: reader.tally.commands,
+            resultCount: reader.tally.commandCount,
             nowMilliseconds: nowMilliseconds
         )
         figures.lateAfterSeconds = Int(LateCommandCounter.lateAfterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
-        figures.matchesOver = feed.matchesOver
+        figures.matchesOver = feed.finishedMatchCount
         figures.matches = feed.matches.count
         figures.news = feed.news
         pageProgress.figures = figures

@@ -6,14 +6,14 @@ import LiveActivity
 import Numbers
 
 struct DemoOptions {
-    var followers = 50
+    var followerCount = 50
     var addressees = SeasonFeed.Addressees.activities
     /// Whether the audiences have broadcast channels. If they do, half of the phones are on them.
     var hasChannels = false
     var seconds = 60
-    var matches = 60
+    var matchCount = 60
     /// The number of lanes of the worker; 0: one for each processor that it may use.
-    var lanes = 1
+    var laneCount = 1
     /// The file that declares the app and its types to the simulator.
     var shapesFile: String
     /// The faults that the demo causes, in any order.
@@ -31,7 +31,7 @@ struct DemoOptions {
 /// results, checks that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
-    /// One pass of the loop writes and reads at most this many records, so that each kind of work gets its turn.
+    /// One pass of the loop writes and reads at most this many records, so that no kind of work waits long.
     static let commandsPerPassMax = 4_000
     static let resultsPerDrainMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
@@ -66,8 +66,8 @@ final class Demo {
         self.pageState = pageState
         disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
         feed = SeasonFeed(
-            matches: Array(season.matches.prefix(options.matches)),
-            followers: options.followers,
+            matches: Array(season.matches.prefix(options.matchCount)),
+            followerCount: options.followerCount,
             durationMilliseconds: Int64(options.seconds) * 1_000,
             addressees: options.addressees,
             hasChannels: options.hasChannels,
@@ -139,7 +139,7 @@ final class Demo {
         let configuration = WorkerConfigurationText.text(
             deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app, channels: channelSettings)],
-            lanes: options.lanes,
+            laneCount: options.laneCount,
             policy: options.policy,
             supersededResults: options.supersededResults
         )
@@ -160,20 +160,20 @@ final class Demo {
         _ commandProducer: CommandProducer
     ) throws(LabError) {
         try phones.createPhones(for: feed)
-        var registrations = RegistrationRelay(phones: phones)
-        let appStartedPhones = feed.matches.count * feed.appStartedFollowers
+        var relay = RegistrationRelay(phones: phones)
+        let appStartedPhoneCount = feed.matches.count * feed.appStartedFollowerCount
         // Wait for a push-to-start token of every phone, and an update token of every activity that an app started.
-        try relayRegistrations(feed.phones + appStartedPhones, &registrations, reader, commandProducer)
+        try relayRegistrations(feed.phoneCount + appStartedPhoneCount, &relay, reader, commandProducer)
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined the audience before.
             try wait(until: "the devices have joined their audiences", reader, commandProducer) {
-                deployment.workerMetrics.hasSettled(registrations: registrations.copiedCount)
+                deployment.workerMetrics.hasSettled(registrationCount: relay.copiedCount)
             }
         }
         try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
-        try relayRegistrations(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
+        try relayRegistrations(2 * feed.phoneCount - feed.subscribedPhoneCount, &relay, reader, commandProducer)
         try wait(until: "the results of the starts are there", reader, commandProducer) {
-            reader.tally.commands >= feed.commands
+            reader.tally.commandCount >= feed.commandCount
         }
         if feed.hasChannels { try awaitSubscriptions(phones, reader, commandProducer) }
     }
@@ -199,7 +199,7 @@ final class Demo {
     }
 
     func wait(
-        until what: String,
+        until goal: String,
         _ reader: ResultsReader,
         _ commandProducer: CommandProducer,
         _ isDone: () throws(LabError) -> Bool
@@ -211,7 +211,7 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             if try !reader.drain(limit: Self.resultsPerDrainMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(what)", reader, commandProducer)
+                throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(goal)", reader, commandProducer)
             }
         }
     }
@@ -221,10 +221,10 @@ final class Demo {
     private func playSeason(_ reader: ResultsReader, _ commandProducer: CommandProducer, beganAtMilliseconds: Int64)
         throws(LabError)
     {
-        var rates = RateMeter(milliseconds: beganAtMilliseconds)
-        var lastProgress = (commands: 0, milliseconds: beganAtMilliseconds)
+        var rates = RateMeter(beganAtMilliseconds: beganAtMilliseconds)
+        var lastProgress = (resultCount: 0, milliseconds: beganAtMilliseconds)
         reader.isFreshnessCounted = true
-        while !feed.isFinished || reader.tally.commands < feed.commands {
+        while !feed.isFinished || reader.tally.commandCount < feed.commandCount {
             let nowMilliseconds = Clock.monotonicMilliseconds
             let elapsedMilliseconds = nowMilliseconds - beganAtMilliseconds
             try checkInterruptionAndProcesses()
@@ -242,8 +242,8 @@ final class Demo {
             )
             commandProducer.takeDeliveryReports()
             let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
-            if reader.tally.commands > lastProgress.commands || !feed.isFinished {
-                lastProgress = (reader.tally.commands, nowMilliseconds)
+            if reader.tally.commandCount > lastProgress.resultCount || !feed.isFinished {
+                lastProgress = (reader.tally.commandCount, nowMilliseconds)
             }
             guard nowMilliseconds - lastProgress.milliseconds < Self.stallMillisecondsMax else {
                 throw stallError(
@@ -253,7 +253,7 @@ final class Demo {
                 )
             }
             if progressDisplay.isDue(nowMilliseconds: nowMilliseconds) {
-                rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: nowMilliseconds)
+                rates.update(at: nowMilliseconds, commandCount: feed.commandCount, pushCount: reader.tally.pushCount)
                 let progress = makeProgress(reader, rates, elapsedMilliseconds: elapsedMilliseconds)
                 progressDisplay.show(progress, nowMilliseconds: nowMilliseconds)
             }
@@ -286,24 +286,24 @@ final class Demo {
         DemoProgress(
             elapsedMilliseconds: elapsedMilliseconds,
             durationMilliseconds: Int64(options.seconds) * 1_000,
-            commands: feed.commandsInAll,
-            results: reader.tally.commands,
+            commandCount: feed.totalCommandCount,
+            resultCount: reader.tally.commandCount,
             commandsPerSecond: rates.commandsPerSecond,
             pushesPerSecond: rates.pushesPerSecond,
-            matchesOver: feed.matchesOver,
-            matches: feed.matches.count,
+            finishedMatchCount: feed.finishedMatchCount,
+            matchCount: feed.matches.count,
             news: feed.news
         )
     }
 
-    private func stallError(_ what: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
+    private func stallError(_ text: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
         let tally = reader.tally
         let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
         return LabError(
-            "\(what). Of \(Numeral.grouped(feed.commands)) commands \(Numeral.grouped(tally.commands)) have a result "
-                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.undeliveredRecords)) did not reach the broker; "
+            "\(text). Of \(Numeral.grouped(feed.commandCount)) commands \(Numeral.grouped(tally.commandCount)) have a result "
+                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.undeliveredRecordCount)) did not reach the broker; "
                 + "the worker's log ends with",
-            logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
+            logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
         )
     }
 
@@ -329,28 +329,28 @@ final class Demo {
             audiences: feed.addressees == .audiences ? feed.matches.count : 0,
             channels: nil,
             balls: feed.matches.reduce(0) { $0 + $1.balls.count },
-            phones: feed.phones,
+            phones: feed.phoneCount,
             seasonSeconds: Double(options.seconds),
             replaySeconds: Double(replayMilliseconds) / 1_000,
-            commands: feed.commands,
+            commands: feed.commandCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
             pushes: pushes.all,
             pushesAtPriority10: pushes.atPriority10,
             workerMicrosecondsPerPush: workerUsage.cpuMicroseconds(per: pushes.all),
-            retries: tally.retries,
-            repeatedResults: tally.repeatedResults,
-            released: tally.releasedCommands,
+            retries: tally.retryCount,
+            repeatedResults: tally.repeatedResultCount,
+            released: tally.releasedCommandCount,
             invalidations: reader.invalidationCount,
             deadLetters: reader.deadLetterCount,
             freshness: DemoFigures.Freshness(tally.freshness),
             worker: workerUsage,
             others: otherUsages,
             scores: try phones.readScores(of: feed),
-            phonesWithFinalScore: comparison.matchingPhones,
-            phonesBackInTime: summary.timestampRegressions + summary.ignoredOldPushes,
-            phonesStartedTwice: summary.duplicateStarts,
+            phonesWithFinalScore: comparison.matchingPhoneCount,
+            phonesBackInTime: summary.timestampRegressionCount + summary.ignoredOldPushCount,
+            phonesStartedTwice: summary.duplicateStartCount,
             wrongPhones: comparison.wrongPhones,
-            demotions: tally.demotions,
+            demotions: tally.demotionCount,
             disturbances: Disturbance.Kind.counts(of: options.disturbances)
         )
     }
@@ -361,10 +361,10 @@ final class Demo {
         all: Int, atPriority10: Int
     ) {
         switch feed.addressees {
-        case .activities: return (tally.pushes, tally.pushesAtPriority10)
+        case .activities: return (tally.pushCount, tally.priority10PushCount)
         case .audiences:
             let accepted = try phones.readAcceptedCounts()
-            return (accepted.pushes, accepted.pushesAtPriority10)
+            return (accepted.pushCount, accepted.priority10PushCount)
         }
     }
 

@@ -177,10 +177,10 @@ struct DemoCommand: SeasonCommand {
         -> DemoFigures
     {
         var options = DemoOptions(
-            followers: followers,
+            followerCount: followers,
             seconds: seconds,
-            matches: matches,
-            lanes: lanes,
+            matchCount: matches,
+            laneCount: lanes,
             shapesFile: files.shapesFile,
             disturbances: disturbances
         )

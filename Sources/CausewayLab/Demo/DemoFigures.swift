@@ -123,8 +123,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: ResultTally) -> [OutcomeCount] {
-            // Some outcomes have the same names for single commands and for fan-outs, so their counts are
-            // added.
+            // `Outcome` and `RoundOutcome` have some names in common. The two counts of such a name are added.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
             for round in RoundOutcome.allCases {
                 let name = "\(round.name)"

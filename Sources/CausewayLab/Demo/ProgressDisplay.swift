@@ -5,12 +5,12 @@ import Numbers
 struct DemoProgress: Equatable {
     var elapsedMilliseconds: Int64
     var durationMilliseconds: Int64
-    var commands: Int
-    var results: Int
+    var commandCount: Int
+    var resultCount: Int
     var commandsPerSecond: Int
     var pushesPerSecond: Int
-    var matchesOver: Int
-    var matches: Int
+    var finishedMatchCount: Int
+    var matchCount: Int
     /// The latest event in one of the matches.
     var news: String
 }
@@ -23,17 +23,17 @@ extension DemoProgress {
         let filledColumns = Int(Double(Self.barWidth) * fraction)
         let bar =
             String(repeating: "█", count: filledColumns) + String(repeating: "░", count: Self.barWidth - filledColumns)
-        return "  \(bar)  \(elapsedText)   \(matchesOver) of \(matches) matches over"
+        return "  \(bar)  \(elapsedText)   \(finishedMatchCount) of \(matchCount) matches over"
     }
 
     var ratesLine: String {
         "  \(Numeral.grouped(commandsPerSecond)) commands/s · \(Numeral.grouped(pushesPerSecond)) pushes/s · "
-            + "\(Numeral.grouped(results)) of \(Numeral.grouped(commands)) commands have their result"
+            + "\(Numeral.grouped(resultCount)) of \(Numeral.grouped(commandCount)) commands have their result"
     }
 
     var logLine: String {
-        "\(elapsedText)  \(matchesOver) of \(matches) matches over, \(Numeral.grouped(commandsPerSecond)) commands/s, "
-            + "\(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
+        "\(elapsedText)  \(finishedMatchCount) of \(matchCount) matches over, "
+            + "\(Numeral.grouped(commandsPerSecond)) commands/s, \(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
     }
 
     private var elapsedText: String {

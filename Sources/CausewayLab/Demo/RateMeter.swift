@@ -8,17 +8,17 @@ struct RateMeter {
     private(set) var commandsPerSecond = 0
     private(set) var pushesPerSecond = 0
 
-    init(milliseconds: Int64) {
-        lastMeasuredAtMilliseconds = milliseconds
+    init(beganAtMilliseconds: Int64) {
+        lastMeasuredAtMilliseconds = beganAtMilliseconds
     }
 
-    mutating func update(commands: Int, pushes: Int, milliseconds: Int64) {
-        let elapsedMilliseconds = milliseconds - lastMeasuredAtMilliseconds
+    mutating func update(at nowMilliseconds: Int64, commandCount: Int, pushCount: Int) {
+        let elapsedMilliseconds = nowMilliseconds - lastMeasuredAtMilliseconds
         guard elapsedMilliseconds >= Self.measurementMilliseconds else { return }
-        commandsPerSecond = (commands - lastCommandCount) * 1_000 / Int(elapsedMilliseconds)
-        pushesPerSecond = (pushes - lastPushCount) * 1_000 / Int(elapsedMilliseconds)
-        lastCommandCount = commands
-        lastPushCount = pushes
-        lastMeasuredAtMilliseconds = milliseconds
+        commandsPerSecond = (commandCount - lastCommandCount) * 1_000 / Int(elapsedMilliseconds)
+        pushesPerSecond = (pushCount - lastPushCount) * 1_000 / Int(elapsedMilliseconds)
+        lastCommandCount = commandCount
+        lastPushCount = pushCount
+        lastMeasuredAtMilliseconds = nowMilliseconds
     }
 }

@@ -16,11 +16,11 @@ struct ResultSummary: Equatable {
     /// itself names its channel.
     var isOfBroadcast = false
     /// Members of the audience for whom APNs accepted the push.
-    var membersDelivered = 0
+    var deliveredMemberCount = 0
     var priority = 0
-    var attempts = 0
-    /// The number of superseded commands that have no result of their own and are counted in this one.
-    var supersededCommands = 0
+    var attemptCount = 0
+    /// The number of older commands that this command superseded, and that have no result of their own.
+    var supersededCommandCount = 0
     /// Whether the push requested priority 10 and was sent at 5, because the budget was used up.
     var isDemoted = false
     /// Whether the result is about a record of the commands topic. For example, a command that was held has a second
@@ -32,8 +32,8 @@ struct ResultSummary: Equatable {
     var recordTimestampMilliseconds: Int64 = 0
     var responseAtMilliseconds: Int64 = 0
 
-    /// Whether the result is for one member of an audience, which was refused. Its command has another result, which is
-    /// for all members.
+    /// Whether the result is for one member of an audience, whose push APNs refused. The command has another result for
+    /// all members.
     var isOfMember: Bool { isOfAudience && namesActivityOrDevice }
 
     /// Whether the result could be read.
@@ -48,7 +48,8 @@ extension ResultSummary {
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {
         var offset = 0
         var depth = 0
-        // The first letter of the key of the object at depth 2 that is being scanned; 0: none.
+        // Which object inside the record is being scanned: the first letter of its key, for example `s` for `source`;
+        // 0: none.
         var sectionFirstLetter: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
@@ -135,8 +136,8 @@ extension ResultSummary {
         switch (depth, sectionFirstLetter) {
         case (1, _):
             if name.elementsEqual("priority".utf8) { priority = Int(number) }
-            if name.elementsEqual("attempts".utf8) { attempts = Int(number) }
-            if name.elementsEqual("superseded".utf8) { supersededCommands = Int(number) }
+            if name.elementsEqual("attempts".utf8) { attemptCount = Int(number) }
+            if name.elementsEqual("superseded".utf8) { supersededCommandCount = Int(number) }
         case (2, UInt8(ascii: "s")):
             if name.elementsEqual("partition".utf8) { sourcePartition = Int(number) }
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
@@ -147,7 +148,7 @@ extension ResultSummary {
                 responseAtMilliseconds = number
             }
         case (2, UInt8(ascii: "m")):
-            if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }
+            if name.elementsEqual("delivered".utf8) { deliveredMemberCount = Int(number) }
         default: break
         }
     }

@@ -24,20 +24,20 @@ struct ResultTally {
     private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
     private let addressees: SeasonFeed.Addressees
     /// Commands that have a result, or that are counted in another command's result.
-    private(set) var commands = 0
+    private(set) var commandCount = 0
     /// Results for commands that already had a result.
-    private(set) var repeatedResults = 0
+    private(set) var repeatedResultCount = 0
     /// Commands that were held, and got a second result when their token registered.
-    private(set) var releasedCommands = 0
+    private(set) var releasedCommandCount = 0
     /// Records on the results topic that could not be read, or that name a partition or an offset beyond
     /// `partitionsMax` and `offsetsPerPartitionMax`.
-    private(set) var unreadableRecords = 0
-    private(set) var pushes = 0
-    private(set) var pushesAtPriority10 = 0
+    private(set) var unreadableRecordCount = 0
+    private(set) var pushCount = 0
+    private(set) var priority10PushCount = 0
     /// Pushes that requested priority 10 and were sent at 5.
-    private(set) var demotions = 0
+    private(set) var demotionCount = 0
     /// Attempts after the first one, of all pushes that APNs accepted.
-    private(set) var retries = 0
+    private(set) var retryCount = 0
     /// When APNs last accepted a push to an activity or device, or responded to a push of a fan-out. UNIX milliseconds;
     /// 0: not yet.
     private(set) var lastResponseAtMilliseconds: Int64 = 0
@@ -58,25 +58,25 @@ struct ResultTally {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
         else {
-            unreadableRecords += 1
+            unreadableRecordCount += 1
             return
         }
         if result.isOfRange || result.isOfBroadcast { return }
         guard result.isFromCommandsTopic else {
-            releasedCommands += 1
+            releasedCommandCount += 1
             addSuperseded(result)
             if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
             return
         }
         guard recordFirstResult(result) else {
-            repeatedResults += 1
+            repeatedResultCount += 1
             return
         }
         if addressees == .audiences, !result.isOfAudience {
             if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
             return
         }
-        commands += 1
+        commandCount += 1
         addSuperseded(result)
         if result.isOfAudience, let outcome = result.roundOutcome {
             roundCounts[Int(outcome.rawValue)] += 1
@@ -104,7 +104,7 @@ struct ResultTally {
     }
 
     private mutating func addRound(_ result: ResultSummary, isFreshnessCounted: Bool) {
-        pushes += result.membersDelivered
+        pushCount += result.deliveredMemberCount
         lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some
         // members got only the newer one.
@@ -113,16 +113,16 @@ struct ResultTally {
     }
 
     private mutating func addSuperseded(_ result: ResultSummary) {
-        commands += result.supersededCommands
-        outcomeCounts[Int(Outcome.superseded.rawValue)] += result.supersededCommands
+        commandCount += result.supersededCommandCount
+        outcomeCounts[Int(Outcome.superseded.rawValue)] += result.supersededCommandCount
     }
 
     private mutating func addPush(_ result: ResultSummary, isFreshnessCounted: Bool) {
-        pushes += 1
-        if result.priority == 10 { pushesAtPriority10 += 1 }
-        if result.isDemoted { demotions += 1 }
+        pushCount += 1
+        if result.priority == 10 { priority10PushCount += 1 }
+        if result.isDemoted { demotionCount += 1 }
         lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
-        retries += max(0, result.attempts - 1)
+        retryCount += max(0, result.attemptCount - 1)
         addFreshness(result, isFreshnessCounted)
     }
 

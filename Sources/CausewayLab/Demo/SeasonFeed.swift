@@ -19,11 +19,11 @@ struct SeasonFeed {
     }
 
     let matches: [Match]
-    let followers: Int
+    let followerCount: Int
     let addressees: Addressees
     /// The number of followers of each match whose app starts their activity. Pushes start the activities of
     /// the others.
-    let appStartedFollowers: Int
+    let appStartedFollowerCount: Int
     /// Whether the audiences have broadcast channels. If they do, an activity that a push starts gets its updates from
     /// its audience's channel.
     let hasChannels: Bool
@@ -34,28 +34,28 @@ struct SeasonFeed {
     private let journal: CommandJournal?
     private var cursor = Cursor()
     /// The number of commands that were given to the producer.
-    private(set) var commands = 0
-    private(set) var matchesOver = 0
+    private(set) var commandCount = 0
+    private(set) var finishedMatchCount = 0
     /// The title and the body of the newest alert of any match.
     private(set) var news = ""
 
     init(
         matches: [Match],
-        followers: Int,
+        followerCount: Int,
         durationMilliseconds: Int64,
         startsByPush: Bool = true,
         addressees: Addressees = .activities,
         hasChannels: Bool = false,
         journal: CommandJournal? = nil
     ) {
-        precondition((1...CommandTemplate.followersMax).contains(followers), "followers have four digits")
+        precondition((1...CommandTemplate.followersMax).contains(followerCount), "followers have four digits")
         precondition(journal == nil || addressees == .activities, "the journal names activities")
         precondition(!hasChannels || addressees == .audiences, "a channel is an audience's")
         self.matches = matches
-        self.followers = followers
+        self.followerCount = followerCount
         self.addressees = addressees
         self.hasChannels = hasChannels
-        appStartedFollowers = startsByPush ? followers - followers / 2 : followers
+        appStartedFollowerCount = startsByPush ? followerCount - followerCount / 2 : followerCount
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
         frames = matches.map { $0.frames() }
         matchCommands = zip(matches, frames)
@@ -68,24 +68,24 @@ struct SeasonFeed {
         self.journal = journal
     }
 
-    var phones: Int { matches.count * followers }
+    var phoneCount: Int { matches.count * followerCount }
 
     /// The number of phones that register no update token, because their activities are on channels.
-    var phonesOnChannels: Int { hasChannels ? matches.count * (followers - appStartedFollowers) : 0 }
+    var subscribedPhoneCount: Int { hasChannels ? matches.count * (followerCount - appStartedFollowerCount) : 0 }
 
     var isFinished: Bool { cursor.event == timeline.events.count }
 
     /// The number of all commands of the season, including starts.
-    var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startedFollowers.count }
+    var totalCommandCount: Int { timeline.events.count * commandsPerEvent + matches.count * startedFollowers.count }
 
-    private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
+    private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
-    /// The followers of each match to whom starts are sent, by number (from 1): those whose app has not started an
-    /// activity. If commands go to audiences, one start reaches all these followers. The range then has one element,
-    /// for this start, and the element's value has no effect.
+    /// The numbers (from 1) of the followers of a match to whom starts are sent, because their app starts no activity
+    /// itself. If commands go to audiences, one start reaches all these followers. The range then has one element, and
+    /// its value has no effect.
     private var startedFollowers: Range<Int> {
-        guard appStartedFollowers < followers else { return 1..<1 }
-        return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1
+        guard appStartedFollowerCount < followerCount else { return 1..<1 }
+        return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1
     }
 
     func activity(match: Int, follower: Int) -> String {
@@ -105,7 +105,7 @@ struct SeasonFeed {
         let parts = key.split(separator: "-")
         guard parts.count >= 3, let follower = Int(parts[2]) else { return nil }
         let isDevice = parts.count == 3
-        return isDevice && follower <= appStartedFollowers ? nil : MatchCommands.audience(ofMatch: String(parts[1]))
+        return isDevice && follower <= appStartedFollowerCount ? nil : MatchCommands.audience(ofMatch: String(parts[1]))
     }
 
     func device(match: Int, follower: Int) -> String {
@@ -121,23 +121,23 @@ struct SeasonFeed {
     mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
-            let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
+            let lineTemplate = CommandJournal.LineTemplate(matches[match].openingFrame, event: "start", sequence: 0)
             for follower in startedFollowers {
                 matchCommands[match].start.setFollowerNumber(follower)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(
-                        "the producer's queue has no room for \(followers) starts of \(matches.count) matches"
+                        "the producer's queue has no room for \(followerCount) starts of \(matches.count) matches"
                     )
                 }
-                commands += 1
-                try journal?.append(entry, activity: activity(match: match, follower: follower))
+                commandCount += 1
+                try journal?.append(lineTemplate, activity: activity(match: match, follower: follower))
             }
         }
     }
 
     /// Sends the commands that are due.
     ///
-    /// - Parameter limit: the maximum number of commands to send in one call, so that other work gets its turn.
+    /// - Parameter limit: the maximum number of commands to send in one call, so that other work does not wait long.
     /// - Returns: false if the producer's queue is full.
     mutating func advance(
         to elapsedMilliseconds: Int64,
@@ -153,7 +153,7 @@ struct SeasonFeed {
             if cursor.follower == 1 {
                 matchCommands[event.matchIndex].frames[event.frameIndex].setTimestamp(seconds: seconds)
             }
-            let entry = journal == nil ? nil : journalEntry(of: event)
+            let lineTemplate = journal == nil ? nil : makeLineTemplate(of: event)
             while cursor.follower <= commandsPerEvent, remaining > 0 {
                 matchCommands[event.matchIndex].frames[event.frameIndex].setFollowerNumber(cursor.follower)
                 guard
@@ -161,11 +161,12 @@ struct SeasonFeed {
                 else {
                     return false
                 }
-                if let entry {
-                    try journal?.append(entry, activity: activity(match: event.matchIndex, follower: cursor.follower))
+                if let lineTemplate {
+                    try journal?
+                        .append(lineTemplate, activity: activity(match: event.matchIndex, follower: cursor.follower))
                 }
                 cursor.follower += 1
-                commands += 1
+                commandCount += 1
                 remaining -= 1
             }
             if cursor.follower > commandsPerEvent { finishEvent(event) }
@@ -173,9 +174,9 @@ struct SeasonFeed {
         return true
     }
 
-    private func journalEntry(of event: Timeline.Event) -> CommandJournal.Entry {
+    private func makeLineTemplate(of event: Timeline.Event) -> CommandJournal.LineTemplate {
         let isLast = event.frameIndex + 1 == frames[event.matchIndex].count
-        return CommandJournal.Entry(
+        return CommandJournal.LineTemplate(
             frames[event.matchIndex][event.frameIndex],
             event: isLast ? "end" : "update",
             sequence: event.frameIndex + 1
@@ -187,7 +188,7 @@ struct SeasonFeed {
 
     private mutating func finishEvent(_ event: Timeline.Event) {
         if let alert = frames[event.matchIndex][event.frameIndex].alert { news = "\(alert.title) — \(alert.body)" }
-        if event.frameIndex + 1 == frames[event.matchIndex].count { matchesOver += 1 }
+        if event.frameIndex + 1 == frames[event.matchIndex].count { finishedMatchCount += 1 }
         cursor = Cursor(event: cursor.event + 1)
     }
 
@@ -198,7 +199,7 @@ struct SeasonFeed {
         of producer: Producer
     ) throws(LabError) -> Bool {
         let outcome = template.withRecord { key, value in
-            producer.produce(topic: topic, key: key, value: value, opaque: 0)
+            producer.produce(topic: topic, key: key, value: value, tag: 0)
         }
         switch outcome {
         case .queued: return true

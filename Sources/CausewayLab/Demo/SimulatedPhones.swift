@@ -4,34 +4,34 @@ import LiveActivity
 struct SimulatedPhones {
     /// How many phones show the final state of their match, and which ones do not.
     struct FinalStateComparison {
-        var matchingPhones: Int
+        var matchingPhoneCount: Int
         var wrongPhones: [DemoFigures.WrongPhone]
     }
 
     /// Counts, summed over all phones.
     struct Summary {
-        var duplicateStarts: Int
-        var timestampRegressions: Int
+        var duplicateStartCount: Int
+        var timestampRegressionCount: Int
         /// Pushes that were older than the state that their phone showed.
-        var ignoredOldPushes: Int
+        var ignoredOldPushCount: Int
         /// Pushes whose content the app's types could not decode.
-        var undecodablePushes: Int
-        var activitiesActive: Int
+        var undecodablePushCount: Int
+        var activeActivityCount: Int
         /// The active activities that are on a channel.
-        var activitiesOnChannels: Int
+        var subscribedActivityCount: Int
         /// Activities that got at least one broadcast.
-        var activitiesReachedByBroadcasts: Int
-        var broadcastsReceived: Int
+        var reachedActivityCount: Int
+        var receivedBroadcastCount: Int
         /// Tokens that apps have sent to their server.
-        var registrations: Int
+        var registrationCount: Int
     }
 
     /// The numbers of pushes that APNs has accepted.
     struct AcceptedCounts {
         /// Pushes to single tokens.
-        var pushes: Int
-        var pushesAtPriority10: Int
-        var broadcasts: Int
+        var pushCount: Int
+        var priority10PushCount: Int
+        var broadcastCount: Int
     }
 
     private static let activitiesPerRequest = 5_000
@@ -44,13 +44,13 @@ struct SimulatedPhones {
     /// Creates a phone for every follower, and the activities that apps start themselves.
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
-            let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
+            let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
             // In a run with channels, only phones whose activity a push starts have a version of iOS that supports
             // channels.
-            let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowers : feed.followers
+            let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
             try createDevices(Array(devices.prefix(phonesWithoutChannels)), supportChannels: false)
             try createDevices(Array(devices.dropFirst(phonesWithoutChannels)), supportChannels: true)
-            let activities = (1...feed.appStartedFollowers)
+            let activities = (1...feed.appStartedFollowerCount)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
                     let activityInAttributes = feed.addressees == .activities ? activity : nil
@@ -82,9 +82,10 @@ struct SimulatedPhones {
         )
     }
 
-    /// Returns at most `limit` registrations that the apps have posted after the position `cursor`, and the cursor
-    /// for the next call. 0 begins with the first registration. If there is no later registration, waits at most
-    /// `waitMilliseconds` for the next.
+    /// Returns at most `limit` registrations, and the cursor for the next call. If there is no new registration, waits
+    /// for one, at most `waitMilliseconds`.
+    ///
+    /// - Parameter cursor: 0 to begin with the first registration, then the cursor that the last call returned.
     func readRegistrations(
         since cursor: Int,
         limit: Int,
@@ -108,10 +109,10 @@ struct SimulatedPhones {
 
     /// Compares every phone with the final state of its match.
     func compare(with feed: SeasonFeed) throws(LabError) -> FinalStateComparison {
-        var comparison = FinalStateComparison(matchingPhones: 0, wrongPhones: [])
+        var comparison = FinalStateComparison(matchingPhoneCount: 0, wrongPhones: [])
         for index in feed.matches.indices {
             let state = try LabJSON.object(feed.finalState(match: index).json)
-            var followers = Array(1...feed.followers)[...]
+            var followers = Array(1...feed.followerCount)[...]
             while !followers.isEmpty {
                 let chunk = followers.prefix(Self.activitiesPerRequest)
                 followers = followers.dropFirst(chunk.count)
@@ -124,7 +125,7 @@ struct SimulatedPhones {
                         "activities": Dictionary(expected, uniquingKeysWith: { first, _ in first }),
                     ]
                 )
-                comparison.matchingPhones += response["matching"] as? Int ?? 0
+                comparison.matchingPhoneCount += response["matching"] as? Int ?? 0
                 for mismatch in response["mismatches"] as? [[String: Any]] ?? [] {
                     comparison.wrongPhones.append(Self.wrongPhone(mismatch))
                 }
@@ -155,9 +156,9 @@ struct SimulatedPhones {
         let response = try client.requestObject("GET", "/stats")
         guard let byPriority = response["acceptedByPriority"] as? [String: Any],
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
-            let broadcasts = response["broadcasts"] as? Int
+            let broadcastCount = response["broadcasts"] as? Int
         else { throw LabError("the simulator's counts have an unexpected form") }
-        return AcceptedCounts(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
+        return AcceptedCounts(pushCount: low + high, priority10PushCount: high, broadcastCount: broadcastCount)
     }
 
     /// Returns how many channels APNs has created for the app, and how many of them still exist.
@@ -171,24 +172,25 @@ struct SimulatedPhones {
 
     func readSummary() throws(LabError) -> Summary {
         let response = try client.requestObject("GET", "/summary")
-        guard let duplicateStarts = response["duplicateStarts"] as? Int,
-            let timestampRegressions = response["regressions"] as? Int,
+        guard let duplicateStartCount = response["duplicateStarts"] as? Int,
+            let timestampRegressionCount = response["regressions"] as? Int,
             let effects = response["effects"] as? [String: Any],
             let activities = response["activities"] as? [String: Any], let active = activities["active"] as? Int,
             let onChannels = activities["onChannels"] as? Int,
             let reachedCount = activities["reachedByBroadcasts"] as? Int,
-            let received = response["broadcastsReceived"] as? Int, let registrations = response["registrations"] as? Int
+            let received = response["broadcastsReceived"] as? Int,
+            let registrationCount = response["registrations"] as? Int
         else { throw LabError("the simulator's summary has an unexpected form") }
         return Summary(
-            duplicateStarts: duplicateStarts,
-            timestampRegressions: timestampRegressions,
-            ignoredOldPushes: effects["ignoredOld"] as? Int ?? 0,
-            undecodablePushes: effects["undecodable"] as? Int ?? 0,
-            activitiesActive: active,
-            activitiesOnChannels: onChannels,
-            activitiesReachedByBroadcasts: reachedCount,
-            broadcastsReceived: received,
-            registrations: registrations
+            duplicateStartCount: duplicateStartCount,
+            timestampRegressionCount: timestampRegressionCount,
+            ignoredOldPushCount: effects["ignoredOld"] as? Int ?? 0,
+            undecodablePushCount: effects["undecodable"] as? Int ?? 0,
+            activeActivityCount: active,
+            subscribedActivityCount: onChannels,
+            reachedActivityCount: reachedCount,
+            receivedBroadcastCount: received,
+            registrationCount: registrationCount
         )
     }
 
@@ -196,7 +198,7 @@ struct SimulatedPhones {
     func readScores(of feed: SeasonFeed) throws(LabError) -> [DemoFigures.Score] {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {
-            let activity = feed.activity(match: index, follower: feed.followers)
+            let activity = feed.activity(match: index, follower: feed.followerCount)
             let response = try client.requestObject("GET", "/activity?app=\(MatchCommands.app)&activity=\(activity)")
             let state = response["contentState"] as? [String: Any] ?? [:]
             scores.append(

@@ -30,8 +30,7 @@ struct TextPage {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns at which the section that was added last is divided. The line below this section needs another
-    /// character at these columns.
+    /// The columns of the dividers in the last section. The line below it has `┴` or `┼` at these columns.
     private var dividerColumnsAbove: [Int] = []
 
     init(isColoured: Bool) {
@@ -59,8 +58,9 @@ struct TextPage {
         addSeparator(below: nil)
     }
 
-    /// Adds the line above a section that is divided at the columns `below`. If `below` is nil, adds the page's last
-    /// line.
+    /// Adds the line above a section, or the page's last line.
+    ///
+    /// - Parameter below: the columns of the dividers in the section below the line; nil: the page ends.
     private mutating func addSeparator(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"

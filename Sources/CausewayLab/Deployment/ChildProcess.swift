@@ -29,7 +29,7 @@ final class ChildProcess {
     }
 
     static let launcherPath = "/usr/bin/setpriv"
-    static let logTailLines = 20
+    static let logTailLineCount = 20
     private static let spawnLock = Mutex(())
 
     /// The child's name in messages.
@@ -202,7 +202,10 @@ final class ChildProcess {
     }
 
     /// Makes an error with the end of the log, for a child that has failed.
-    func failure(_ what: String) -> LabError {
-        LabError("the \(name) \(what); its log ends with", logTail: TextFile.lastLines(of: logFile, Self.logTailLines))
+    func failure(_ event: String) -> LabError {
+        LabError(
+            "the \(name) \(event); its log ends with",
+            logTail: TextFile.lastLines(of: logFile, Self.logTailLineCount)
+        )
     }
 }

@@ -23,8 +23,10 @@ extension Deployment {
 
     /// Stops Redis after it has written its data to disk. So after ``restartRedis()`` nothing is lost.
     func stopRedis() throws(LabError) {
-        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisExecutable }) else { return }
-        let redis = parts.remove(at: partIndex)
+        guard let redisIndex = processesExceptWorker.firstIndex(where: { $0.name == Self.redisExecutable }) else {
+            return
+        }
+        let redis = processesExceptWorker.remove(at: redisIndex)
         _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
         guard redis.wait(milliseconds: Self.startMillisecondsMax) == .exited(0) else {
             throw redis.failure("does not shut down")
@@ -49,8 +51,10 @@ extension Deployment {
     /// Kills Redis and starts an empty one on the same port. An earlier ``stopRedis()`` may have left a file with
     /// data, so the file is removed first.
     func replaceRedis() throws(LabError) {
-        guard let partIndex = parts.firstIndex(where: { $0.name == Self.redisExecutable }) else { return }
-        parts.remove(at: partIndex).stop(graceMilliseconds: 0)
+        guard let redisIndex = processesExceptWorker.firstIndex(where: { $0.name == Self.redisExecutable }) else {
+            return
+        }
+        processesExceptWorker.remove(at: redisIndex).stop(graceMilliseconds: 0)
         unlink(path("dump.rdb"))
         try restartRedis()
     }
@@ -91,7 +95,7 @@ extension Deployment {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.startMillisecondsMax
         while Clock.monotonicMilliseconds < deadlineMilliseconds, redis.poll() == nil {
             if Self.redisReply(port: port, to: "PING") == "+PONG", redis.poll() == nil {
-                parts.append(redis)
+                processesExceptWorker.append(redis)
                 return true
             }
             // Sleep and try again, because redis-server does not report when it begins to listen.

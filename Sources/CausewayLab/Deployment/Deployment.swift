@@ -7,8 +7,8 @@ final class Deployment {
     /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's
     /// cost. The embedded broker keeps 5 MiB of a partition, so a slow reader may be about 15 s late before
     /// it misses records.
-    static let partitions = 4
-    static let commandPartitions = 16
+    static let partitionCount = 4
+    static let commandPartitionCount = 16
     /// The delay of the broker's responses. The embedded broker ignores `fetch.min.bytes` and responds to a fetch
     /// as soon as it has one record. The delay makes the batches larger.
     static let brokerRoundTripMilliseconds = 10
@@ -17,7 +17,7 @@ final class Deployment {
     let directory: String
     private let programs: ProgramPaths
     /// All processes of the deployment except the worker.
-    var parts: [ChildProcess] = []
+    var processesExceptWorker: [ChildProcess] = []
     private(set) var worker: ChildProcess?
     var bootstrapServers = ""
     var redisPort: UInt16 = 0
@@ -55,18 +55,18 @@ final class Deployment {
     // MARK: - Starting
 
     /// - Parameters:
-    ///   - commandPartitions: partitions of the commands topic and of the deferred topic. A deferred command
+    ///   - commandPartitionCount: partitions of the commands topic and of the deferred topic. A deferred command
     ///     keeps its partition number, so both topics need the same number of partitions.
-    ///   - resultPartitions: partitions of the results topic.
+    ///   - resultPartitionCount: partitions of the results topic.
     func startBroker(
-        commandPartitions: Int = Deployment.commandPartitions,
-        resultPartitions: Int = Deployment.partitions
+        commandPartitionCount: Int = Deployment.commandPartitionCount,
+        resultPartitionCount: Int = Deployment.partitionCount
     ) throws(LabError) {
         try startBroker(command: [
-            programs.lab, "broker", "--partitions", String(Self.partitions),
-            "--topic", "\(CommandProducer.commandsTopicName):\(commandPartitions)",
-            "--topic", "\(CommandProducer.deferredTopicName):\(commandPartitions)",
-            "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
+            programs.lab, "broker", "--partitions", String(Self.partitionCount),
+            "--topic", "\(CommandProducer.commandsTopicName):\(commandPartitionCount)",
+            "--topic", "\(CommandProducer.deferredTopicName):\(commandPartitionCount)",
+            "--topic", "\(ResultsReader.resultsTopic):\(resultPartitionCount)",
             "--round-trip", String(Self.brokerRoundTripMilliseconds),
         ])
     }
@@ -80,7 +80,7 @@ final class Deployment {
             logFile: path("broker.log"),
             output: .pipe
         )
-        parts.append(broker)
+        processesExceptWorker.append(broker)
         bootstrapServers = try readEndpoints(BrokerEndpoints.self, from: broker).bootstrapServers
     }
 
@@ -97,13 +97,13 @@ final class Deployment {
             logFile: path("simulator.log"),
             output: .pipe
         )
-        parts.append(child)
+        processesExceptWorker.append(child)
         simulator = try readEndpoints(SimulatorEndpoints.self, from: child)
     }
 
     /// Starts a process that writes all results, from the first one on, to a file.
     func startResultsWriter(to file: String) throws(LabError) {
-        parts.append(
+        processesExceptWorker.append(
             try ChildProcess(
                 name: "results",
                 command: [programs.causeway, "results", "--bootstrap-servers", bootstrapServers, "--follow"],
@@ -137,14 +137,15 @@ final class Deployment {
 
     /// - Throws: an error if any process of the deployment has ended.
     func checkProcesses() throws(LabError) {
-        for part in parts + (worker.map { [$0] } ?? []) {
-            if let exitStatus = part.poll() { throw part.failure(exitStatus.text) }
+        for process in processesExceptWorker + (worker.map { [$0] } ?? []) {
+            if let exitStatus = process.poll() { throw process.failure(exitStatus.text) }
         }
     }
 
     func processUsages() -> [DemoFigures.NamedProcessUsage] {
-        parts.compactMap { part in
-            ProcessUsage(identifier: part.identifier).map { DemoFigures.NamedProcessUsage(name: part.name, usage: $0) }
+        processesExceptWorker.compactMap { process in
+            ProcessUsage(identifier: process.identifier)
+                .map { DemoFigures.NamedProcessUsage(name: process.name, usage: $0) }
         }
     }
 
@@ -174,7 +175,7 @@ final class Deployment {
     /// Ends all processes that still run.
     func stop() {
         worker?.stop(graceMilliseconds: 0)
-        for part in parts.reversed() { part.stop(graceMilliseconds: 2_000) }
-        parts.removeAll()
+        for process in processesExceptWorker.reversed() { process.stop(graceMilliseconds: 2_000) }
+        processesExceptWorker.removeAll()
     }
 }

@@ -34,10 +34,11 @@ struct WorkerConfigurationText {
 
     /// The workers' consumer group, unless the configuration names another one.
     static let consumerGroup = "causeway"
-    /// Properties of the consumer that suit the embedded broker. This broker serves only one member of a group at a
-    /// time, so a new worker waits until the session of a killed worker is over. So the session is the shortest that
-    /// Kafka's brokers accept by default. The embedded broker responds to an empty fetch only after
-    /// `fetch.wait.max.ms`, even if records arrive earlier, so this wait is short too.
+    /// Properties of the consumer that suit the embedded broker:
+    /// - a short session: this broker serves one member of a group at a time. So a new worker waits until the session
+    ///   of a killed worker is over. Six seconds is the shortest session that Kafka's brokers accept by default.
+    /// - a short `fetch.wait.max.ms`: if a fetch finds no record, the broker responds only after this time, even if a
+    ///   record arrives earlier.
     static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]
@@ -125,7 +126,13 @@ struct WorkerConfigurationText {
 
 extension WorkerConfigurationText {
     /// Makes the configuration of a worker in a deployment with one Redis and one simulator.
-    init(deployment: Deployment, simulator: Deployment.SimulatorEndpoints, httpPort: UInt16, apps: [App], lanes: Int) {
+    init(
+        deployment: Deployment,
+        simulator: Deployment.SimulatorEndpoints,
+        httpPort: UInt16,
+        apps: [App],
+        laneCount: Int
+    ) {
         let hasChannels = apps.contains { $0.channels != nil }
         self.init(
             httpPort: httpPort,
@@ -143,14 +150,14 @@ extension WorkerConfigurationText {
             keyIdentifier: simulator.keyId,
             keyFile: simulator.keyFile,
             apps: apps,
-            worker: [("lanes", "\(lanes)")]
+            worker: [("lanes", "\(laneCount)")]
         )
     }
 
     static func text(
         deployment: Deployment,
         apps: [App],
-        lanes: Int,
+        laneCount: Int,
         policy: Policy = Policy(name: "default"),
         supersededResults: SupersededResultMode = .each
     ) -> String {
@@ -159,7 +166,7 @@ extension WorkerConfigurationText {
             simulator: deployment.simulator,
             httpPort: deployment.httpPort,
             apps: apps,
-            lanes: lanes
+            laneCount: laneCount
         )
         configuration.supersededResults = supersededResults
         configuration.policy = settings(of: policy)

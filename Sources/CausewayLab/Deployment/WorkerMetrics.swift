@@ -24,12 +24,14 @@ struct WorkerMetrics {
     }
 
     /// Records of the registrations topic that the workers have received.
-    var registrationsReceived: Int { Int(sum(of: "causeway_records_received_total", label: "topic=\"registrations\"")) }
+    var receivedRegistrationCount: Int {
+        Int(sum(of: "causeway_records_received_total", label: "topic=\"registrations\""))
+    }
 
     /// Whether the workers have settled all records that they received, including this many registrations.
-    func hasSettled(registrations: Int) -> Bool {
+    func hasSettled(registrationCount: Int) -> Bool {
         // Read the number of received records first. A lane publishes both numbers at the same time, so the number of
         // records in progress, which is read later, covers all received records.
-        registrationsReceived == registrations && sum(of: "causeway_records_in_progress") == 0
+        receivedRegistrationCount == registrationCount && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -34,7 +34,7 @@ struct AudienceUpdate {
     }
 
     /// Returns the record as JSON.
-    func record() throws(LabError) -> [UInt8] {
+    func makeRecord() throws(LabError) -> [UInt8] {
         try LabJSON.bytes([
             "app": FanoutDeployment.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
             "priority": 10, "aps": aps,
@@ -42,5 +42,5 @@ struct AudienceUpdate {
     }
 
     /// Returns the body of the command's pushes.
-    func body() throws(LabError) -> [UInt8] { try LabJSON.bytes(["aps": aps]) }
+    func makeBody() throws(LabError) -> [UInt8] { try LabJSON.bytes(["aps": aps]) }
 }

@@ -108,15 +108,15 @@ struct FanoutCommand: ParsableCommand {
             directory: directory.path,
             programs: try ProgramPaths(),
             workerCount: workers,
-            lanes: lanes,
+            laneCount: lanes,
             brokerCommand: brokerCommand.map { $0.split(separator: " ").map(String.init) }
         )
         defer { deployment.stop() }
         try deployment.start()
         let run = try FanoutRun(
-            members: members,
+            memberCount: members,
             overtakeAtPercent: overtakeAt,
-            h2loadPushes: h2loadPushes,
+            h2loadPushCount: h2loadPushes,
             singleCommandsPerSecond: beside,
             on: deployment,
             interruption: interruption

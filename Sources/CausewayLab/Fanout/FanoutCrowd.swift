@@ -7,34 +7,36 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// One in this many members permits frequent updates. When Redis admits a command, it grants these members one
-    /// priority and all others another one. So the run has pushes of two priorities.
+    /// One in this many members permits frequent updates. Redis grants these members another priority than the others.
+    /// So the run has pushes of two priorities.
     private static let frequentUpdatesEveryNthPhone = 4
 
     /// The simulator's response about what its phones show.
     struct CrowdReport {
         /// Phones that show the content for which the simulator was asked.
-        var phonesShowingState = 0
+        var matchingPhoneCount = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastPushMilliseconds: Int64 = 0
-        var pushes = 0
-        var reversedPhones = 0
-        var phonesAlertedTwice = 0
+        var pushCount = 0
+        /// Phones that got a push older than the content that they showed.
+        var outdatedPushPhoneCount = 0
+        /// Phones on which an alert rang again.
+        var repeatedAlertPhoneCount = 0
         /// The number of alerts that rang, summed over all phones.
-        var alerts = 0
+        var alertCount = 0
     }
 
     let compactCrowd: CompactCrowd
     private let client: ControlClient
 
     init(
-        members: Int,
+        phoneCount: Int,
         name: String,
         contentTimestamp timestamp: Int64,
         audiences: [String] = [audience],
         client: ControlClient
     ) {
-        var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, phoneCount: members)
+        var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, phoneCount: phoneCount)
         crowd.audiences = audiences
         crowd.environment = .sandbox
         crowd.frequentUpdatesEveryNthPhone = Self.frequentUpdatesEveryNthPhone
@@ -69,16 +71,16 @@ struct FanoutCrowd {
             let alerts = object["alerts"] as? Int
         else { throw LabError("the simulator's response about the crowd has an unexpected form") }
         var report = CrowdReport(
-            pushes: pushes,
-            reversedPhones: reversed,
-            phonesAlertedTwice: alertedTwice,
-            alerts: alerts
+            pushCount: pushes,
+            outdatedPushPhoneCount: reversed,
+            repeatedAlertPhoneCount: alertedTwice,
+            alertCount: alerts
         )
         for state in shown {
             guard let shownContent = state["contentState"] as? [String: Any],
                 NSDictionary(dictionary: shownContent) == NSDictionary(dictionary: content)
             else { continue }
-            report.phonesShowingState += state["phones"] as? Int ?? 0
+            report.matchingPhoneCount += state["phones"] as? Int ?? 0
             report.lastPushMilliseconds = max(report.lastPushMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
         }
         return report

@@ -7,20 +7,19 @@ final class FanoutDeployment {
     static let appName = "match"
     /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions,
     /// it keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
-    static let partitions = 16
-    /// A worker may use this much memory for each of its lanes, as in a small pod (`worker.memoryMebibytes`). A worker
-    /// with one lane gets the memory of two. Without this setting, a worker may use 1 GiB or more, and keeps the memory
-    /// that the many registrations needed before the command. The measurement would then not show what the fan-out
-    /// needs.
+    static let partitionCount = 16
+    /// The memory that a worker gets for each lane, as in a small pod (`worker.memoryMebibytes`). A worker with one
+    /// lane gets the memory of two. By default, a worker may use 1 GiB or more. It would then keep the memory that the
+    /// many registrations needed, and the measurement would not show what the fan-out needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
-    /// How many streams the simulator permits on a connection before the first provider token. h2load opens 500 at
-    /// once, and does not wait for the simulator's SETTINGS.
-    private static let streamsBeforeFirstToken = 1_000
+    /// How many streams the simulator permits on a connection before the first provider token. The number is high,
+    /// because h2load opens 500 at once, and does not wait for the simulator's SETTINGS.
+    private static let streamsBeforeAuthenticationMax = 1_000
 
     let base: Deployment
     private let programs: ProgramPaths
-    private let lanes: Int
+    private let laneCount: Int
     private let brokerCommand: [String]?
     private let httpPorts: [UInt16]
     private(set) var simulator = Deployment.SimulatorEndpoints()
@@ -30,12 +29,12 @@ final class FanoutDeployment {
         directory: String,
         programs: ProgramPaths,
         workerCount: Int,
-        lanes: Int,
+        laneCount: Int,
         brokerCommand: [String]?
     ) throws(LabError) {
         base = try Deployment(directory: directory, programs: programs)
         self.programs = programs
-        self.lanes = lanes
+        self.laneCount = laneCount
         self.brokerCommand = brokerCommand
         var ports: [UInt16] = []
         for _ in 0..<workerCount { ports.append(try LoopbackPort.findFree()) }
@@ -47,7 +46,7 @@ final class FanoutDeployment {
             try base.startBroker(command: brokerCommand + [base.path("broker")])
         } else {
             try base.startBroker(command: [
-                programs.lab, "broker", "--partitions", String(Self.partitions),
+                programs.lab, "broker", "--partitions", String(Self.partitionCount),
                 "--round-trip", String(Deployment.brokerRoundTripMilliseconds),
             ])
         }
@@ -56,12 +55,12 @@ final class FanoutDeployment {
             name: "simulator",
             command: [
                 programs.lab, "simulator", "--directory", base.directory, "--early-streams",
-                String(Self.streamsBeforeFirstToken),
+                String(Self.streamsBeforeAuthenticationMax),
             ],
             logFile: base.path("simulator.log"),
             output: .pipe
         )
-        base.parts.append(process)
+        base.processesExceptWorker.append(process)
         simulator = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
         for number in httpPorts.indices {
             let file = base.path("worker-\(number).yaml")
@@ -77,7 +76,7 @@ final class FanoutDeployment {
     }
 
     private var memoryMebibytes: Int {
-        let count = lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : lanes
+        let count = laneCount == 0 ? ProcessInfo.processInfo.activeProcessorCount : laneCount
         return max(2, count) * Self.memoryMebibytesPerLane
     }
 
@@ -87,7 +86,7 @@ final class FanoutDeployment {
             simulator: simulator,
             httpPort: httpPort,
             apps: [.init(name: Self.appName, bundleIdentifier: Self.app)],
-            lanes: lanes
+            laneCount: laneCount
         )
         configuration.supersededResults = .countedWhenBehind
         configuration.worker.append(("memoryMebibytes", "\(memoryMebibytes)"))
@@ -104,7 +103,7 @@ final class FanoutDeployment {
 
     var metrics: WorkerMetrics { WorkerMetrics(httpPorts: httpPorts) }
 
-    var redis: ChildProcess? { base.parts.first { $0.name == "redis-server" } }
+    var redis: ChildProcess? { base.processesExceptWorker.first { $0.name == "redis-server" } }
 
     /// Runs a script in Redis that returns a whole number.
     func evaluateRedisScript(_ script: String) throws(LabError) -> Int {

@@ -8,10 +8,10 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until the last registration was settled.
     var joinSeconds: Double
-    /// CPU time of redis-server for the registration of one member, which changes the activity's record and a
+    /// CPU time of redis-server for the registration of one member, which changes the activity's value and a
     /// page of members.
     var redisMicrosecondsPerJoin: Double
-    /// Bytes in Redis of the audience's record, its pages of members and its directories, including keys,
+    /// Bytes in Redis of the audience's hash, its pages of members and its directories, including keys,
     /// divided by the number of members. A directory lists the pages of one segment.
     var redisBytesPerMember: Double
     /// The time from the last command's record until the last phone shows that command's state.

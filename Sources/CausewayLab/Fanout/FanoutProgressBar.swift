@@ -13,20 +13,20 @@ struct FanoutProgressBar {
     private var isDrawn = false
 
     /// - Parameter total: 0 if the total is unknown.
-    mutating func show(_ what: String, done: Int, of total: Int, nowMilliseconds: Int64) {
+    mutating func show(_ awaitedEvent: String, done: Int, of total: Int, nowMilliseconds: Int64) {
         guard nowMilliseconds >= nextUpdateAtMilliseconds else { return }
         nextUpdateAtMilliseconds =
             nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
-        let line = Self.line(what, done: done, of: total)
+        let line = Self.line(awaitedEvent, done: done, of: total)
         write(isTerminal ? "\r\(line)\u{1B}[K" : "\(line)\n")
         isDrawn = true
     }
 
-    static func line(_ what: String, done: Int, of total: Int) -> String {
-        guard total > 0 else { return "  waiting for \(what)" }
+    static func line(_ awaitedEvent: String, done: Int, of total: Int) -> String {
+        guard total > 0 else { return "  waiting for \(awaitedEvent)" }
         let filledColumns = min(barWidth, max(0, barWidth * done / total))
         let bar = String(repeating: "█", count: filledColumns) + String(repeating: "░", count: barWidth - filledColumns)
-        return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(total)): \(what)"
+        return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(total)): \(awaitedEvent)"
     }
 
     /// Removes the bar.

@@ -14,10 +14,10 @@ final class FanoutResults: ConsumerHandler {
         /// overtook this one.
         func problem(of command: String) -> String? {
             guard outcome != "delivered", outcome != "superseded" else { return nil }
-            let what =
+            let failure =
                 members.isEmpty
                 ? "the workers did not fan out command \(command)" : "command \(command) did not reach every member"
-            return "\(what): its outcome is \(outcome)\(reason.map { " (\($0))" } ?? "")"
+            return "\(failure): its outcome is \(outcome)\(reason.map { " (\($0))" } ?? "")"
         }
     }
 
@@ -26,7 +26,7 @@ final class FanoutResults: ConsumerHandler {
     /// The single commands to phones outside the audience; nil: there are none.
     var singleCommandLoad: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
-    private(set) var outcomes: [String: CommandResult] = [:]
+    private(set) var commandResults: [String: CommandResult] = [:]
     /// The sums over the ranges' results, by the command's id and the members' outcome.
     private(set) var memberCountsOfRanges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
@@ -54,7 +54,7 @@ final class FanoutResults: ConsumerHandler {
             switch consumer.poll() {
             case .message(let message):
                 guard let value = message.value else { continue }
-                countRecord(Array(value))
+                addRecord(Array(value))
             case .none: return
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }
@@ -62,7 +62,7 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    func countRecord(_ json: [UInt8]) {
+    func addRecord(_ json: [UInt8]) {
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
             let command = result["command"] as? String, let outcome = result["outcome"] as? String
         else {
@@ -79,16 +79,16 @@ final class FanoutResults: ConsumerHandler {
             memberCountsOfRanges[command, default: [:]].merge(members, uniquingKeysWith: +)
             return
         }
-        outcomes[command] = CommandResult(outcome: outcome, reason: result["reason"] as? String, members: members)
+        commandResults[command] = CommandResult(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
     /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of
     /// members.
-    func memberCountsAddUp(_ command: String, members: Int) -> Bool {
-        guard let outcome = outcomes[command], let memberCountsOfRanges = memberCountsOfRanges[command] else {
+    func memberCountsAddUp(_ command: String, memberCount: Int) -> Bool {
+        guard let result = commandResults[command], let memberCountsOfRanges = memberCountsOfRanges[command] else {
             return false
         }
-        return memberCountsOfRanges == outcome.members && outcome.members.values.reduce(0, +) == members
+        return memberCountsOfRanges == result.members && result.members.values.reduce(0, +) == memberCount
     }
 
     func close() {

@@ -17,14 +17,14 @@ final class FanoutRun {
     /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the
     /// audiences that the registrations name.
     private static let registrationsBeforeCheck = 1_000
-    /// The phones' initial content is at least this many seconds older than the command. With the same time, the
-    /// simulator would count the command's push as a repeated one.
+    /// The phones' initial content is at least this many seconds older than the command. With the same timestamp, the
+    /// simulator would take the command's push for a repeated one.
     private static let initialContentAgeSeconds: Int64 = 60
 
-    private let members: Int
+    private let memberCount: Int
     /// A newer command is sent when this part of the members has been reached; nil: no newer command is sent.
     private let overtakeAtPercent: Int?
-    private let h2loadPushes: Int
+    private let h2loadPushCount: Int
     private let deployment: FanoutDeployment
     private let interruption: Interruption
     private let crowd: FanoutCrowd
@@ -34,22 +34,22 @@ final class FanoutRun {
     private var progress = FanoutProgressBar()
 
     init(
-        members: Int,
+        memberCount: Int,
         overtakeAtPercent: Int?,
-        h2loadPushes: Int,
+        h2loadPushCount: Int,
         singleCommandsPerSecond: Int,
         on deployment: FanoutDeployment,
         interruption: Interruption
     ) throws(LabError) {
-        self.members = members
+        self.memberCount = memberCount
         self.overtakeAtPercent = overtakeAtPercent
-        self.h2loadPushes = h2loadPushes
+        self.h2loadPushCount = h2loadPushCount
         self.deployment = deployment
         self.interruption = interruption
         let client = ControlClient(port: deployment.simulator.controlPort)
         phones = SimulatedPhones(client: client)
         crowd = FanoutCrowd(
-            members: members,
+            phoneCount: memberCount,
             name: "fan-",
             contentTimestamp: Clock.wallMilliseconds / 1_000 - Self.initialContentAgeSeconds,
             client: client
@@ -71,50 +71,50 @@ final class FanoutRun {
         try FanoutCrowd.declareApp(ControlClient(port: deployment.simulator.controlPort))
         try crowd.createPhones()
         let joinCost = try registerMembers()
-        let bytes = try deployment.audienceBytes()
+        let audienceBytes = try deployment.audienceBytes()
         try measureSingleCommands()
         let h2load = try makeH2LoadRun()
         var h2loadCosts: [Double] = []
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
-        let measurement = try fanOut()
+        let measurement = try measureFanout()
         // Ask the phones before h2load runs again. The pushes of h2load have the first command's content state, and
         // must not count as the fan-out's last pushes.
         let crowdReport = try crowd.readReport(about: measurement.newestCommand.contentState)
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
         try results.drain()
-        let pushes = Double(max(1, crowdReport.pushes))
+        let pushDivisor = Double(max(1, crowdReport.pushCount))
         return FanoutFigures(
-            members: members,
+            members: memberCount,
             workers: measurement.workerCount,
             overtakenAtPercent: overtakeAtPercent,
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
-            redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(members),
-            redisBytesPerMember: Double(bytes) / Double(members),
+            redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(memberCount),
+            redisBytesPerMember: Double(audienceBytes) / Double(memberCount),
             seconds: Double(crowdReport.lastPushMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
-            pushes: crowdReport.pushes,
-            workerCPUMicrosecondsPerPush: Double(measurement.workerCPUMicroseconds) / pushes,
-            redisCPUMicrosecondsPerPush: Double(measurement.redisCPUMicroseconds) / pushes,
+            pushes: crowdReport.pushCount,
+            workerCPUMicrosecondsPerPush: Double(measurement.workerCPUMicroseconds) / pushDivisor,
+            redisCPUMicrosecondsPerPush: Double(measurement.redisCPUMicroseconds) / pushDivisor,
             h2loadMicrosecondsPerPush: h2loadCosts.isEmpty ? nil : h2loadCosts.reduce(0, +) / Double(h2loadCosts.count),
             workerPeakMemoryBytes: measurement.workerPeakMemoryBytes,
             singleBefore: results.singleCommandLoad?.freshness(.before),
             singleDuring: results.singleCommandLoad?.freshness(.during),
             resultRecords: results.resultRecordCount - measurement.resultRecordCountBeforeFanout,
-            outcomes: measurement.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
+            outcomes: measurement.commands.map { results.commandResults[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: measurement.commands.allSatisfy {
-                results.memberCountsAddUp($0.identifier, members: members)
+                results.memberCountsAddUp($0.identifier, memberCount: memberCount)
             },
-            wrong: members - crowdReport.phonesShowingState,
-            reversed: crowdReport.reversedPhones,
-            alertedTwice: crowdReport.phonesAlertedTwice,
-            unalerted: max(0, members - crowdReport.alerts)
+            wrong: memberCount - crowdReport.matchingPhoneCount,
+            reversed: crowdReport.outdatedPushPhoneCount,
+            alertedTwice: crowdReport.repeatedAlertPhoneCount,
+            unalerted: max(0, memberCount - crowdReport.alertCount)
         )
     }
 
     private func makeH2LoadRun() throws(LabError) -> H2LoadRun? {
-        guard h2loadPushes > 0 else { return nil }
-        let body = try AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000).body()
-        return try H2LoadRun(deployment, pushes: h2loadPushes, body: body)
+        guard h2loadPushCount > 0 else { return nil }
+        let body = try AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000).makeBody()
+        return try H2LoadRun(deployment, pushCount: h2loadPushCount, body: body)
     }
 
     // MARK: - Joining
@@ -136,7 +136,7 @@ final class FanoutRun {
         let writeAndCheckJoined = { [self] () throws(LabError) -> Bool in
             let nowMilliseconds = Clock.wallMilliseconds
             let target = min(
-                areKeysChecked ? members : min(Self.registrationsBeforeCheck, members),
+                areKeysChecked ? memberCount : min(Self.registrationsBeforeCheck, memberCount),
                 settledCount + Self.unreadRegistrationsMax
             )
             let end = min(target, writtenCount + Self.registrationsWrittenPerPassMax)
@@ -152,11 +152,11 @@ final class FanoutRun {
                 areKeysChecked = true
                 try requireAudienceKeys()
             }
-            return areKeysChecked && settledCount == members
+            return areKeysChecked && settledCount == memberCount
         }
-        try wait("the members to join", progress: { (settledCount, self.members) }, until: writeAndCheckJoined)
-        guard commandProducer.undeliveredRecords == 0 else {
-            throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
+        try wait("the members to join", progress: { (settledCount, self.memberCount) }, until: writeAndCheckJoined)
+        guard commandProducer.undeliveredRecordCount == 0 else {
+            throw LabError("\(commandProducer.undeliveredRecordCount) registrations did not reach the broker")
         }
         return JoinCost(
             milliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds,
@@ -164,17 +164,17 @@ final class FanoutRun {
         )
     }
 
-    /// Returns about how many registrations are settled. The metrics show only whether all are settled; if so, the
-    /// result is `written`. Otherwise it is the number that the workers have received, but at most `written - 1`.
+    /// Returns `written` if all registrations that were written are settled. Otherwise, the metrics do not show how
+    /// many are settled. Then returns how many the workers have received, but at most `written - 1`.
     private func registrationProgress(written: Int) -> Int {
-        if deployment.metrics.hasSettled(registrations: written) { return written }
-        return min(deployment.metrics.registrationsReceived, written - 1)
+        if deployment.metrics.hasSettled(registrationCount: written) { return written }
+        return min(deployment.metrics.receivedRegistrationCount, written - 1)
     }
 
     private func requireAudienceKeys() throws(LabError) {
         guard try deployment.audienceKeyCount() == 0 else { return }
         throw LabError(
-            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationsBeforeCheck, members))) registrations that "
+            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationsBeforeCheck, memberCount))) registrations that "
                 + "name one"
         )
     }
@@ -193,7 +193,7 @@ final class FanoutRun {
                 commandProducer.takeDeliveryReports()
             }
         }
-        let registrationCount = members + singleCommandLoad.crowd.compactCrowd.phoneCount
+        let registrationCount = memberCount + singleCommandLoad.crowd.compactCrowd.phoneCount
         try wait("other phones to register") { () throws(LabError) in
             registrationProgress(written: registrationCount) == registrationCount
         }
@@ -207,7 +207,7 @@ final class FanoutRun {
     private func endSingleCommands() throws(LabError) {
         results.singleCommandLoad?.begin(nil, atMilliseconds: Clock.monotonicMilliseconds)
         try wait("the single commands' results") { () throws(LabError) in
-            results.singleCommandLoad.map { $0.resultCount >= $0.writtenCommands } ?? true
+            results.singleCommandLoad.map { $0.resultCount >= $0.writtenCommandCount } ?? true
         }
     }
 
@@ -225,10 +225,10 @@ final class FanoutRun {
         var workerPeakMemoryBytes: Int64
     }
 
-    private func fanOut() throws(LabError) -> FanoutMeasurement {
+    private func measureFanout() throws(LabError) -> FanoutMeasurement {
         try results.drain()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
-        let acceptedBefore = try phones.readAcceptedCounts().pushes
+        let acceptedBefore = try phones.readAcceptedCounts().pushCount
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
         let (workerCPUBefore, redisCPUBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
@@ -243,19 +243,19 @@ final class FanoutRun {
             workerPeakMemoryBytes: 0
         )
         if let overtakeAtPercent {
-            let target = (members * overtakeAtPercent + 99) / 100
+            let target = (memberCount * overtakeAtPercent + 99) / 100
             try awaitPushes(target, acceptedBefore: acceptedBefore)
             let second = AudienceUpdate(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
             measurement.recordTimestampMilliseconds = try sendCommand(second)
             (measurement.commands, measurement.newestCommand) = ([first, second], second)
         }
-        try awaitPushes(members, acceptedBefore: acceptedBefore)
+        try awaitPushes(memberCount, acceptedBefore: acceptedBefore)
         try wait("every phone to show the newest state") { () throws(LabError) in
-            try crowd.readReport(about: measurement.newestCommand.contentState).phonesShowingState == members
+            try crowd.readReport(about: measurement.newestCommand.contentState).matchingPhoneCount == memberCount
         }
         try endSingleCommands()
         try wait("the commands' results") { () throws(LabError) in
-            measurement.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
+            measurement.commands.allSatisfy { results.commandResults[$0.identifier] != nil }
         }
         measurement.workerCPUMicroseconds = workerCPUMicroseconds - workerCPUBefore
         measurement.redisCPUMicroseconds = redisCPUMicroseconds - redisCPUBefore
@@ -265,19 +265,23 @@ final class FanoutRun {
     }
 
     private func awaitPushes(_ count: Int, acceptedBefore: Int) throws(LabError) {
-        var pushes = 0
+        var pushCount = 0
         let countAndCheckPushes = { [self] () throws(LabError) -> Bool in
-            pushes = try phones.readAcceptedCounts().pushes - acceptedBefore
-            return pushes >= count
+            pushCount = try phones.readAcceptedCounts().pushCount - acceptedBefore
+            return pushCount >= count
         }
-        try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: countAndCheckPushes)
+        try wait(
+            "\(Numeral.grouped(count)) pushes",
+            progress: { (pushCount, self.memberCount) },
+            until: countAndCheckPushes
+        )
     }
 
     /// Sends a command to the audience.
     ///
     /// - Returns: the time just before its record was queued, UNIX milliseconds.
     private func sendCommand(_ command: AudienceUpdate) throws(LabError) -> Int64 {
-        let record = try command.record()
+        let record = try command.makeRecord()
         let nowMilliseconds = Clock.wallMilliseconds
         let outcome = record.withUnsafeBytes { value in
             Array(FanoutCrowd.audience.utf8)
@@ -286,7 +290,7 @@ final class FanoutRun {
                         topic: commandProducer.commandsTopic,
                         key: key,
                         value: value,
-                        opaque: 0
+                        tag: 0
                     )
                 }
         }
@@ -305,7 +309,7 @@ final class FanoutRun {
     // MARK: - Waiting
 
     private func wait(
-        _ what: String,
+        _ awaitedEvent: String,
         progress readProgress: () -> (done: Int, of: Int) = { (0, 0) },
         until isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
@@ -314,12 +318,12 @@ final class FanoutRun {
             let (done, all) = readProgress()
             let nowMilliseconds = Clock.monotonicMilliseconds
             if done != lastProgress.done { lastProgress = (done, nowMilliseconds) }
-            progress.show(what, done: done, of: all, nowMilliseconds: nowMilliseconds)
+            progress.show(awaitedEvent, done: done, of: all, nowMilliseconds: nowMilliseconds)
             guard nowMilliseconds - lastProgress.milliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
-                    "nothing has come of \(what) for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(done)) of "
+                    "nothing has come of \(awaitedEvent) for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(done)) of "
                         + "\(Numeral.grouped(all)) are done; the worker's log ends with",
-                    logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLines)
+                    logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLineCount)
                 )
             }
             try pollOnce()
@@ -340,7 +344,7 @@ final class FanoutRun {
             )
         try results.drain()
         for command in ["fanout-1", "fanout-2"] {
-            if let problem = results.outcomes[command]?.problem(of: command) { throw LabError(problem) }
+            if let problem = results.commandResults[command]?.problem(of: command) { throw LabError(problem) }
         }
     }
 }

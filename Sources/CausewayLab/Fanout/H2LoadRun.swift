@@ -3,7 +3,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// Runs h2load against the same APNs with the same body, to compare its cost of a push with the worker's.
+/// Runs h2load, the load generator of nghttp2, with the same body against the same APNs. Its CPU time for a push is
+/// compared with the worker's.
 struct H2LoadRun {
     private static let runMillisecondsMax: Int64 = 300_000
     private static let crowdName = "h2load-"
@@ -14,18 +15,18 @@ struct H2LoadRun {
 
     private let deployment: FanoutDeployment
     private let program: String
-    private let pushes: Int
+    private let pushCount: Int
 
     /// Creates phones for h2load and the files that it reads.
-    init(_ deployment: FanoutDeployment, pushes: Int, body: [UInt8]) throws(LabError) {
+    init(_ deployment: FanoutDeployment, pushCount: Int, body: [UInt8]) throws(LabError) {
         guard let program = Deployment.findProgram("h2load") else {
             throw LabError("h2load is not installed: run apt-get install nghttp2-client, or add --h2load-pushes 0")
         }
         self.program = program
         self.deployment = deployment
-        self.pushes = pushes
+        self.pushCount = pushCount
         let client = ControlClient(port: deployment.simulator.controlPort)
-        let crowd = FanoutCrowd(members: Self.phoneCount, name: Self.crowdName, contentTimestamp: 0, client: client)
+        let crowd = FanoutCrowd(phoneCount: Self.phoneCount, name: Self.crowdName, contentTimestamp: 0, client: client)
         try crowd.createPhones()
         let addresses = (0..<Self.phoneCount)
             .map { "https://localhost:\(deployment.simulator.apnsPort)/3/device/\(crowd.compactCrowd.token($0))\n" }
@@ -48,15 +49,15 @@ struct H2LoadRun {
             }
             usleep(20_000)
         }
-        guard process.exitStatus == .exited(0), try acceptedPushes(in: log) == pushes else {
+        guard process.exitStatus == .exited(0), try acceptedPushes(in: log) == pushCount else {
             throw process.failure("did not get the status 200 each time")
         }
-        return Double(ProcessCPUTime.cpuMicrosecondsOfEndedChildren - microsecondsBefore) / Double(pushes)
+        return Double(ProcessCPUTime.cpuMicrosecondsOfEndedChildren - microsecondsBefore) / Double(pushCount)
     }
 
     private func makeCommandLine() throws(LabError) -> [String] {
         [
-            program, "-n", String(pushes), "-c", String(Self.connectionCount), "-t", "1", "-m",
+            program, "-n", String(pushCount), "-c", String(Self.connectionCount), "-t", "1", "-m",
             String(Self.streamsPerConnection),
             "-i", deployment.base.path("addresses"), "-d", deployment.base.path("body"),
             "-H", "authorization: bearer \(try providerToken())", "-H", "apns-push-type: liveactivity",

@@ -32,15 +32,15 @@ struct SingleCommandLoad {
     private let commandsPerSecond: Int
     private(set) var phase: Phase?
     private var phaseBeganAtMilliseconds: Int64 = 0
-    private var commandsWrittenInPhase = 0
-    private(set) var writtenCommands = 0
+    private var phaseCommandCount = 0
+    private(set) var writtenCommandCount = 0
     private(set) var resultCount = 0
     private var freshness: [Phase: DurationHistogram] = [:]
 
     init(commandsPerSecond: Int, client: ControlClient) {
         self.commandsPerSecond = commandsPerSecond
         crowd = FanoutCrowd(
-            members: commandsPerSecond * Self.commandIntervalSecondsPerActivity,
+            phoneCount: commandsPerSecond * Self.commandIntervalSecondsPerActivity,
             name: Self.crowdName,
             contentTimestamp: 0,
             audiences: [],
@@ -51,7 +51,7 @@ struct SingleCommandLoad {
     mutating func begin(_ phase: Phase?, atMilliseconds: Int64) {
         self.phase = phase
         phaseBeganAtMilliseconds = atMilliseconds
-        commandsWrittenInPhase = 0
+        phaseCommandCount = 0
     }
 
     /// Writes the commands that are due. If the producer's queue is full, the next call tries again.
@@ -63,17 +63,22 @@ struct SingleCommandLoad {
         throws(LabError)
     {
         guard let phase else { return }
-        let dueCommands = Int((atMilliseconds - phaseBeganAtMilliseconds) * Int64(commandsPerSecond) / 1_000)
-        while commandsWrittenInPhase < dueCommands {
-            let activity = crowd.compactCrowd.activityIdentifier(writtenCommands % crowd.compactCrowd.phoneCount)
-            let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)
+        let dueCommandCount = Int((atMilliseconds - phaseBeganAtMilliseconds) * Int64(commandsPerSecond) / 1_000)
+        while phaseCommandCount < dueCommandCount {
+            let activity = crowd.compactCrowd.activityIdentifier(writtenCommandCount % crowd.compactCrowd.phoneCount)
+            let value = Self.makeRecord(
+                phase,
+                writtenCommandCount,
+                activity: activity,
+                timestamp: wallMilliseconds / 1_000
+            )
             switch commandProducer.produceCommand(key: activity, value: value) {
             case .queued: break
             case .queueFull: return
             case .failed(let error): throw LabError("a single command could not be produced: \(error)")
             }
-            commandsWrittenInPhase += 1
-            writtenCommands += 1
+            phaseCommandCount += 1
+            writtenCommandCount += 1
         }
     }
 
@@ -95,7 +100,7 @@ struct SingleCommandLoad {
         return Freshness(commands: histogram.count, p50Milliseconds: p50, p99Milliseconds: p99)
     }
 
-    private static func record(_ phase: Phase, _ number: Int, activity: String, timestamp: Int64) -> [UInt8] {
+    private static func makeRecord(_ phase: Phase, _ number: Int, activity: String, timestamp: Int64) -> [UInt8] {
         Array(
             """
             {"app":"\(FanoutDeployment.app)","activity":"\(activity)","id":"\(crowdName)\(phase.rawValue)-\(number)","sequence":\(number),\

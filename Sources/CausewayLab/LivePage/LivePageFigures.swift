@@ -39,7 +39,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var results: Int?
     /// The number of commands that the run will have written at its end.
     var commandsInAll: Int?
-    /// A lower bound of the number of commands that were written `lateAfterSeconds` ago or earlier and have no result.
+    /// At least this many commands were written `lateAfterSeconds` ago or earlier and have no result.
     var late: Int?
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.
@@ -68,8 +68,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
 
 /// Counts late commands: those that should have had their result by now.
 ///
-/// The count is a lower bound: the commands that were written ``lateAfterMilliseconds`` ago or earlier, minus all
-/// results. Some of these results may be those of newer commands.
+/// The count is the number of commands that were written ``lateAfterMilliseconds`` ago or earlier, minus the number of
+/// all results. The true number may be higher, because newer commands may have some of these results.
 struct LateCommandCounter {
     static let lateAfterMilliseconds: Int64 = 30_000
     private static let sampleIntervalMilliseconds: Int64 = 250
@@ -77,22 +77,22 @@ struct LateCommandCounter {
 
     /// How many commands had been written at earlier times, oldest first. `lateCount` needs the newest sample that is
     /// at least ``lateAfterMilliseconds`` old. So as soon as the second sample has this age, the first is removed.
-    private var samples: [(milliseconds: Int64, commands: Int)] = []
+    private var samples: [(milliseconds: Int64, commandCount: Int)] = []
 
-    mutating func addSample(commands: Int, nowMilliseconds: Int64) {
+    mutating func addSample(commandCount: Int, nowMilliseconds: Int64) {
         if let last = samples.last, nowMilliseconds - last.milliseconds < Self.sampleIntervalMilliseconds { return }
-        samples.append((nowMilliseconds, commands))
+        samples.append((nowMilliseconds, commandCount))
         while samples.count > 1, nowMilliseconds - samples[1].milliseconds >= Self.lateAfterMilliseconds {
             samples.removeFirst()
         }
         if samples.count > Self.samplesMax { samples.removeFirst() }
     }
 
-    func lateCount(results: Int, nowMilliseconds: Int64) -> Int {
+    func lateCount(resultCount: Int, nowMilliseconds: Int64) -> Int {
         guard let first = samples.first, nowMilliseconds - first.milliseconds >= Self.lateAfterMilliseconds else {
             return 0
         }
-        return max(0, first.commands - results)
+        return max(0, first.commandCount - resultCount)
     }
 }
 

@@ -9,7 +9,7 @@ struct LivePageResultTally {
     /// Commands that have a result of their own or are counted in another command's result. Commands that name a
     /// channel are missing. Their results look like those of an audience's broadcasts, which must not count
     /// (``ResultSummary/isOfBroadcast``).
-    private(set) var commands = 0
+    private(set) var commandCount = 0
     /// The time from the command's record to APNs' response; for an audience, to the response for the last
     /// member.
     private(set) var freshness = DurationHistogram()
@@ -18,7 +18,7 @@ struct LivePageResultTally {
         guard result.isComplete, !result.isOfRange, !result.isOfBroadcast, !result.isOfMember else { return }
         // If a command was held, its second result names the registration that released it. This result must
         // not count the command again.
-        commands += result.supersededCommands + (result.isFromCommandsTopic ? 1 : 0)
+        commandCount += result.supersededCommandCount + (result.isFromCommandsTopic ? 1 : 0)
         guard result.isFromCommandsTopic, result.outcome == .accepted || result.roundOutcome == .delivered,
             result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0
         else { return }

@@ -63,8 +63,8 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns what the run must do now. It must begin or end the disturbances whose buttons visitors have pressed
-    /// since the last call. It must also end the disturbances whose time has passed.
+    /// Returns the disturbances that the run must begin or end now: those whose buttons visitors have pressed since the
+    /// last call, and those whose time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }

@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run, which owns
-    /// the processes, carries out the other actions; without a run, `SimulatorPage` does.
+    /// Whether the action concerns the simulated APNs. The page's sampler carries out such an action. All others need
+    /// the processes: the run carries them out, or `SimulatorPage` if there is no run.
     var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false

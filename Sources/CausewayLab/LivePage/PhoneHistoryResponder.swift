@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Responds to requests about one phone with the simulator's record of the phone and the output of `causeway
+/// Responds to requests about one phone with the simulator's JSON about the phone and the output of `causeway
 /// inspect` about its activity.
 ///
 /// One thread responds to the requests one after another, so at most one process of `causeway inspect` runs at a
@@ -56,11 +56,11 @@ final class PhoneHistoryResponder: @unchecked Sendable {
 
     private func makeResponse(about phone: Int) -> HTTPResponse {
         guard let dataSources = pageState.dataSources,
-            let record = try? ControlClient(port: dataSources.controlPort)
+            let phoneJSON = try? ControlClient(port: dataSources.controlPort)
                 .successfulResponseBody("GET", "/phone?number=\(phone)")
         else { return .statusOnly(404) }
-        var body = Array("{\"phone\":".utf8) + record
-        if let inspectCommandLine = dataSources.inspectCommandLine, let subject = InspectedActivity(of: record) {
+        var body = Array("{\"phone\":".utf8) + phoneJSON
+        if let inspectCommandLine = dataSources.inspectCommandLine, let subject = InspectedActivity(of: phoneJSON) {
             switch Self.inspect(subject, inspectCommandLine) {
             case .success(let line): body += Array(",\"inspection\":\(line)".utf8)
             case .failure(let error):
@@ -101,10 +101,9 @@ struct InspectedActivity: Equatable {
     var app: String
     var activity: String
 
-    /// Takes the youngest activity from the simulator's record of a phone. Returns nil if the phone has no
-    /// activity.
-    init?(of record: [UInt8]) {
-        guard let object = (try? JSONSerialization.jsonObject(with: Data(record))) as? [String: Any],
+    /// Takes the youngest activity from the simulator's JSON about a phone. Returns nil if the phone has no activity.
+    init?(of phoneJSON: [UInt8]) {
+        guard let object = (try? JSONSerialization.jsonObject(with: Data(phoneJSON))) as? [String: Any],
             let app = object["app"] as? String, let activities = object["activities"] as? [[String: Any]],
             let activity = activities.last?["activity"] as? String
         else { return nil }

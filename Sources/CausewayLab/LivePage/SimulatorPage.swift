@@ -10,7 +10,7 @@ final class SimulatorPage: Sendable {
     /// How the page reaches a worker and its results. A part that is nil is missing on the page.
     struct WorkerAccess: Sendable {
         /// Where to read the results; nil: not configured.
-        var results: ResultsSource?
+        var resultsSource: ResultsSource?
         /// How to inspect an activity in the worker's Redis and results; nil: not configured.
         var inspectCommandLine: LivePageState.InspectCommandLine?
         var workerLocator: WorkerLocator?
@@ -97,7 +97,7 @@ final class SimulatorPage: Sendable {
 
     private func runUntilStopped(sinceMilliseconds: Int64) {
         let pageState = server.pageState
-        var resultsCounter = workerAccess.results.map { ResultsCounter($0, sinceMilliseconds: sinceMilliseconds) }
+        var resultsCounter = workerAccess.resultsSource.map { ResultsCounter($0, sinceMilliseconds: sinceMilliseconds) }
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
@@ -120,14 +120,14 @@ final class SimulatorPage: Sendable {
 
 /// Reads the results topic and counts the commands.
 private struct ResultsCounter {
-    private let results: SimulatorPage.ResultsSource
+    private let source: SimulatorPage.ResultsSource
     private let sinceMilliseconds: Int64
     private var follower: TopicFollower?
     private var tally = LivePageResultTally()
     private var freshness = RecentFreshness()
 
-    init(_ results: SimulatorPage.ResultsSource, sinceMilliseconds: Int64) {
-        self.results = results
+    init(_ source: SimulatorPage.ResultsSource, sinceMilliseconds: Int64) {
+        self.source = source
         self.sinceMilliseconds = sinceMilliseconds
     }
 
@@ -137,23 +137,23 @@ private struct ResultsCounter {
             self.follower = follower
             try follower.read(nowMilliseconds: Clock.monotonicMilliseconds, until: isCancelled) { message in
                 guard let value = message.value else { return }
-                tally.add(ResultSummary(scanning: value, commandsTopic: results.commandsTopic))
+                tally.add(ResultSummary(scanning: value, commandsTopic: source.commandsTopic))
             }
             figures.resultsFault = nil
         } catch {
             figures.resultsFault = "the results cannot be read: \(error.reason)"
             return
         }
-        figures.commands = tally.commands
-        figures.results = tally.commands
+        figures.commands = tally.commandCount
+        figures.results = tally.commandCount
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: Clock.monotonicMilliseconds)
     }
 
     private func openFollower() throws(KafkaError) -> TopicFollower {
         if let follower { return follower }
         return try TopicFollower(
-            properties: results.properties,
-            topic: results.topic,
+            properties: source.properties,
+            topic: source.topic,
             sinceMilliseconds: sinceMilliseconds
         )
     }

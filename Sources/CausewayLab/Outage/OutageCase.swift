@@ -9,7 +9,7 @@ struct OutageCase {
     var workers = OutageWorkers()
     var redis = RedisKind.single
     /// The number of partitions of the commands topic and of the deferred topic.
-    var partitions = 6
+    var partitionCount = 6
     /// The steps, ordered by time. Times count from the first command.
     var steps: [OutageStep] = []
     var ageLimits = AgeLimits()
@@ -19,9 +19,9 @@ struct OutageCase {
 
     /// The number of registrations that a case expects: a push-to-start token for each phone, and an update
     /// token for each activity that its app has begun.
-    var expectedRegistrations: Int {
+    var expectedRegistrationCount: Int {
         apps.reduce(0) { sum, app in
-            sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.pushStartedActivities
+            sum + Set((0..<app.activityCount).map(app.device)).count + app.activityCount - app.pushStartedActivityCount
         }
     }
 
@@ -36,7 +36,7 @@ struct OutageCase {
     var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in
             step.alertRepeatWindowMilliseconds.map {
-                AlertRepeatCause(milliseconds: step.milliseconds, alertRepeatWindowMilliseconds: $0)
+                AlertRepeatCause(happenedAtMilliseconds: step.dueMilliseconds, alertRepeatWindowMilliseconds: $0)
             }
         }
     }
@@ -52,9 +52,9 @@ struct OutageApp {
     /// The app's name, in lower-case letters and digits.
     var name = "match"
     var environment = SimulatorEnvironment.sandbox
-    var activities = 100
+    var activityCount = 100
     /// How many of the activities begin with a start command of their own. The app begins the others.
-    var pushStartedActivities = 0
+    var pushStartedActivityCount = 0
     var activitiesPerDevice = 1
     /// The time between two commands of one activity, in milliseconds.
     var commandIntervalMilliseconds: Int64 = 2_000
@@ -81,7 +81,7 @@ struct OutageWorkers {
     /// The number of workers. With the embedded broker only one worker runs, because this broker serves only
     /// one member of a consumer group.
     var count = 1
-    var lanes = 2
+    var laneCount = 2
     /// Whether the workers start before the first command. If not, a step starts them.
     var areStartedBeforeCommands = true
     /// Whether the workers begin with a signing key that APNs does not know.
@@ -100,7 +100,7 @@ enum RedisKind {
     case single
     /// A primary (server 0) and its replica (server 1), monitored by one Sentinel.
     case sentinel
-    case cluster(primaries: Int)
+    case cluster(primaryCount: Int)
 }
 
 /// A fault or its repair at a given time.
@@ -114,8 +114,8 @@ struct OutageStep {
         case kill(OutageProcess)
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutageProcess)
-        /// Sends SIGTERM to a worker. It must end within its drain time and a tolerance. Its exit code must be 0,
-        /// unless a part is frozen at the SIGTERM.
+        /// Sends SIGTERM to a worker. It must end within its drain time and a tolerance. Its exit code must be 0. If a
+        /// process is frozen at the SIGTERM, any exit code is allowed.
         case stop(OutageProcess)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
@@ -128,14 +128,14 @@ struct OutageStep {
     }
 
     /// When the run carries out the step, counted from the first command.
-    var milliseconds: Int64
+    var dueMilliseconds: Int64
     var action: Action
     /// An alert may ring again if it rang at most this long before this step. Nil: the step permits no alert to ring
     /// again.
     var alertRepeatWindowMilliseconds: Int64?
 
-    init(at milliseconds: Int64, _ action: Action, alertRepeatWindowMilliseconds: Int64? = nil) {
-        self.milliseconds = milliseconds
+    init(at dueMilliseconds: Int64, _ action: Action, alertRepeatWindowMilliseconds: Int64? = nil) {
+        self.dueMilliseconds = dueMilliseconds
         self.action = action
         self.alertRepeatWindowMilliseconds = alertRepeatWindowMilliseconds
     }

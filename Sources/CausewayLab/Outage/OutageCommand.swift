@@ -99,8 +99,8 @@ extension OutageCase {
     fileprivate func scaled(by scale: Int) -> OutageCase {
         var scaled = self
         for index in scaled.apps.indices {
-            scaled.apps[index].activities *= scale
-            scaled.apps[index].pushStartedActivities *= scale
+            scaled.apps[index].activityCount *= scale
+            scaled.apps[index].pushStartedActivityCount *= scale
         }
         return scaled
     }

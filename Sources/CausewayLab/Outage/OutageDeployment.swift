@@ -14,9 +14,10 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, with their deadlines. `wasPartFrozen` says whether any process of the deployment was
-    /// frozen (SIGSTOP) when the worker got SIGTERM. The worker's exit code need not be 0 then.
-    private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasPartFrozen: Bool)] = [:]
+    /// Workers that got SIGTERM, with their deadlines. If any process of the deployment was frozen (SIGSTOP) at that
+    /// time, the worker may end with any exit code.
+    private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasAnyProcessFrozen: Bool)] =
+        [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
     /// A command line that starts a broker which divides partitions between several members of a consumer group; nil:
@@ -44,14 +45,14 @@ final class OutageDeployment {
     }
 
     /// Returns a reader of the offsets that the workers' group has committed.
-    func groupPositions() throws(LabError) -> GroupPositionReader {
+    func makeGroupPositionReader() throws(LabError) -> GroupPositionReader {
         do throws(KafkaError) {
             return try GroupPositionReader(
                 properties: [
                     ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.consumerGroup),
                 ],
                 topic: CommandProducer.commandsTopicName,
-                partitionCount: Int32(outage.partitions)
+                partitionCount: Int32(outage.partitionCount)
             )
         } catch {
             throw LabError("the committed offsets cannot be read: \(error)")
@@ -74,7 +75,7 @@ final class OutageDeployment {
         if workers.count > 1, let rebalancingBroker {
             try base.startBroker(command: rebalancingBroker + [base.path("broker")])
         } else {
-            try base.startBroker(commandPartitions: outage.partitions)
+            try base.startBroker(commandPartitionCount: outage.partitionCount)
         }
         try redis.start()
         for environment in SimulatorEnvironment.allCases
@@ -104,7 +105,7 @@ final class OutageDeployment {
             logFile: base.path("\(environment.rawValue).log"),
             output: .pipe
         )
-        base.parts.append(process)
+        base.processesExceptWorker.append(process)
         let endpoints = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
         return OutageSimulator(environment, process: process, endpoints: endpoints, pushLog: log)
     }
@@ -155,7 +156,7 @@ final class OutageDeployment {
             },
             policy: sorted(["spacingMilliseconds": "1000"].merging(outage.workers.policySettings) { $1 }),
             worker: [
-                ("lanes", "\(outage.workers.lanes)"), ("drainMilliseconds", "\(outage.workers.drainMilliseconds)"),
+                ("lanes", "\(outage.workers.laneCount)"), ("drainMilliseconds", "\(outage.workers.drainMilliseconds)"),
             ] + sorted(outage.workers.workerSettings)
         )
         .text
@@ -201,7 +202,7 @@ final class OutageDeployment {
         case .rotateTokens(let name):
             guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
             let simulator = try findSimulator(of: app)
-            for index in app.pushStartedActivities..<app.activities {
+            for index in app.pushStartedActivityCount..<app.activityCount {
                 try simulator.rotateToken(of: app.activity(index), app: app)
             }
         // Nothing changes in the processes: `OutageRun` copies the registrations that it has not copied since
@@ -218,7 +219,7 @@ final class OutageDeployment {
             guard let worker = workers[number % workers.count] else { throw LabError("worker \(number) does not run") }
             return worker
         case .broker:
-            guard let broker = base.parts.first(where: { $0.name == "broker" }) else {
+            guard let broker = base.processesExceptWorker.first(where: { $0.name == "broker" }) else {
                 throw LabError("there is no broker")
             }
             return broker
@@ -273,7 +274,8 @@ final class OutageDeployment {
 
     /// Waits for a worker that got SIGTERM. Notes a fault if the worker does not end in time, or not as it must.
     private func awaitStop(ofWorker number: Int) {
-        guard let (worker, deadlineMilliseconds, wasPartFrozen) = stoppingWorkers.removeValue(forKey: number) else {
+        guard let (worker, deadlineMilliseconds, wasAnyProcessFrozen) = stoppingWorkers.removeValue(forKey: number)
+        else {
             return
         }
         guard let exitStatus = worker.wait(milliseconds: max(1, deadlineMilliseconds - Clock.monotonicMilliseconds))
@@ -283,7 +285,7 @@ final class OutageDeployment {
             faults.append("the \(worker.name) does not end within \(limitMilliseconds) ms of SIGTERM")
             return
         }
-        if case .exited = exitStatus, wasPartFrozen { return }
+        if case .exited = exitStatus, wasAnyProcessFrozen { return }
         if exitStatus != .exited(0) { faults.append("the \(worker.name) \(exitStatus.text) after SIGTERM") }
     }
 
@@ -307,8 +309,8 @@ final class OutageDeployment {
 
     /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func checkProcesses() throws(LabError) {
-        for part in base.parts + redis.processes + workers.compactMap({ $0 }) {
-            if let exitStatus = part.poll() { throw part.failure(exitStatus.text) }
+        for process in base.processesExceptWorker + redis.processes + workers.compactMap({ $0 }) {
+            if let exitStatus = process.poll() { throw process.failure(exitStatus.text) }
         }
     }
 

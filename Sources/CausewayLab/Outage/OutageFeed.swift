@@ -17,7 +17,7 @@ struct OutageFeed {
 
     init(app: OutageApp) {
         self.app = app
-        commandCounts = Array(repeating: 0, count: app.activities)
+        commandCounts = Array(repeating: 0, count: app.activityCount)
     }
 
     /// Writes the commands that are due. The activities take turns, spread evenly over the interval.
@@ -26,16 +26,20 @@ struct OutageFeed {
     mutating func writeDueCommands(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
         guard !isFinished else { return }
         let writingMilliseconds = min(elapsedMilliseconds, app.durationMilliseconds)
-        let dueCommands = Int(writingMilliseconds * Int64(app.activities) / app.commandIntervalMilliseconds)
-        while nextCommandIndex < dueCommands {
-            let index = nextCommandIndex % app.activities
-            try write(isNextCommandStart(index) ? .start : .update, index, commandProducer)
+        let dueCommandCount = Int(writingMilliseconds * Int64(app.activityCount) / app.commandIntervalMilliseconds)
+        while nextCommandIndex < dueCommandCount {
+            let activityIndex = nextCommandIndex % app.activityCount
+            try write(isNextCommandStart(activityIndex) ? .start : .update, activityIndex, commandProducer)
             nextCommandIndex += 1
         }
         guard elapsedMilliseconds >= app.durationMilliseconds else { return }
-        for index in 0..<app.activities {
-            let isEnd = app.activitiesPerEnd > 0 && index % app.activitiesPerEnd == 0
-            try write(isNextCommandStart(index) ? .start : isEnd ? .end : .update, index, commandProducer)
+        for activityIndex in 0..<app.activityCount {
+            let isEnd = app.activitiesPerEnd > 0 && activityIndex % app.activitiesPerEnd == 0
+            try write(
+                isNextCommandStart(activityIndex) ? .start : isEnd ? .end : .update,
+                activityIndex,
+                commandProducer
+            )
         }
         isFinished = true
     }
@@ -46,24 +50,26 @@ struct OutageFeed {
         return commands
     }
 
-    private func isNextCommandStart(_ index: Int) -> Bool {
-        commandCounts[index] == 0 && index < app.pushStartedActivities
+    private func isNextCommandStart(_ activityIndex: Int) -> Bool {
+        commandCounts[activityIndex] == 0 && activityIndex < app.pushStartedActivityCount
     }
 
-    private mutating func write(_ event: Event, _ index: Int, _ commandProducer: CommandProducer) throws(LabError) {
-        commandCounts[index] += 1
+    private mutating func write(_ event: Event, _ activityIndex: Int, _ commandProducer: CommandProducer)
+        throws(LabError)
+    {
+        commandCounts[activityIndex] += 1
         let nowMilliseconds = Clock.wallMilliseconds
-        let command = makeCommand(event, index, nowMilliseconds: nowMilliseconds)
+        let command = makeCommand(event, activityIndex, nowMilliseconds: nowMilliseconds)
         commands.append(command)
-        try produce(encodeRecord(of: command, index), key: command.activity, commandProducer)
+        try produce(encodeRecord(of: command, activityIndex), key: command.activity, commandProducer)
     }
 
-    private func makeCommand(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
-        let number = commandCounts[index]
+    private func makeCommand(_ event: Event, _ activityIndex: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
+        let number = commandCounts[activityIndex]
         let isFarFuture = number == app.farFutureTimestampCommandNumber
         let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.timestampAgeSeconds
-        let activity = app.activity(index)
-        let hasAlert = event == .start || (Int(number) + index) % app.commandsPerAlert == 0
+        let activity = app.activity(activityIndex)
+        let hasAlert = event == .start || (Int(number) + activityIndex) % app.commandsPerAlert == 0
         return OutageHistory.Command(
             app: app.name,
             activity: activity,
@@ -85,12 +91,12 @@ struct OutageFeed {
         }
     }
 
-    private func encodeRecord(of command: OutageHistory.Command, _ index: Int) -> [UInt8] {
+    private func encodeRecord(of command: OutageHistory.Command, _ activityIndex: Int) -> [UInt8] {
         JSONWriter.object { json in
             json.member("id", command.identifier)
             json.member("app", app.bundleIdentifier)
             json.member("activity", command.activity)
-            if command.event == .start { json.member("device", app.device(of: index)) }
+            if command.event == .start { json.member("device", app.device(of: activityIndex)) }
             json.member("sequence", Int(command.version.sequence))
             json.member("aps") { json in
                 json.member("event", "\(command.event.name)")
@@ -118,7 +124,7 @@ struct OutageFeed {
                     topic: commandProducer.commandsTopic,
                     key: UnsafeRawBufferPointer(key),
                     value: value,
-                    opaque: 0
+                    tag: 0
                 )
             }
         }

@@ -27,7 +27,7 @@ final class OutageRedis {
         switch kind {
         case .single: try addServer()
         case .sentinel: try startWithSentinel()
-        case .cluster(let primaries): try startCluster(primaries)
+        case .cluster(let primaryCount): try startCluster(primaryCount)
         }
     }
 
@@ -83,9 +83,9 @@ final class OutageRedis {
     }
 
     /// Starts primaries without replicas, each with an equal part of the hash slots.
-    private func startCluster(_ primaries: Int) throws(LabError) {
+    private func startCluster(_ primaryCount: Int) throws(LabError) {
         var busPorts: [UInt16] = []
-        for index in 0..<primaries {
+        for index in 0..<primaryCount {
             busPorts.append(try LoopbackPort.findFree())
             try addServer([
                 "--cluster-enabled", "yes", "--cluster-config-file", "nodes-\(index).conf",
@@ -93,14 +93,16 @@ final class OutageRedis {
                 "--cluster-require-full-coverage", "no",
             ])
         }
-        for index in 0..<primaries {
-            let (first, next) = (Self.hashSlotCount * index / primaries, Self.hashSlotCount * (index + 1) / primaries)
+        for index in 0..<primaryCount {
+            let (first, next) = (
+                Self.hashSlotCount * index / primaryCount, Self.hashSlotCount * (index + 1) / primaryCount
+            )
             try sendCommand(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
             try sendCommand(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
         }
         try wait("a cluster whose servers know each other") {
             servers.allSatisfy { server in
-                Deployment.redisReply(port: server.port, to: "CLUSTER SLOTS") == "*\(primaries)"
+                Deployment.redisReply(port: server.port, to: "CLUSTER SLOTS") == "*\(primaryCount)"
                     && Deployment.redisReply(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
             }
         }
@@ -179,12 +181,12 @@ final class OutageRedis {
         }
     }
 
-    private func wait(_ what: String, until isMet: () -> Bool) throws(LabError) {
+    private func wait(_ awaitedEvent: String, until isMet: () -> Bool) throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.startMillisecondsMax
         while !isMet() {
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(
-                    "waited too long for \(what)",
+                    "waited too long for \(awaitedEvent)",
                     logTail: TextFile.lastLines(of: deployment.path("redis-0.log"), 20)
                 )
             }

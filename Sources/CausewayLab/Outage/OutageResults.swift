@@ -5,7 +5,7 @@ import Kafka
 /// reported as dead.
 final class OutageResults {
     private(set) var outcomesByCommand: [String: [String]] = [:]
-    private(set) var invalidations = 0
+    private(set) var invalidationCount = 0
     private let reader: OutageTopicReader
 
     init(bootstrapServers: String) throws(LabError) {
@@ -17,11 +17,11 @@ final class OutageResults {
     ///
     /// - Returns: false if nothing had arrived.
     @discardableResult
-    func drain() throws(LabError) -> Bool { try reader.drain(countMessage) }
+    func drain() throws(LabError) -> Bool { try reader.drain(addMessage) }
 
-    private func countMessage(_ message: borrowing Message) {
+    private func addMessage(_ message: borrowing Message) {
         guard message.topic.index == 0 else {
-            invalidations += 1
+            invalidationCount += 1
             return
         }
         guard let value = message.value,

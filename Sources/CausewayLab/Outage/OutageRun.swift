@@ -10,11 +10,11 @@ final class OutageRun {
     /// How often the registrations that the phones have made since the last time are written to Kafka.
     private static let registrationCopyIntervalMilliseconds: Int64 = 100
     private static let measurementIntervalMilliseconds: Int64 = 1_000
-    private static let lagTimeoutMilliseconds: Int32 = 1_000
+    private static let commitPollTimeoutMilliseconds: Int32 = 1_000
     /// How long the phones are observed after they show the right state. A repeated alert would arrive within
     /// this time.
     private static let observationMilliseconds: Int64 = 3_000
-    private static let registrationMillisecondsMax: Int64 = 60_000
+    private static let registrationWaitMillisecondsMax: Int64 = 60_000
 
     private let outage: OutageCase
     private let deployment: OutageDeployment
@@ -25,8 +25,8 @@ final class OutageRun {
     private var steps: ArraySlice<OutageStep>
     private var history = OutageHistory()
     private let groupPositionReader: GroupPositionReader
-    private var commitLag = CommitLag()
-    private var nextLagMeasurementAtMilliseconds: Int64 = 0
+    private var commitWaitMeter = CommitWaitMeter()
+    private var nextCommitPollAtMilliseconds: Int64 = 0
     private var areRegistrationsPaused = false
     private var nextRegistrationCopyAtMilliseconds: Int64 = 0
     /// When the first command was due, UNIX milliseconds.
@@ -39,7 +39,7 @@ final class OutageRun {
         self.interruption = interruption
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         results = try OutageResults(bootstrapServers: deployment.base.bootstrapServers)
-        groupPositionReader = try deployment.groupPositions()
+        groupPositionReader = try deployment.makeGroupPositionReader()
         feeds = outage.apps.map(OutageFeed.init)
         steps = outage.steps[...]
     }
@@ -69,16 +69,16 @@ final class OutageRun {
     /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }
-        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationWaitMillisecondsMax
         while true {
             try poll()
             let copiedRegistrationCount = try deployment.copyRegistrations(to: commandProducer)
-            let registeredTokens =
+            let registeredTokenCount =
                 try outage.workers.areStartedBeforeCommands ? deployment.redis.keyCount() : copiedRegistrationCount
-            let expectedTokens = outage.expectedRegistrations
-            if copiedRegistrationCount >= expectedTokens, registeredTokens >= expectedTokens { return }
+            let expectedTokenCount = outage.expectedRegistrationCount
+            if copiedRegistrationCount >= expectedTokenCount, registeredTokenCount >= expectedTokenCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
+                throw LabError("only \(registeredTokenCount) of \(expectedTokenCount) tokens are registered")
             }
         }
     }
@@ -91,7 +91,7 @@ final class OutageRun {
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
             for index in feeds.indices { try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer) }
-            if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
+            if let step = steps.first, elapsedMilliseconds >= step.dueMilliseconds {
                 steps.removeFirst()
                 try perform(step.action)
             }
@@ -101,20 +101,20 @@ final class OutageRun {
 
     /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
     /// measures again.
-    private func measureLag() {
-        guard isCommitLagNeeded, Clock.monotonicMilliseconds >= nextLagMeasurementAtMilliseconds else { return }
-        nextLagMeasurementAtMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
+    private func measureCommitWaits() {
+        guard isCommitWaitNeeded, Clock.monotonicMilliseconds >= nextCommitPollAtMilliseconds else { return }
+        nextCommitPollAtMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
         guard
             let polledPositions = try? groupPositionReader.readPositions(
-                timeoutMilliseconds: Self.lagTimeoutMilliseconds
+                timeoutMilliseconds: Self.commitPollTimeoutMilliseconds
             )
         else {
             return
         }
-        commitLag.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
+        commitWaitMeter.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
     }
 
-    private var isCommitLagNeeded: Bool {
+    private var isCommitWaitNeeded: Bool {
         outage.expectations.contains { if case .committedWithin = $0 { true } else { false } }
     }
 
@@ -136,7 +136,7 @@ final class OutageRun {
             nextRegistrationCopyAtMilliseconds = Clock.monotonicMilliseconds + Self.registrationCopyIntervalMilliseconds
             _ = try deployment.copyRegistrations(to: commandProducer)
         }
-        measureLag()
+        measureCommitWaits()
         usleep(Self.pollIntervalMicroseconds)
     }
 
@@ -150,7 +150,7 @@ final class OutageRun {
             guard Clock.monotonicMilliseconds >= nextPollMilliseconds else { continue }
             nextPollMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
             try updateHistory()
-            guard findings.losses.isEmpty, expectationChecker.commandsWithoutResult == 0 else {
+            guard findings.losses.isEmpty, expectationChecker.missingResultCount == 0 else {
                 correctSinceMilliseconds = nil
                 continue
             }
@@ -177,7 +177,7 @@ final class OutageRun {
     private var findings: OutageFindings {
         let alertRepeatCauses = outage.alertRepeatCauses.map { cause in
             AlertRepeatCause(
-                milliseconds: firstCommandAtWallMilliseconds + cause.milliseconds,
+                happenedAtMilliseconds: firstCommandAtWallMilliseconds + cause.happenedAtMilliseconds,
                 alertRepeatWindowMilliseconds: cause.alertRepeatWindowMilliseconds
             )
         }
@@ -192,11 +192,11 @@ final class OutageRun {
     private var expectationChecker: OutageExpectationChecker {
         OutageExpectationChecker(
             findings: findings,
-            outcomes: results.outcomesByCommand,
-            invalidations: results.invalidations,
+            outcomesByCommand: results.outcomesByCommand,
+            invalidationCount: results.invalidationCount,
             history: history,
             firstCommandAtWallMilliseconds: firstCommandAtWallMilliseconds,
-            longestCommitWaitMilliseconds: commitLag.longestMilliseconds
+            longestCommitWaitMilliseconds: commitWaitMeter.longestMilliseconds
         )
     }
 }

@@ -40,7 +40,7 @@ final class OutageSimulator {
 
     /// Creates all phones of an app, and the activities that the app itself begins.
     func createPhones(of app: OutageApp) throws(LabError) {
-        let devices = Set((0..<app.activities).map(app.device)).sorted()
+        let devices = Set((0..<app.activityCount).map(app.device)).sorted()
         try client.requestObject(
             "POST",
             "/phones",
@@ -49,7 +49,7 @@ final class OutageSimulator {
                 "environment": environment.rawValue,
             ]
         )
-        let appStartedActivities = (app.pushStartedActivities..<app.activities)
+        let appStartedActivities = (app.pushStartedActivityCount..<app.activityCount)
             .map { index in
                 let activity = app.activity(index)
                 return [

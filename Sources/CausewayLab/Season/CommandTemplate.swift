@@ -79,7 +79,7 @@ struct CommandTemplate {
     }
 
     mutating func setTimestamp(seconds: Int64) {
-        write(seconds, digits: Self.timestampDigitCount, at: timestampOffset)
+        write(seconds, digitCount: Self.timestampDigitCount, at: timestampOffset)
     }
 
     /// Sets the follower's number. Has no effect on a record for an audience.
@@ -87,7 +87,7 @@ struct CommandTemplate {
     /// - Parameter follower: the number, 1 to `followersMax`.
     mutating func setFollowerNumber(_ follower: Int) {
         precondition((1...Self.followersMax).contains(follower), "followers have four digits")
-        for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigitCount, at: offset) }
+        for offset in followerOffsets { write(Int64(follower), digitCount: Self.followerDigitCount, at: offset) }
     }
 
     /// Passes the record and its key to `body`. The key is the id of the activity or the audience. Both are
@@ -98,12 +98,12 @@ struct CommandTemplate {
         }
     }
 
-    private mutating func write(_ number: Int64, digits: Int, at offset: Int) {
-        precondition(number >= 0 && Decimal.digitCount(of: UInt64(number)) <= digits, "the number fits its place")
+    private mutating func write(_ number: Int64, digitCount: Int, at offset: Int) {
+        precondition(number >= 0 && Decimal.digitCount(of: UInt64(number)) <= digitCount, "the number fits its place")
         bytes.withUnsafeMutableBytes { bytes in
-            let target = UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + digits])
+            let target = UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + digitCount])
             guard let start = target.baseAddress else { return }
-            Decimal.write(UInt64(number), digits: digits, to: start)
+            Decimal.write(UInt64(number), digitCount: digitCount, to: start)
         }
     }
 

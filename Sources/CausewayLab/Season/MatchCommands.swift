@@ -35,7 +35,7 @@ struct MatchCommands {
             devicePrefix: Self.devicePrefix(of: match),
             identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: 0) : nil
         ) { placeholders in
-            Self.record(placeholders, event: "start", sequence: 0, frame: opening) {
+            Self.makeRecord(placeholders, event: "start", sequence: 0, frame: opening) {
                 Self.writeStart(of: match, activity: placeholders.activity, to: &$0)
             }
         }
@@ -46,7 +46,7 @@ struct MatchCommands {
                     activityPrefix: prefix,
                     identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: index + 1) : nil
                 ) { placeholders in
-                    Self.record(placeholders, event: event, sequence: index + 1, frame: frame) { _ in }
+                    Self.makeRecord(placeholders, event: event, sequence: index + 1, frame: frame) { _ in }
                 }
             }
         finalState = matchFrames[matchFrames.count - 1].state
@@ -57,7 +57,7 @@ struct MatchCommands {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let audience = Self.audience(ofMatch: match.identifier)
         start = CommandTemplate(audience: audience) { timestamp in
-            Self.record(
+            Self.makeRecord(
                 timestamp: timestamp,
                 event: "start",
                 sequence: 0,
@@ -72,7 +72,7 @@ struct MatchCommands {
         frames = matchFrames.enumerated()
             .map { index, frame in
                 CommandTemplate(audience: audience) { timestamp in
-                    Self.record(
+                    Self.makeRecord(
                         timestamp: timestamp,
                         event: index + 1 == matchFrames.count ? "end" : "update",
                         sequence: index + 1,
@@ -111,14 +111,14 @@ struct MatchCommands {
         aps.member("input-push-token", 1)
     }
 
-    private static func record(
+    private static func makeRecord(
         _ placeholders: CommandTemplate.Placeholders,
         event: String,
         sequence: Int,
         frame: MatchFrame,
         more: (inout JSONWriter) -> Void
     ) -> [UInt8] {
-        record(
+        makeRecord(
             timestamp: placeholders.timestamp,
             event: event,
             sequence: sequence,
@@ -132,7 +132,7 @@ struct MatchCommands {
         )
     }
 
-    private static func record(
+    private static func makeRecord(
         timestamp: [UInt8],
         event: String,
         sequence: Int,

@@ -3,9 +3,9 @@ struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
 
-    private var legalBallsOfInnings = 0
+    private var inningsLegalBallCount = 0
     private var over = 0
-    private var legalBallsOfOver = 0
+    private var overLegalBallCount = 0
     private var overSymbols: [String] = []
     private var batters: [String: MatchState.Batter] = [:]
     private var bowlers: [String: MatchState.Bowler] = [:]
@@ -26,7 +26,7 @@ struct Scoreboard {
         if ball.innings + 1 != state.innings { changeInnings() }
         if ball.over != over || state.phase != .live {
             over = ball.over
-            legalBallsOfOver = 0
+            overLegalBallCount = 0
             overSymbols.removeAll(keepingCapacity: true)
         }
         state.phase = .live
@@ -34,8 +34,8 @@ struct Scoreboard {
         let isWicket = ball.dismissal?.countsAsWicket ?? false
         if isWicket { state.wickets += 1 }
         if ball.legality == .legal {
-            legalBallsOfInnings += 1
-            legalBallsOfOver += 1
+            inningsLegalBallCount += 1
+            overLegalBallCount += 1
         }
         creditPlayers(ball)
         let symbol = ball.symbol
@@ -43,8 +43,8 @@ struct Scoreboard {
         state.lastBall = symbol
         state.thisOver = overSymbols.joined(separator: " ")
         state.overs = oversText
-        if legalBallsOfInnings > 0 {
-            state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, legalBallsOfInnings)
+        if inningsLegalBallCount > 0 {
+            state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, inningsLegalBallCount)
         }
         updateChase()
     }
@@ -63,7 +63,7 @@ struct Scoreboard {
     /// The length of the innings so far. `12.3` means twelve complete overs, each of six legal balls, and three legal
     /// balls. If an umpire by mistake allows a seventh legal ball in an over, the over counts as complete.
     private var oversText: String {
-        legalBallsOfOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallsOfOver)"
+        overLegalBallCount >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(overLegalBallCount)"
     }
 
     private mutating func changeInnings() {
@@ -75,7 +75,7 @@ struct Scoreboard {
             bowlingTeam: first.battingTeam
         )
         state.firstInnings = first.score
-        legalBallsOfInnings = 0
+        inningsLegalBallCount = 0
         batters.removeAll(keepingCapacity: true)
         bowlers.removeAll(keepingCapacity: true)
         updateChase()
@@ -99,7 +99,7 @@ struct Scoreboard {
     private mutating func updateChase() {
         guard state.innings == 2, let target = match.chase.target, let balls = match.chase.balls else { return }
         let runsNeeded = max(0, target - state.runs)
-        let ballsLeft = max(0, balls - legalBallsOfInnings)
+        let ballsLeft = max(0, balls - inningsLegalBallCount)
         let rate = runsNeeded > 0 && ballsLeft > 0 ? Hundredths.ratio(runsNeeded * Match.ballsPerOver, ballsLeft) : nil
         state.chase = MatchState.Chase(
             target: target,

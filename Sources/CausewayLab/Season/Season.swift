@@ -138,32 +138,32 @@ extension Match.Margin {
 private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> where Column.RawValue == String {
     let rows: ArraySlice<CommaSeparatedValues.Row>
     private let file: String
-    private let positions: [Column: Int]
+    private let columnIndices: [Column: Int]
 
     init(_ bytes: [UInt8], file: String, columns: Column.Type) throws(SeasonError) {
         let allRows = try CommaSeparatedValues.rows(of: bytes, file: file)
         guard let header = allRows.first else { throw SeasonError(file: file, line: 0, reason: "empty") }
-        var positions: [Column: Int] = [:]
+        var columnIndices: [Column: Int] = [:]
         for column in Column.allCases {
-            guard let position = header.fields.firstIndex(of: column.rawValue) else {
+            guard let index = header.fields.firstIndex(of: column.rawValue) else {
                 throw SeasonError(file: file, line: 1, reason: "no column \(column.rawValue)")
             }
-            positions[column] = position
+            columnIndices[column] = index
         }
         for row in allRows where row.fields.count != header.fields.count {
             let reason = "\(row.fields.count) fields where the header has \(header.fields.count)"
             throw SeasonError(file: file, line: row.line, reason: reason)
         }
         self.file = file
-        self.positions = positions
+        self.columnIndices = columnIndices
         rows = allRows.dropFirst()
     }
 
     func text(_ column: Column, of row: CommaSeparatedValues.Row) throws(SeasonError) -> String {
-        guard let position = positions[column], position < row.fields.count else {
+        guard let index = columnIndices[column], index < row.fields.count else {
             throw fault(column, of: row, "missing")
         }
-        return row.fields[position]
+        return row.fields[index]
     }
 
     func number(

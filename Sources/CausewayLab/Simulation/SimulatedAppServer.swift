@@ -33,7 +33,7 @@ struct SimulatedAppServer: Sendable {
             {
                 for record in page.records { sender.send(record.value) }
                 cursor = page.next
-                sender.countAcknowledgements()
+                sender.collectAcknowledgements()
             }
             if let reason = sender.flushAndClose().failureReason {
                 StandardStreams.printError("causeway-lab simulator: \(reason)")

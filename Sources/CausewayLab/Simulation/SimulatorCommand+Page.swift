@@ -11,7 +11,7 @@ extension SimulatorCommand {
         var workerAccess = SimulatorPage.WorkerAccess()
         if let config {
             let kafka = try configuration(at: config).kafka
-            workerAccess.results = SimulatorPage.ResultsSource(
+            workerAccess.resultsSource = SimulatorPage.ResultsSource(
                 properties: try kafka.consumerProperties,
                 topic: kafka.topics.results,
                 commandsTopic: kafka.topics.commands
@@ -23,7 +23,7 @@ extension SimulatorCommand {
             )
         } else if let bootstrapServers {
             let topics = WorkerConfiguration.Kafka.Topics()
-            workerAccess.results = SimulatorPage.ResultsSource(
+            workerAccess.resultsSource = SimulatorPage.ResultsSource(
                 properties: [("bootstrap.servers", bootstrapServers)],
                 topic: topics.results,
                 commandsTopic: topics.commands

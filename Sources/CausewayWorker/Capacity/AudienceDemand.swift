@@ -1,25 +1,25 @@
 /// The load of one audience, for which `causeway plan` sizes a fleet.
 package struct AudienceDemand: Sendable, Equatable {
     /// The number of members at the peak. Range: 1...1,000,000,000.
-    package var members: Int64
+    package var memberCount: Int64
     /// Commands to the audience in the busiest minute. Each is for all members. Range: 1...6,000.
     package var updatesPerMinute: Int64
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
-    /// `members`...10,000,000,000.
-    package var activities: Int64
+    /// `memberCount`...10,000,000,000.
+    package var activityCount: Int64
     package var fleet = FleetParameters()
 
-    package init(members: Int64, updatesPerMinute: Int64) {
-        self.members = members
+    package init(memberCount: Int64, updatesPerMinute: Int64) {
+        self.memberCount = memberCount
         self.updatesPerMinute = updatesPerMinute
-        activities = members
+        activityCount = memberCount
     }
 
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
-        try CapacityError.require("audience-members", members, in: 1...1_000_000_000)
+        try CapacityError.require("audience-members", memberCount, in: 1...1_000_000_000)
         try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000)
-        try CapacityError.require("activities", activities, in: members...10_000_000_000)
+        try CapacityError.require("activities", activityCount, in: memberCount...10_000_000_000)
         try fleet.validate()
     }
 }

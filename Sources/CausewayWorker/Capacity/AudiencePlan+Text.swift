@@ -15,9 +15,9 @@ extension AudiencePlan {
 
     private var demandLines: [(String, String)] {
         [
-            ("members", Numeral.grouped(demand.members)),
+            ("members", Numeral.grouped(demand.memberCount)),
             ("commands a minute", "\(Numeral.grouped(demand.updatesPerMinute)), each to all of them"),
-            ("activities in a day", Numeral.grouped(demand.activities)),
+            ("activities in a day", Numeral.grouped(demand.activityCount)),
         ]
     }
 
@@ -25,22 +25,25 @@ extension AudiencePlan {
         [
             (
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
-                "from a command's record to the last phone, shared by \(Numeral.grouped(lanesWithRanges)) lanes"
+                "from a command's record to the last phone, shared by \(Numeral.grouped(workingLaneCount)) lanes"
             ),
-            PlanText.podsLine(pods, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
+            PlanText.podsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round holds pages of members, never all of them"
             ),
-            PlanText.lanesLine(lanes),
-            ("partitions", Numeral.grouped(partitions), "in the fan-out topic and in every other topic that is read"),
+            PlanText.lanesLine(laneCount),
             (
-                "APNs connections", Numeral.grouped(connections),
+                "partitions", Numeral.grouped(partitionCount),
+                "in the fan-out topic and in every other topic that is read"
+            ),
+            (
+                "APNs connections", Numeral.grouped(connectionCount),
                 "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(pushesPerSecond)) pushes a second during a round"
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "over the minute: bodies, headers, TLS"),
             (
-                "Redis nodes", Numeral.grouped(redisNodes),
+                "Redis nodes", Numeral.grouped(redisNodeCount),
                 "rounds take \(redisProcessorPercent) % of one core; \(demand.fleet.redisNodeGibibytes) GiB of memory each; replicas not included"
             ),
             (
@@ -48,8 +51,8 @@ extension AudiencePlan {
                 "\(Numeral.grouped(membersMebibytes)) for members on their pages, \(Numeral.grouped(activitiesMebibytes)) for activities' own values"
             ),
             (
-                "Kafka", "\(Numeral.grouped(fanoutRecords + resultRecords)) records",
-                "for each command: \(Numeral.grouped(fanoutRecords)) fanned out, \(Numeral.grouped(resultRecords)) results"
+                "Kafka", "\(Numeral.grouped(fanoutRecordCount + resultRecordCount)) records",
+                "for each command: \(Numeral.grouped(fanoutRecordCount)) fanned out, \(Numeral.grouped(resultRecordCount)) results"
             ),
         ]
     }
@@ -66,15 +69,15 @@ extension AudiencePlan {
                 "A command takes longer than the time between two commands. Newer states take over in mid-round, and the alert CausewayRoundsSlow fires."
             )
         }
-        if ranges < lanes {
+        if rangeCount < laneCount {
             notes.append(
-                "The audience has \(Numeral.grouped(ranges)) ranges. More lanes than that do not make its rounds shorter."
+                "The audience has \(Numeral.grouped(rangeCount)) ranges. More lanes than that do not make its rounds shorter."
             )
         }
         notes.append(
             "A hash assigns ranges to partitions. The lane with the most ranges takes some tenths longer than an average lane."
         )
-        if redisNodes > 1 {
+        if redisNodeCount > 1 {
             notes.append(
                 "More than one Redis node means a Redis Cluster. An audience's 256 segments are spread over its slots."
             )

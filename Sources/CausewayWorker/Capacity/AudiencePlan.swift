@@ -7,21 +7,21 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate that the rounds of a command need, so that they take only `fleet.laneBusyPercentMax` per cent of
-    /// the time until the next command.
+    /// The push rate that the plan is for. At this rate, the rounds of a command take `fleet.laneBusyPercentMax` per
+    /// cent of the time until the next command.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Processors that are busy at the peak, in hundredths of a processor.
     package private(set) var busyProcessorHundredths: Int64 = 0
-    package private(set) var pods: Int64 = 0
-    package private(set) var lanes: Int64 = 0
+    package private(set) var podCount: Int64 = 0
+    package private(set) var laneCount: Int64 = 0
     package private(set) var podMebibytes: Int64 = 0
     /// The number of ranges into which the members are divided. Each range has a round of its own in one lane, so at
     /// most this many lanes can work on one command.
-    package private(set) var ranges: Int64 = 0
-    package private(set) var partitions: Int64 = 0
+    package private(set) var rangeCount: Int64 = 0
+    package private(set) var partitionCount: Int64 = 0
 
     package private(set) var connectionsPerPool: Int64 = 0
-    package private(set) var connections: Int64 = 0
+    package private(set) var connectionCount: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
     /// The time from a command's record in Kafka until APNs has responded to its last push, if all pods work.
     package private(set) var deliveryMilliseconds: Int64 = 0
@@ -33,18 +33,18 @@ package struct AudiencePlan: Sendable, Equatable {
     package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
     /// How busy the rounds keep Redis, in per cent of one processor. Above 100, they need more than one processor.
     package private(set) var redisProcessorPercent: Int64 = 0
-    package private(set) var redisNodes: Int64 = 0
+    package private(set) var redisNodeCount: Int64 = 0
 
     /// The number of records that one command writes to the fan-out topic: one for each range.
-    package var fanoutRecords: Int64 { ranges }
-    package var resultRecords: Int64 { ranges + 1 }
+    package var fanoutRecordCount: Int64 { rangeCount }
+    package var resultRecordCount: Int64 { rangeCount + 1 }
 
     /// - Throws: ``CapacityError`` that names the first number of the demand outside its range.
     package init(demand: AudienceDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
         self.costs = costs
-        ranges = Int64(Audiences.rangeCount(members: Double(demand.members)))
+        rangeCount = Int64(Audiences.rangeCount(memberCount: Double(demand.memberCount)))
         planPods()
         planConnections()
         planRound()
@@ -52,7 +52,7 @@ package struct AudiencePlan: Sendable, Equatable {
     }
 
     /// The number of pushes to members in one minute. A member gets at most one state a second.
-    private var pushesPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
+    private var pushesPerMinute: Int64 { demand.memberCount * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
         pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.laneBusyPercentMax)
@@ -61,7 +61,7 @@ package struct AudiencePlan: Sendable, Equatable {
             pushesPerMinute * costs.cpuNanosecondsPerMember,
             600_000_000
         )
-        pods = max(
+        podCount = max(
             CapacityPlan.podsMin,
             CapacityPlan.ceilingQuotient(
                 workingProcessorHundredths,
@@ -69,54 +69,58 @@ package struct AudiencePlan: Sendable, Equatable {
             )
                 + 1
         )
-        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakingProcessorHundredths
-        lanes = pods * demand.fleet.processorsPerPod
-        partitions = CapacityPlan.ceilingQuotient(lanes * CapacityPlan.partitionsPerLane, pods) * pods
+        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.wakingProcessorHundredths
+        laneCount = podCount * demand.fleet.processorsPerPod
+        partitionCount = CapacityPlan.ceilingQuotient(laneCount * CapacityPlan.partitionsPerLane, podCount) * podCount
     }
 
     private mutating func planConnections() {
-        let pushesInFlight = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        let connectionsNeeded = CapacityPlan.ceilingQuotient(
-            pushesInFlight * 100,
+        let inFlightPushCount = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        let neededConnectionCount = CapacityPlan.ceilingQuotient(
+            inFlightPushCount * 100,
             costs.streamsPerConnection * CapacityPlan.streamsInUsePercent
         )
-        connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(connectionsNeeded, lanesWithRanges))
-        connections = lanes * demand.fleet.pools * connectionsPerPool
+        connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(neededConnectionCount, workingLaneCount))
+        connectionCount = laneCount * demand.fleet.poolCount * connectionsPerPool
         apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
-            lanes: Int(demand.fleet.processorsPerPod),
-            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.pools * connectionsPerPool)
+            laneCount: Int(demand.fleet.processorsPerPod),
+            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool)
         )
     }
 
-    /// The number of lanes that have a range of the audience. Each lane gets one range before any lane gets two.
-    package var lanesWithRanges: Int64 { min(lanes, ranges) }
+    /// The number of lanes that work on a command, because they have a range of the audience. Each lane gets one range
+    /// before any lane gets two.
+    package var workingLaneCount: Int64 { min(laneCount, rangeCount) }
 
     private mutating func planRound() {
         // The command has reached all members when the lane with the most ranges has finished their rounds.
-        let busiestLaneMembers = CapacityPlan.ceilingQuotient(
-            demand.members * CapacityPlan.ceilingQuotient(ranges, lanesWithRanges),
-            ranges
+        let busiestLaneMemberCount = CapacityPlan.ceilingQuotient(
+            demand.memberCount * CapacityPlan.ceilingQuotient(rangeCount, workingLaneCount),
+            rangeCount
         )
         let workingMilliseconds = CapacityPlan.ceilingQuotient(
-            busiestLaneMembers * costs.cpuNanosecondsPerMember,
+            busiestLaneMemberCount * costs.cpuNanosecondsPerMember,
             1_000_000
         )
-        let streams = connectionsPerPool * costs.streamsPerConnection
-        let streamMilliseconds = CapacityPlan.ceilingQuotient(busiestLaneMembers * costs.roundTripMilliseconds, streams)
+        let streamCount = connectionsPerPool * costs.streamsPerConnection
+        let streamMilliseconds = CapacityPlan.ceilingQuotient(
+            busiestLaneMemberCount * costs.roundTripMilliseconds,
+            streamCount
+        )
         deliveryMilliseconds =
             max(workingMilliseconds, streamMilliseconds) + costs.roundTripMilliseconds
             + costs.firstFanoutPushMilliseconds
     }
 
     private mutating func planRedis() {
-        membersMebibytes = redisMebibytes(keyBytes: demand.members * costs.redisBytesPerMember)
-        activitiesMebibytes = redisMebibytes(keyBytes: demand.activities * costs.redisBytesPerActivity)
+        membersMebibytes = redisMebibytes(keyBytes: demand.memberCount * costs.redisBytesPerMember)
+        activitiesMebibytes = redisMebibytes(keyBytes: demand.activityCount * costs.redisBytesPerActivity)
         redisProcessorPercent = CapacityPlan.ceilingQuotient(
             pushesPerMinute * costs.redisCPUNanosecondsPerMember,
             600_000_000
         )
-        redisNodes = max(
+        redisNodeCount = max(
             CapacityPlan.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
             CapacityPlan.ceilingQuotient(redisProcessorPercent, CapacityPlan.redisProcessorBusyPercent)
         )

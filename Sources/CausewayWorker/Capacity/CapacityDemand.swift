@@ -7,15 +7,15 @@ package struct CapacityDemand: Sendable, Equatable {
     package var updatesPerMinute: Int64
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// 1...10,000,000,000.
-    package var activities: Int64
+    package var activityCount: Int64
     /// Commands for each push, in hundredths. Range: 100...100,000. At 100, every command is sent. At 440, most
     /// commands are replaced before they are sent, as in the cricket season of `make demo`.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. Range: 0...10,000,000,000.
-    package var devices: Int64 = 0
+    package var deviceCount: Int64 = 0
     /// The number of live activities whose policy starts them again after their lifetime (`afterLifetime: restart`).
     /// For each, Redis keeps the start and the newest update. Range: 0...10,000,000,000.
-    package var restartedActivities: Int64 = 0
+    package var restartedActivityCount: Int64 = 0
     package var fleet = FleetParameters()
     /// Copies that Kafka keeps of each record. Range: 1...9.
     package var replicationFactor: Int64 = 3
@@ -26,19 +26,19 @@ package struct CapacityDemand: Sendable, Equatable {
     /// The allowed range of `--commands-per-push`, in the user's unit: commands, not hundredths.
     package static let commandsPerPushRange: ClosedRange<Int64> = 1...1_000
 
-    package init(updatesPerMinute: Int64, activities: Int64) {
+    package init(updatesPerMinute: Int64, activityCount: Int64) {
         self.updatesPerMinute = updatesPerMinute
-        self.activities = activities
+        self.activityCount = activityCount
     }
 
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
         try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
-        try CapacityError.require("activities", activities, in: 1...10_000_000_000)
+        try CapacityError.require("activities", activityCount, in: 1...10_000_000_000)
         let hundredths = Self.commandsPerPushRange.lowerBound * 100...Self.commandsPerPushRange.upperBound * 100
         try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: hundredths, divisor: 100)
-        try CapacityError.require("devices", devices, in: 0...10_000_000_000)
-        try CapacityError.require("restarted-activities", restartedActivities, in: 0...10_000_000_000)
+        try CapacityError.require("devices", deviceCount, in: 0...10_000_000_000)
+        try CapacityError.require("restarted-activities", restartedActivityCount, in: 0...10_000_000_000)
         try fleet.validate()
         try CapacityError.require("replication", replicationFactor, in: 1...9)
         try CapacityError.require("retention-hours", retentionHours, in: 1...8_760)

@@ -7,11 +7,11 @@ package enum CapacityPage {
     /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak.
     /// JioCinema did not publish the number of phones. The plan assumes one update a minute for each
     /// activity, a usual pace for cricket.
-    package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
+    package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activityCount: 9_000_000)
 
     /// The audience of a football final: four commands in the minute of a goal, and each must reach a million
     /// phones quickly.
-    package static let audienceDemand = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
+    package static let audienceDemand = AudienceDemand(memberCount: 1_000_000, updatesPerMinute: 4)
 
     package static func makeMarkdown() throws(CapacityError) -> String {
         let plan = try CapacityPlan(demand: demand)
@@ -35,13 +35,13 @@ package enum CapacityPage {
             This plan assumes one update a minute for each of 9 million phones, and one command for each push.
 
             ```console
-            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities)
+            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activityCount)
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
             \(Numeral.exactQuotient(plan.busyProcessorHundredths, divisor: 100)) cores. Such an event mostly needs Redis, \
-            because each push takes two script calls. APNs connections are not the limit: \(plan.connectionsNeeded) are enough, and the fleet has \
-            \(plan.connections), because each lane has its own connections.
+            because each push takes two script calls. APNs connections are not the limit: \(plan.neededConnectionCount) are enough, and the fleet has \
+            \(plan.connectionCount), because each lane has its own connections.
 
             ## When states change faster than phones are updated
 
@@ -49,7 +49,7 @@ package enum CapacityPage {
             reading. The plan for the same peak with 4.4 commands for each push:
 
             ```console
-            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities) \\
+            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activityCount) \\
                 --commands-per-push 4.4
             \(mergedPlan.text)```
 
@@ -59,7 +59,7 @@ package enum CapacityPage {
             costs a quarter of a single push with its command, and no script call in Redis:
 
             ```console
-            $ causeway plan --audience-members \(audienceDemand.members) --updates-per-minute \(audienceDemand.updatesPerMinute)
+            $ causeway plan --audience-members \(audienceDemand.memberCount) --updates-per-minute \(audienceDemand.updatesPerMinute)
             \(audiencePlan.text)```
 
             ## What moves the numbers

@@ -5,7 +5,7 @@ extension CapacityPlan {
     /// The text that `causeway plan --activities` prints: the demand, the sizes that the demand needs, the costs behind
     /// them, and notes.
     package var text: String {
-        let restartCostLines = demand.restartedActivities > 0 ? [costs.restartCostLine] : []
+        let restartCostLines = demand.restartedActivityCount > 0 ? [costs.restartCostLine] : []
         return PlanText.makeText(
             demandLines: demandLines,
             sizeLines: sizeLines,
@@ -20,37 +20,39 @@ extension CapacityPlan {
                 "updates a minute",
                 "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
             ),
-            ("activities in a day", Numeral.grouped(demand.activities)),
+            ("activities in a day", Numeral.grouped(demand.activityCount)),
             ("commands for a push", Numeral.exactQuotient(demand.commandsPerPushHundredths, divisor: 100)),
         ]
-        if demand.devices > 0 { demandLines.append(("devices to start on", Numeral.grouped(demand.devices))) }
-        if demand.restartedActivities > 0 {
-            demandLines.append(("started again", "\(Numeral.grouped(demand.restartedActivities)) activities at a time"))
+        if demand.deviceCount > 0 { demandLines.append(("devices to start on", Numeral.grouped(demand.deviceCount))) }
+        if demand.restartedActivityCount > 0 {
+            demandLines.append(
+                ("started again", "\(Numeral.grouped(demand.restartedActivityCount)) activities at a time")
+            )
         }
         return demandLines
     }
 
     private var sizeLines: [(String, String, String)] {
         [
-            PlanText.podsLine(pods, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
+            PlanText.podsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
             ),
-            PlanText.lanesLine(lanes),
+            PlanText.lanesLine(laneCount),
             (
-                "partitions", Numeral.grouped(partitions),
+                "partitions", Numeral.grouped(partitionCount),
                 "in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
             ),
             (
-                "APNs connections", Numeral.grouped(connections),
-                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(connectionsNeeded)) can "
-                    + "carry the \(Numeral.grouped(pushesInFlight)) pushes in flight"
+                "APNs connections", Numeral.grouped(connectionCount),
+                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(neededConnectionCount)) can "
+                    + "carry the \(Numeral.grouped(inFlightPushCount)) pushes in flight"
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
             (
-                "Redis nodes", Numeral.grouped(redisNodes),
-                "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisProcessorBusyPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
+                "Redis nodes", Numeral.grouped(redisNodeCount),
+                "\(Numeral.grouped(redisNodeCountForCalls)) for calls at \(Self.redisProcessorBusyPercent) %, \(Numeral.grouped(redisNodeCountForMemory)) for "
                     + "memory at \(demand.fleet.redisNodeGibibytes) GiB each; replicas not included"
             ),
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
@@ -82,7 +84,7 @@ extension CapacityPlan {
                 "That is more than one a second. Causeway never sends that many: newer states replace waiting ones. Plan for 3,600."
             )
         }
-        if redisNodes > 1 {
+        if redisNodeCount > 1 {
             notes.append("More than one Redis node means a Redis Cluster. All keys of an activity are in one slot.")
         }
         notes.append(

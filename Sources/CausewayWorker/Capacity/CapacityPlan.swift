@@ -27,26 +27,26 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var busyProcessorHundredths: Int64 = 0
     /// The number of pods. At the peak, each lane is at most `laneBusyPercentMax` per cent busy, even if one pod fails.
     /// At least ``podsMin``.
-    package private(set) var pods: Int64 = 0
-    package private(set) var lanes: Int64 = 0
+    package private(set) var podCount: Int64 = 0
+    package private(set) var laneCount: Int64 = 0
     /// The memory limit of a pod. The worker keeps its memory below this limit.
     package private(set) var podMebibytes: Int64 = 0
-    package private(set) var partitions: Int64 = 0
+    package private(set) var partitionCount: Int64 = 0
 
     /// Pushes to which APNs has not responded yet, by Little's law: the push rate times the round trip.
-    package private(set) var pushesInFlight: Int64 = 0
-    /// The number of connections that the load needs. `connections` may be larger, because every lane has at
+    package private(set) var inFlightPushCount: Int64 = 0
+    /// The number of connections that the load needs. `connectionCount` may be larger, because every lane has at
     /// least two for each pool.
-    package private(set) var connectionsNeeded: Int64 = 0
+    package private(set) var neededConnectionCount: Int64 = 0
     package private(set) var connectionsPerPool: Int64 = 0
-    package private(set) var connections: Int64 = 0
+    package private(set) var connectionCount: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
 
     package private(set) var redisCallsPerSecond: Int64 = 0
     package private(set) var redisMebibytes: Int64 = 0
-    package private(set) var redisNodesForCalls: Int64 = 0
-    package private(set) var redisNodesForMemory: Int64 = 0
-    package var redisNodes: Int64 { max(redisNodesForCalls, redisNodesForMemory) }
+    package private(set) var redisNodeCountForCalls: Int64 = 0
+    package private(set) var redisNodeCountForMemory: Int64 = 0
+    package var redisNodeCount: Int64 { max(redisNodeCountForCalls, redisNodeCountForMemory) }
 
     package private(set) var kafkaCommandBytesPerSecond: Int64 = 0
     package private(set) var kafkaResultBytesPerSecond: Int64 = 0
@@ -61,7 +61,7 @@ package struct CapacityPlan: Sendable, Equatable {
         self.costs = costs
         pushesPerSecond = Self.ceilingQuotient(demand.updatesPerMinute, 60)
         commandsPerSecond = Self.ceilingQuotient(pushesPerSecond * demand.commandsPerPushHundredths, 100)
-        pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activities
+        pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activityCount
         planPods()
         planConnections()
         planMemory()
@@ -77,48 +77,48 @@ package struct CapacityPlan: Sendable, Equatable {
             1,
             demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.wakingProcessorHundredths
         )
-        pods = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
-        busyProcessorHundredths = workingProcessorHundredths + pods * costs.wakingProcessorHundredths
-        lanes = pods * demand.fleet.processorsPerPod
+        podCount = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
+        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.wakingProcessorHundredths
+        laneCount = podCount * demand.fleet.processorsPerPod
         let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
-        let partitionsNeeded = max(
-            lanes * Self.partitionsPerLane,
+        let neededPartitionCount = max(
+            laneCount * Self.partitionsPerLane,
             Self.ceilingQuotient(bytesPerSecond, costs.partitionBytesPerSecond)
         )
         // A multiple of the number of pods gives every pod the same number of partitions.
-        partitions = Self.ceilingQuotient(partitionsNeeded, pods) * pods
+        partitionCount = Self.ceilingQuotient(neededPartitionCount, podCount) * podCount
     }
 
     private mutating func planConnections() {
-        pushesInFlight = Self.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
-        connectionsNeeded = Self.ceilingQuotient(
-            pushesInFlight * 100,
+        inFlightPushCount = Self.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
+        neededConnectionCount = Self.ceilingQuotient(
+            inFlightPushCount * 100,
             costs.streamsPerConnection * Self.streamsInUsePercent
         )
         // Each pool has at least two connections. While the pool replaces one, the other carries the pushes.
-        connectionsPerPool = max(2, Self.ceilingQuotient(connectionsNeeded, lanes))
-        connections = lanes * demand.fleet.pools * connectionsPerPool
+        connectionsPerPool = max(2, Self.ceilingQuotient(neededConnectionCount, laneCount))
+        connectionCount = laneCount * demand.fleet.poolCount * connectionsPerPool
         apnsMegabitsPerSecond = Self.ceilingQuotient(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
     }
 
     private mutating func planMemory() {
         podMebibytes = MemoryBudget.plannedMebibytes(
-            lanes: Int(demand.fleet.processorsPerPod),
-            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.pools * connectionsPerPool)
+            laneCount: Int(demand.fleet.processorsPerPod),
+            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool)
         )
     }
 
     private mutating func planRedis() {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
-        redisNodesForCalls = Self.ceilingQuotient(
+        redisNodeCountForCalls = Self.ceilingQuotient(
             redisCallsPerSecond * 100,
             costs.callsPerSecondPerRedisProcessor * Self.redisProcessorBusyPercent
         )
         let keyBytes =
-            demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
-            + demand.restartedActivities * costs.redisBytesPerRestart
+            demand.activityCount * costs.redisBytesPerActivity + demand.deviceCount * costs.redisBytesPerDevice
+            + demand.restartedActivityCount * costs.redisBytesPerRestart
         redisMebibytes = Self.ceilingQuotient(keyBytes / 100 * costs.redisMemoryPercentOfKeys + 1, 1_048_576)
-        redisNodesForMemory = Self.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
+        redisNodeCountForMemory = Self.ceilingQuotient(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }
 
     private mutating func planKafka() {

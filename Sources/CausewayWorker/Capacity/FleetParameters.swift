@@ -3,7 +3,7 @@
 package struct FleetParameters: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510,
     /// because a configuration has at most 255 apps, each with two environments.
-    package var pools: Int64 = 1
+    package var poolCount: Int64 = 1
     /// Processors of a pod. A pod has one lane for each processor. Range: 1...256, because a worker has at most 256
     /// lanes.
     package var processorsPerPod: Int64 = 4
@@ -18,7 +18,7 @@ package struct FleetParameters: Sendable, Equatable {
 
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
-        try CapacityError.require("pools", pools, in: 1...510)
+        try CapacityError.require("pools", poolCount, in: 1...510)
         try CapacityError.require("cores-per-pod", processorsPerPod, in: 1...256)
         try CapacityError.require("busy-percent", laneBusyPercentMax, in: 10...90)
         try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)

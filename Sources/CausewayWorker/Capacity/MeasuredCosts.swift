@@ -8,8 +8,7 @@ import Observability
 /// measures `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` measures
 /// `wakingProcessorHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
-    /// CPU of the whole worker process at full load, for a command that a newer command replaces, or that
-    /// settles without a push.
+    /// CPU of the whole worker process at full load, for a command without a push: usually a newer command replaces it.
     ///
     /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
     /// including its 20,000 pushes and the start of the process. In this backlog many activities show the
@@ -21,8 +20,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
     /// command's `cpuNanosecondsPerCommand`.
     package var cpuNanosecondsPerPush: Int64 = 10_500
-    /// The additional CPU of a worker at low load, in hundredths of a processor: at low load it wakes up for only a few
-    /// records at a time.
+    /// The additional CPU of a worker at low load, in hundredths of a processor. At low load, a worker wakes up often,
+    /// each time for only a few records.
     ///
     /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two lanes) took
     /// 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of them. The other 5.93 s

@@ -19,18 +19,18 @@ enum PlanText {
         return text
     }
 
-    static func podsLine(_ pods: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> (
+    static func podsLine(_ podCount: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> (
         String, String, String
     ) {
         let busy = "\(Numeral.exactQuotient(busyProcessorHundredths, divisor: 100)) cores busy at the peak"
         return (
-            "pods", Numeral.grouped(pods),
+            "pods", Numeral.grouped(podCount),
             "\(fleet.processorsPerPod) cores and lanes each; \(busy); planned at \(fleet.laneBusyPercentMax) %, plus one pod"
         )
     }
 
-    static func lanesLine(_ lanes: Int64) -> (String, String, String) {
-        ("lanes", Numeral.grouped(lanes), "one for each core")
+    static func lanesLine(_ laneCount: Int64) -> (String, String, String) {
+        ("lanes", Numeral.grouped(laneCount), "one for each core")
     }
 
     private static func makeLine(_ name: String, _ value: String, _ reason: String = "") -> String {

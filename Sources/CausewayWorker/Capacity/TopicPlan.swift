@@ -8,7 +8,7 @@ package struct TopicPlan: Sendable {
     ///
     /// Choose at least the largest number of lanes that you will ever run. If you add partitions later, the producers'
     /// records of many activities go to other partitions, and so to other lanes.
-    package var partitions = 24
+    package var partitionCount = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
     /// How many copies must have a record before Kafka acknowledges it. With 2 of 3 copies, Kafka still acknowledges
@@ -24,10 +24,10 @@ package struct TopicPlan: Sendable {
     /// partitions.
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
-    /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole
-    /// segment when its newest record is older than the retention. By default a segment stays open for seven
-    /// days, so a broker could keep a record for eight days if the retention is 24 hours. With 24 segments, it
-    /// keeps a record for about 1/24 longer than the retention, if the retention is at least four hours.
+    /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole segment when
+    /// its newest record is older than the retention. By default a segment stays open for seven days. With a retention
+    /// of 24 hours, its first record could then stay for eight days. With 24 segments, it stays for about 25 hours.
+    /// (``segmentMillisecondsMin`` makes the segments longer if the retention is below four hours.)
     private static let segmentsPerRetention = 24
     /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
     /// have too many files open: a log and two indexes for each segment.
@@ -38,25 +38,25 @@ package struct TopicPlan: Sendable {
 
     /// Returns all topics with their sizes and settings. The sizes in `sizeOverrides` replace the planned ones.
     package func makeTopics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
-        let lowTrafficPartitions = min(partitions, Self.lowTrafficPartitionsMax)
+        let lowTrafficPartitionCount = min(partitionCount, Self.lowTrafficPartitionsMax)
         return [
             // Commands are kept 24 hours. A backlog after a longer outage is useless, because phones show an activity
             // for at most 12 hours.
-            makeTopic(.commands, names.commands, partitions, hours: 24),
+            makeTopic(.commands, names.commands, partitionCount, hours: 24),
             // Registrations have no retention time, because the newest token of each activity or device must be kept.
-            makeTopic(.registrations, names.registrations, partitions),
-            makeTopic(.results, names.results, partitions, hours: 72),
-            makeTopic(.invalidations, names.invalidations, lowTrafficPartitions, hours: 168),
-            makeTopic(.deadLetters, names.deadLetters, lowTrafficPartitions, hours: 336),
+            makeTopic(.registrations, names.registrations, partitionCount),
+            makeTopic(.results, names.results, partitionCount, hours: 72),
+            makeTopic(.invalidations, names.invalidations, lowTrafficPartitionCount, hours: 168),
+            makeTopic(.deadLetters, names.deadLetters, lowTrafficPartitionCount, hours: 336),
             // A deferred command is read again within minutes, and may then be deferred in a new record. After a longer
             // outage, deferred commands are as useless as all other commands of that time. The topic has as many
             // partitions as the commands topic, so that all commands of an activity reach one lane.
-            makeTopic(.deferred, names.deferred, partitions, hours: 24),
+            makeTopic(.deferred, names.deferred, partitionCount, hours: 24),
             // A fan-out record is kept as long as its command. The topic has as many partitions as the commands topic,
             // because the workers share a round by these partitions.
-            makeTopic(.fanout, names.fanout, partitions, hours: 24),
+            makeTopic(.fanout, names.fanout, partitionCount, hours: 24),
             // The topic is compacted: it keeps the record of each channel until the channel is deleted.
-            makeTopic(.channels, names.channels, lowTrafficPartitions),
+            makeTopic(.channels, names.channels, lowTrafficPartitionCount),
         ]
     }
 
@@ -76,13 +76,13 @@ package struct TopicPlan: Sendable {
     }
 
     /// Returns one topic. Without `hours`, the topic is compacted.
-    private func makeTopic(_ role: TopicRole, _ name: String, _ partitions: Int, hours: Int? = nil) -> NewTopic {
+    private func makeTopic(_ role: TopicRole, _ name: String, _ partitionCount: Int, hours: Int? = nil) -> NewTopic {
         let topicOverrides = sizeOverrides.filter { $0.role == role }
-        let topicPartitions = topicOverrides.last { $0.partitions != nil }?.partitions ?? partitions
+        let topicPartitionCount = topicOverrides.last { $0.partitionCount != nil }?.partitionCount ?? partitionCount
         let topicRetentionHours = topicOverrides.last { $0.retentionHours != nil }?.retentionHours ?? hours
         return NewTopic(
             name: name,
-            partitionCount: Int32(clamping: topicPartitions),
+            partitionCount: Int32(clamping: topicPartitionCount),
             replicationFactor: Int32(clamping: replicationFactor),
             settings: [("min.insync.replicas", String(minInsyncReplicas))]
                 + (topicRetentionHours.map { retentionProperties(hours: $0) } ?? Self.compactionProperties)

@@ -10,7 +10,7 @@ package enum TopicRole: String, CaseIterable, Sendable {
 package struct TopicSizeOverride: Sendable {
     package var role: TopicRole
     /// The number of partitions, 1...10,000; nil: the plan's default.
-    package var partitions: Int?
+    package var partitionCount: Int?
     /// How many hours the topic keeps a record, 1...8,784. Always nil for a compacted topic.
     package var retentionHours: Int?
 
@@ -32,7 +32,7 @@ package struct TopicSizeOverride: Sendable {
             let number = words.count == 2 ? Int(words[1]) : nil
             switch words[0] {
             case "partitions":
-                partitions = try Self.requireInRange(1...10_000, number, role, words[0])
+                partitionCount = try Self.requireInRange(1...10_000, number, role, words[0])
             case "retention-hours" where role.isCompacted:
                 throw TopicSizeOverrideError(
                     description:

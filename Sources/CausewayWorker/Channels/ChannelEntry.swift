@@ -18,8 +18,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// state `active`: no deletion is planned. Nil in the state `deleting`: no start can cancel the deletion any more.
     package var deleteAfterMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
-    /// Stored only in Redis' registry. While `state` is `deleting`, this value has no meaning: the topic may have the
-    /// active entry, the `deleting` one, or none.
+    /// Stored only in Redis' registry. Has no meaning while `state` is `deleting`: the topic may then have the active
+    /// entry, the `deleting` one, or none.
     package var isPublished: Bool?
 
     private enum CodingKeys: String, CodingKey {
@@ -71,7 +71,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// The value of the field in the audience's record from which Redis learns the channel when it admits a command:
+    /// The value of the field in the audience's hash from which Redis learns the channel when it admits a command:
     /// storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
     package var channelFieldValue: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtMilliseconds.littleEndian) { Array($0) }

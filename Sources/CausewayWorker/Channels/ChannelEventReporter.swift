@@ -26,8 +26,8 @@ enum ChannelEventReporter {
         case .channelWithoutEntryDeleted(let channel, let app, let environment):
             log(.channelOrphanDeleted, ["channel": "\(channel)", "app": "\(app)", "environment": "\(environment)"])
             changeStatus(app, environment) { $0.orphanDeletionCount += 1 }
-        case .unknownChannels(let channels, let app, let environment):
-            log(.channelsUnknown, ["channels": "\(channels)", "app": "\(app)", "environment": "\(environment)"])
+        case .unknownChannels(let channelCount, let app, let environment):
+            log(.channelsUnknown, ["channels": "\(channelCount)", "app": "\(app)", "environment": "\(environment)"])
         case .refused(let audience, let app, let environment, let text):
             log(
                 .channelRefused,
@@ -42,8 +42,8 @@ enum ChannelEventReporter {
                 $0.audienceChannelCount = Int64(content.entries.count + content.unreadableEntries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
             }
-        case .channelsCounted(let app, let environment, let channels):
-            changeStatus(app, environment) { $0.listedChannelCount = Int64(channels) }
+        case .channelsCounted(let app, let environment, let channelCount):
+            changeStatus(app, environment) { $0.listedChannelCount = Int64(channelCount) }
         case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])
             if let app, let environment {
@@ -71,9 +71,9 @@ extension ChannelStatus.Snapshot {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = content.reconciledAtMilliseconds
         let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfterMilliseconds != nil }
-        plannedDeletions = endingEntries.count
+        plannedDeletionCount = endingEntries.count
         nextDeletionAtMilliseconds = endingEntries.map { $0.deleteAfterMilliseconds ?? atMilliseconds }.min()
-        openCreations = content.intents.count
-        unpublishedChannels = content.entries.count { $0.state == .active && $0.isPublished != true }
+        openCreationCount = content.intents.count
+        unpublishedChannelCount = content.entries.count { $0.state == .active && $0.isPublished != true }
     }
 }

@@ -88,10 +88,10 @@ extension ChannelKeeper {
 
     package func reconcile(
         _ appEnvironment: AppEnvironment,
-        deletesUnknown: Bool
+        deletesUnknownChannels: Bool
     ) async throws(ChannelRefusal) -> Reconciliation {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        let reconciliation = try await reconcile(managedEnvironment, deletesUnknown: deletesUnknown)
+        let reconciliation = try await reconcile(managedEnvironment, deletesUnknownChannels: deletesUnknownChannels)
         reportUnreadableEntries(of: try readRegistryAsIs(managedEnvironment), at: managedEnvironment)
         return reconciliation
     }

@@ -5,17 +5,17 @@ import Redis
 /// APNs' list.
 extension ChannelKeeper {
     /// Writes entries and tombstones that `causeway.channels` lacks, deletes channels whose deletion is due, and
-    /// compares the registry with APNs' list of channels if that is due. A lease in Redis makes sure that only one
-    /// worker begins this work in each interval, unless Redis loses the lease.
+    /// compares the registry with APNs' list of channels if that is due. A lease in Redis lets only one worker do this
+    /// work in each interval. If Redis loses the lease, two workers may do it.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        let uncheckedContent = try readRegistryAsIs(managedEnvironment)
+        let contentAsIs = try readRegistryAsIs(managedEnvironment)
         let areChannelsInUse =
             managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
-            || !uncheckedContent.entries.isEmpty
-            || !uncheckedContent.unreadableEntries.isEmpty
-            || !uncheckedContent.intents.isEmpty || !uncheckedContent.unreadableIntents.isEmpty
+            || !contentAsIs.entries.isEmpty
+            || !contentAsIs.unreadableEntries.isEmpty
+            || !contentAsIs.intents.isEmpty || !contentAsIs.unreadableIntents.isEmpty
         // If channels are not in use, write nothing to Redis and do not call APNs.
-        guard areChannelsInUse else { return reportRegistry(uncheckedContent, at: managedEnvironment) }
+        guard areChannelsInUse else { return reportRegistry(contentAsIs, at: managedEnvironment) }
         let content = try readAndReportRegistry(of: managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
@@ -27,8 +27,8 @@ extension ChannelKeeper {
         }
         guard lease != nil else { return }
         let nowMilliseconds = nowMilliseconds
-        // Use another order in each period. An entry whose partition in the topic has no leader stops the work on the
-        // entries behind it. With a fixed order, these would be the same entries in each period.
+        // Work in a random order. If a partition of the topic has no leader, the first entry of that partition stops
+        // the work on the entries behind it. In a fixed order, these would be the same entries in each period.
         let entries = content.entries.shuffled()
         let entriesToDelete = entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
         let unpublishedEntries = entries.filter {
@@ -84,8 +84,9 @@ extension ChannelKeeper {
         return firstRefusal
     }
 
-    /// Compares the registry with APNs' list once a day, and soon after an attempt to create a channel has left its
-    /// intent. If a service is down or a channel is being created, the next pass of the periodic work tries again.
+    /// Compares the registry with APNs' list if that is due: once a day, and soon after an attempt to create a channel
+    /// has left its intent. If a service is down or a channel is being created, the next pass of the periodic work
+    /// tries again.
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
@@ -99,7 +100,7 @@ extension ChannelKeeper {
         do throws(ChannelRefusal) {
             let reconciliation = try await reconcile(
                 managedEnvironment,
-                deletesUnknown: false,
+                deletesUnknownChannels: false,
                 onlyResolvesIntents: !isDaily
             )
             // An entry or intent may stay unreadable for days. Keep the lease, so that the next comparison comes only
@@ -160,7 +161,7 @@ extension ChannelKeeper {
     ///   replaces the channel.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
-        deletesUnknown: Bool,
+        deletesUnknownChannels: Bool,
         onlyResolvesIntents: Bool = false
     ) async throws(ChannelRefusal) -> Reconciliation {
         let listedAtMilliseconds = nowMilliseconds
@@ -185,10 +186,10 @@ extension ChannelKeeper {
             listedAtMilliseconds: listedAtMilliseconds,
             content: content,
             isUnderWay: { intentIdentifiersUnderWay.contains($0.identifier) },
-            deletesUnknown: deletesUnknown,
+            deletesUnknownChannels: deletesUnknownChannels,
             nowMilliseconds: nowMilliseconds
         )
-        if onlyResolvesIntents { reconciliation.clearEntryResults() }
+        if onlyResolvesIntents { reconciliation.clearEntries() }
         report(
             .channelsCounted(
                 app: managedEnvironment.appEnvironment.app,
@@ -203,9 +204,8 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let refusal { throw refusal }
-        // While a creation is under way, or an entry's channel id cannot be read, `Reconciliation` has not decided
-        // about the unknown channels. Then do not record the time of this comparison: the intents would count as
-        // compared with APNs' list, and no comparison would follow soon.
+        // If a creation is under way or an entry's channel id cannot be read, `Reconciliation` has decided nothing
+        // about the unknown channels. Do not record the time of such a comparison, so that another one follows soon.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try registry.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)

@@ -20,9 +20,9 @@ extension ChannelKeeper {
         )
     }
 
-    /// Plans the deletion of an ended audience's channel, unless the audience has been started again. If another
-    /// process is creating the channel, first waits for its entry. If another process changes the entry meanwhile,
-    /// looks at it again.
+    /// Plans the deletion of an ended audience's channel. Cancels a planned deletion instead if the audience has been
+    /// started again. Waits while another process creates the channel. Tries again if another process changes the
+    /// entry.
     func planDeletionUnlessStarted(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -86,14 +86,14 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Decides whether a planned deletion that has begun is carried out. The caller has withdrawn the announcement.
+    /// Makes the last decision before a channel is deleted at APNs. The caller has withdrawn the announcement.
     ///
     /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
-    /// entry loses its plan, and no start can cancel the deletion any more. If several workers call this at the same
-    /// time, only the first one decides, because each changes the entry only if it is still unchanged.
+    /// entry loses its plan: from now on, no start can cancel the deletion. If several workers call this at the same
+    /// time, the first one decides: the others find that the entry has changed.
     ///
-    /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. If not, another worker
-    ///   removed it, and APNs may already have deleted the channel. So the channel is then deleted in any case.
+    /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. False: another worker has
+    ///   removed it before, and may have deleted the channel at APNs. Then no start can make the channel active again.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(of entry: ChannelEntry, wasAnnounced: Bool) throws(ChannelRefusal) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
@@ -143,19 +143,19 @@ extension ChannelKeeper {
             // A channel that was created after the end stays: a later command or an operator has asked for it.
             guard let end = try registry.readAudienceEnd(entry.app, entry.audience),
                 entry.createdAtMilliseconds <= end.atMilliseconds,
-                let currentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
-                currentEntry.channel == entry.channel, currentEntry.state == .active,
-                currentEntry.deleteAfterMilliseconds == nil
+                let presentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
+                presentEntry.channel == entry.channel, presentEntry.state == .active,
+                presentEntry.deleteAfterMilliseconds == nil
             else { return }
             let plannedEntry = try planDeletion(
-                of: currentEntry,
+                of: presentEntry,
                 afterMilliseconds: computeDeletionTime(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
             // A start may have been admitted since the check. Its request may have found no planned deletion
             // to cancel, so this call cancels the deletion.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
-                try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
+                try registry.replaceIfUnchanged(plannedEntry, with: presentEntry)
             }
         }
     }
@@ -171,13 +171,13 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel because its audience has ended; nil if no deletion must be planned. The
-    /// daily comparison plans no deletion of this channel, because the channel is newer than the end.
+    /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. (The deletion must
+    /// be planned now: the daily comparison plans none, because the channel is newer than the end.)
     ///
     /// - Parameters:
-    ///   - lostEntry: the entry that the new one replaces, if any. Its planned deletion stays, unless the audience has
-    ///     been started again. If this entry is newer than the audience's end and has no planned deletion, an operator
-    ///     wants the channel: the result is nil.
+    ///   - lostEntry: the entry that the new one replaces, if any. The new entry takes over its planned deletion,
+    ///     unless the audience has been started again. If the lost channel is newer than the audience's end and has no
+    ///     planned deletion, an operator wants a channel: the result is nil.
     ///   - previousEndMilliseconds: the audience's last end before an operator requested the new channel; nil: none. No
     ///     deletion is planned because of this end.
     func readDeletionTime(
@@ -198,10 +198,11 @@ extension ChannelKeeper {
         return computeDeletionTime(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel that a command or an operator needs, unless the audience has ended: a
-    /// slow worker may pass on a command's request only after the audience's end.
+    /// Cancels the planned deletion of a channel that a command or an operator needs. Cancels nothing if the audience
+    /// has ended: a slow worker may pass on the request of an older command after the end.
     ///
-    /// - Parameter previousEndMilliseconds: as for `readDeletionTime`.
+    /// - Parameter previousEndMilliseconds: an end of the audience that does not count, because an operator requested
+    ///   the channel after this end; nil: every end counts.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, previousEndMilliseconds: Int64?)
         throws(ChannelRefusal) -> ChannelEntry?

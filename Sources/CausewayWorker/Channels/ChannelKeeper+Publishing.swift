@@ -2,27 +2,26 @@ import Kafka
 import Redis
 
 /// How the keeper publishes an entry and announces its channel. To publish is to write the entry to
-/// `causeway.channels`. To announce is to write the channel into the audience's record, where admission reads it.
+/// `causeway.channels`. To announce is to write the channel into the audience's hash, where admission reads it.
 ///
-/// The registry decides, but neither write is one atomic step with a change of the registry. So a worker may write an
-/// old entry after another worker has changed the registry and written the new entry. Each worker therefore reads the
-/// registry again after its write, and repeats the write until the written entry is the present one.
+/// The registry decides. But no atomic step changes the registry and also publishes or announces the change. Suppose
+/// that worker A reads an entry. Worker B then changes the entry and publishes the new one. If A now publishes the old
+/// entry, the topic is wrong. So each worker reads the registry again after its write, and repeats the write until the
+/// written entry is the present one.
 ///
 /// A known gap: a worker may die, or Redis may fail, between the write and the next read of the registry. Then the
-/// topic and the audience's record may keep an old entry or channel. An old channel in the audience's record is
+/// topic and the audience's hash may keep an old entry or channel. An old channel in the audience's hash is
 /// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {
-    /// The maximum number of times that one call writes the topic or an audience's record (R4). The call writes again
+    /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again
     /// if the registry has changed since its last write.
     static let writeAttemptsMax = 8
-    /// After Kafka has failed to take a record, no call writes to the topic for this time, because each call that waits
-    /// for Kafka stops all work of the keeper for up to 15 s. The pause is shorter than a period of the periodic work,
-    /// which tries again.
+    /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops
+    /// all work of the keeper for up to 15 s. The periodic work tries again: its interval is longer than this pause.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
-    /// Publishes an entry of the registry to the topic, unless the topic already has the entry. In both cases,
-    /// announces the channel in the audience's record. If Kafka fails, reports the error and still announces the
-    /// channel.
+    /// Publishes an entry to the topic if the topic does not have the entry yet. Then announces the channel in the
+    /// audience's hash, even if Kafka has failed. (That error is reported.)
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
@@ -85,8 +84,8 @@ extension ChannelKeeper {
         if lookup.isKnownToBeMissing {
             guard try writeTombstone(forAudienceOf: entry) else { return }
         }
-        // If the audience has an entry, the note of the missing tombstone is no longer needed: `repairTopic` marks the
-        // entry as unpublished before it writes the record, and the periodic work writes unpublished entries again.
+        // If the audience has an entry, remove the note of the missing tombstone even if `repairTopic` could not write:
+        // the entry is then marked as unpublished, and the periodic work writes unpublished entries again.
         try repairTopic(after: nil, forAudienceOf: entry)
         if lookup.entry != nil {
             try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
@@ -95,11 +94,11 @@ extension ChannelKeeper {
 
     /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record.
     /// The topic may still have it.
-    func write(_ writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
+    func write(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
         if let topicPause, isTopicPaused { throw topicPause.error }
         topicPause = nil
         do throws(KafkaError) {
-            if let writtenEntry { try topic.publish(writtenEntry) } else { try topic.unpublish(entry) }
+            if let entryToWrite { try topic.publish(entryToWrite) } else { try topic.unpublish(entry) }
         } catch {
             if !error.concernsOneRecord { topicPause = (error, nowMilliseconds + Self.topicPauseMilliseconds) }
             throw error
@@ -112,10 +111,10 @@ extension ChannelKeeper {
     /// need only the announcement. While the topic is paused, writes nothing and reports nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
-    private func writeOrReport(_ writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
+    private func writeOrReport(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
         guard !isTopicPaused else { return false }
         do throws(KafkaError) {
-            try write(writtenEntry, forAudienceOf: entry)
+            try write(entryToWrite, forAudienceOf: entry)
             return true
         } catch {
             let text = "\(entry.topicKey) is not published yet: \(error)"
@@ -136,8 +135,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Writes the channel of an entry into the audience's record. If the audience has another channel meanwhile, writes
-    /// that channel. Removes the channel from the record if the audience's entry is gone or is being deleted.
+    /// Writes the channel of an entry into the audience's hash. If the audience has another channel meanwhile, writes
+    /// that channel. Removes the channel from the hash if the audience's entry is gone or is being deleted.
     ///
     /// - Returns: the audience's present entry; nil if that entry is missing, cannot be read, or is being deleted.
     private func announce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
@@ -169,9 +168,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Publishes and announces an entry, unless another worker has changed it since the keeper read the whole registry.
-    /// The reading may be minutes old, because the keeper also deletes channels at APNs between the reading and this
-    /// call.
+    /// Publishes and announces an entry. Does nothing if another worker has changed the entry since the keeper read the
+    /// whole registry. The reading may be minutes old, because the keeper may have deleted channels at APNs since then.
     func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelRefusal) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readPresentEntry(forAudienceOf: entry)

@@ -2,8 +2,8 @@ import Redis
 
 /// How the keeper replaces a channel that APNs no longer has.
 ///
-/// The entry of the lost channel stays in the registry until another entry replaces it in one step. So a planned
-/// deletion is not lost if the creation of the new channel fails, or if the deletion is planned meanwhile.
+/// The lost channel's entry stays in the registry until the new entry replaces it in one step. So a planned deletion is
+/// not lost, even if the new channel cannot be created, or if the deletion is planned meanwhile.
 extension ChannelKeeper {
     /// How often another worker may change an entry while this call replaces it (R4).
     private static let replacementAttemptsMax = 8
@@ -23,8 +23,8 @@ extension ChannelKeeper {
             storage: lostEntry?.storage
         )
         if let deleteAfterMilliseconds = successor.deleteAfterMilliseconds {
-            // The request of a start that was admitted meanwhile may have found the former entry. Then the deletion
-            // that the new entry plans is not cancelled yet.
+            // The new entry has a planned deletion. A start may have been admitted meanwhile, and its request may have
+            // cancelled only the deletion of the former entry. Then this call cancels that of the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
@@ -38,7 +38,8 @@ extension ChannelKeeper {
     /// deletion from the beginning if the audience has ended. A plan that is written later would be missing if the
     /// worker died in between.
     ///
-    /// - Parameter previousEndMilliseconds: as for `readDeletionTime`.
+    /// - Parameter previousEndMilliseconds: an end of the audience after which an operator requested the channel, so
+    ///   that this end plans no deletion; nil: none.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

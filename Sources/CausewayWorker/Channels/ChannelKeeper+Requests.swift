@@ -1,8 +1,8 @@
 /// A lane's request to the channel keeper.
 package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// The audience must have its channels, because a command to the audience was admitted. Either a channel is
-        /// missing, or the command is a start, which cancels a planned deletion.
+        /// Make sure that the audience has its channels. A lane sends this request after it has admitted a command to
+        /// the audience, if a channel is missing or the command is a start. The request cancels a planned deletion.
         case wanted
         /// The audience's end was admitted. APNs may deliver the stored message until this time, UNIX
         /// milliseconds; 0 if APNs stores no message.
@@ -57,19 +57,19 @@ extension ChannelKeeper {
     /// Carries out requests one after another until no request is ready. Then releases the caller's permit.
     private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.takeNextReadyRequest() {
-            if !Task.isCancelled { await perform(request, respond: respond) }
+            if !Task.isCancelled { await carryOut(request, respond: respond) }
             requestQueues.end(request)
         }
         requestQueues.releasePermit()
     }
 
-    private func perform(
+    private func carryOut(
         _ request: ChannelRequest,
         respond: @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         for managedEnvironment in managedEnvironments where managedEnvironment.appEnvironment.app == request.app {
             let environment = managedEnvironment.appEnvironment.environment
-            if let onlyEnvironment = request.environment, onlyEnvironment != environment { continue }
+            if let requestedEnvironment = request.environment, requestedEnvironment != environment { continue }
             do throws(ChannelRefusal) {
                 switch request.kind {
                 case .wanted:

@@ -7,9 +7,9 @@ import Redis
 /// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
 /// know.
 extension ChannelKeeper {
-    /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)``. The call makes another attempt if
-    /// another process deleted a channel, or Redis lost the registry, during the previous attempt. With the limit, a
-    /// registry that changes all the time does not occupy the keeper forever.
+    /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)``. An attempt fails if another process
+    /// deletes a channel meanwhile, or if Redis loses the registry. Without the limit, a registry that changes all the
+    /// time could occupy the keeper forever.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
     /// requests that need a restoration do not wait for Kafka's timeout: during this time they fail at once.
@@ -103,9 +103,9 @@ extension ChannelKeeper {
         return try readRegistryAsIs(managedEnvironment)
     }
 
-    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out an app and
-    /// environment that do not use channels: the configuration gives no audience a channel, and this process has never
-    /// seen their registry complete.
+    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out the registries
+    /// of apps without channels: the configuration gives no audience a channel, and this process has never seen the
+    /// registry complete.
     func restoreIncompleteRegistries() throws(ChannelRefusal) {
         try restore(
             managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }
@@ -113,7 +113,7 @@ extension ChannelKeeper {
     }
 
     /// Restores each of these registries that is incomplete: copies its entries from `causeway.channels`, and writes
-    /// the channels into the audiences' records, where admission reads them. Several processes may restore at the
+    /// the channels into the audiences' hashes, where admission reads them. Several processes may restore at the
     /// same time.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],

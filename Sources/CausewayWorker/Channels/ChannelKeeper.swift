@@ -11,8 +11,8 @@ import Synchronization
 ///
 /// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
 /// creation, so the keeper first writes an intent. If a crash or a lost response leaves the intent behind, a comparison
-/// soon afterwards usually finds and deletes the channel. A lease in Redis makes sure that only one process at a time
-/// creates an audience's channel, unless Redis loses the lease or the lease expires.
+/// soon afterwards usually finds and deletes the channel. A lease in Redis lets only one process at a time create an
+/// audience's channel. If Redis loses the lease or the lease expires, two processes may do so.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages them.
     struct ManagedEnvironment: Sendable {
@@ -63,8 +63,8 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
     /// restoration reads the topic.
     var restorationRefusal: ChannelRefusal?
-    /// The error with which Kafka last failed to take a record for the topic, and until when no call writes to the
-    /// topic because of it (UNIX milliseconds). Nil: Kafka has taken the last record, or refused only that one.
+    /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the topic
+    /// fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
     /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
     /// further attempt to create the channel throws it.
@@ -101,17 +101,17 @@ package actor ChannelKeeper {
 
     // MARK: - Requests
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion,
-    /// unless the audience has ended or a lost channel is replaced.
+    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion.
+    /// The deletion stays planned if the audience has ended, or if a lost channel is replaced.
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - previousEndMilliseconds: if an operator requests the channel, the time of the audience's last end before the
-    ///     request. Because of this end, the call plans no deletion, and keeps no planned one. But if the present
-    ///     channel is older than the end, the daily comparison plans its deletion again. Nil for commands: a command's
-    ///     channel is deleted after any end.
+    ///   - previousEndMilliseconds: if an operator requests the channel: when the audience last ended before the
+    ///     request. This end must not delete the channel: the call plans no deletion because of it, and cancels a
+    ///     planned one. (If the channel is older than the end, the daily comparison plans the deletion again.) Nil for
+    ///     commands: every end counts.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -276,8 +276,8 @@ package actor ChannelKeeper {
         try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
-    /// Records the listed channels without an entry as foreign (created by other programs), unless there is an intent:
-    /// then a channel may be Causeway's.
+    /// Records the listed channels that have no entry as foreign: other programs created them. If there is an intent,
+    /// records nothing, because its channel may be one of them.
     ///
     /// If an entry's channel id cannot be read, that channel is recorded as foreign too. This does no harm. While the
     /// id cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next comparison

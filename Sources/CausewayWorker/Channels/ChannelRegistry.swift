@@ -3,7 +3,7 @@ import LiveActivity
 import Redis
 
 /// The registry of channels in Redis: one hash for each app and environment, and at most two fields in each
-/// audience's record.
+/// audience's hash.
 ///
 /// | field of `{channels:app:environment}` | |
 /// | --- | --- |
@@ -16,9 +16,9 @@ import Redis
 ///
 /// Calls block. Use this object from one thread at a time.
 final class ChannelRegistry {
-    /// How long Redis keeps an audience's record after a channel was written into it. The script `audience` sets the
-    /// same time after each of its changes. With a shorter time here, Redis would delete the record too early.
-    private static let audienceRecordTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
+    /// How long Redis keeps an audience's hash after a channel was written into it. The script `audience` sets the
+    /// same time after each of its changes. With a shorter time here, Redis would delete the hash too early.
+    private static let audienceHashTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
 
@@ -189,9 +189,9 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// The least time that a restored channel stays, even if its planned deletion was due earlier. A start may have
-    /// cancelled the plan, but Redis has lost the start, and the topic may lack the cancellation. Workers usually read
-    /// the start again within minutes.
+    /// The least time that a restored channel stays, even if its planned deletion was due earlier. Redis may have lost
+    /// a start that cancelled the deletion, and the topic may still have the plan. Within minutes, workers usually read
+    /// the start again.
     private static let restoredPlanDelayMilliseconds: Int64 = 3_600_000
 
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
@@ -225,7 +225,7 @@ final class ChannelRegistry {
     }
 
     /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
-    /// deleted, into the audiences' records, where admission reads them.
+    /// deleted, into the audiences' hashes, where admission reads them.
     ///
     /// If a record of the topic cannot be read, its value is copied unchanged as an entry. So no worker creates another
     /// channel for its audience, and a newer release can read the entry.
@@ -253,7 +253,7 @@ final class ChannelRegistry {
                 return false
             }
         }
-        // Write the channels into the audiences' records before the registry counts as complete. In the other order, if
+        // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, if
         // this process died in between, no restoration would write them.
         guard try announceActiveChannels(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
@@ -268,7 +268,7 @@ final class ChannelRegistry {
     /// The maximum number of times that one call of ``announceActiveChannels(_:)`` reads the registry (R4).
     private static let registryReadsPerAnnouncementMax = 8
 
-    /// Writes all active channels of the registry into the audiences' records. Then reads the registry again, and
+    /// Writes all active channels of the registry into the audiences' hashes. Then reads the registry again, and
     /// writes what has changed, until nothing has changed. With one reading, this call could write an old channel over
     /// the new one of another process.
     ///
@@ -276,15 +276,15 @@ final class ChannelRegistry {
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var announcedEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadsPerAnnouncementMax {
-            var previousEntries = announcedEntries
+            var entriesToWithdraw = announcedEntries
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {
-                let announcedEntry = previousEntries.removeValue(forKey: entry.audience)
+                let announcedEntry = entriesToWithdraw.removeValue(forKey: entry.audience)
                 if announcedEntry?.channelFieldValue != entry.channelFieldValue { newEntries.append(entry) }
                 announcedEntries[entry.audience] = entry
             }
-            guard !previousEntries.isEmpty || !newEntries.isEmpty else { return true }
-            for entry in previousEntries.values {
+            guard !entriesToWithdraw.isEmpty || !newEntries.isEmpty else { return true }
+            for entry in entriesToWithdraw.values {
                 try withdrawAnnouncement(entry)
                 announcedEntries[entry.audience] = nil
             }
@@ -307,7 +307,7 @@ final class ChannelRegistry {
         throws(RedisError)
         -> SharedHashes.Lease?
     {
-        try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
+        try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), leaseMilliseconds: milliseconds)
     }
 
     func isChannelBeingCreated(_ audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
@@ -322,21 +322,21 @@ final class ChannelRegistry {
         case intentReconciliation = "intents"
     }
 
-    /// Only one worker at a time has the lease, unless Redis loses it.
+    /// Only one worker at a time has the lease. If Redis loses the lease, a second worker may get it too.
     func acquireLease(for work: PeriodicWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)
         -> SharedHashes.Lease?
     {
-        try hashes.acquireLease(key(appEnvironment, "turn:\(work.rawValue)"), milliseconds: milliseconds)
+        try hashes.acquireLease(key(appEnvironment, "turn:\(work.rawValue)"), leaseMilliseconds: milliseconds)
     }
 
     func releaseLease(_ lease: SharedHashes.Lease) throws(RedisError) { try hashes.releaseLease(lease) }
 
     func extendLease(_ lease: SharedHashes.Lease, milliseconds: Int64) throws(RedisError) {
-        try hashes.extendLease(lease, milliseconds: milliseconds)
+        try hashes.extendLease(lease, leaseMilliseconds: milliseconds)
     }
 
-    // MARK: - Audiences' records
+    // MARK: - Audiences' hashes
 
     /// When an audience ended, UNIX milliseconds, and until when APNs may deliver the message that it stores for the
     /// audience's channel.
@@ -358,38 +358,38 @@ final class ChannelRegistry {
         throws(RedisError) -> AudienceInspection.AdmittedVersion?
     {
         let field = Array("a".utf8)
-        guard let key = audienceRecordKey(app, audience), let value = try hashes.readField(key, field)
+        guard let key = audienceHashKey(app, audience), let value = try hashes.readField(key, field)
         else { return nil }
         return try? AudienceInspection(fields: [(field, value)]).admittedVersion
     }
 
-    /// Writes the channel into the audience's record, where admission reads it: field `hp` for production,
+    /// Writes the channel into the audience's hash, where admission reads it: field `hp` for production,
     /// `hs` for the sandbox.
     func announce(_ entry: ChannelEntry) throws(RedisError) { try announce([entry]) }
 
     private func announce(_ entries: [ChannelEntry]) throws(RedisError) {
         for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
-            let records = entries[start...].prefix(Self.entriesPerBatchMax)
+            let channelFields = entries[start...].prefix(Self.entriesPerBatchMax)
                 .compactMap { entry in
-                    audienceRecordKey(entry.app, entry.audience)
+                    audienceHashKey(entry.app, entry.audience)
                         .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.channelFieldValue)]) }
                 }
-            try hashes.setFields(records, timeToLiveMilliseconds: Self.audienceRecordTimeToLiveMilliseconds)
+            try hashes.setFields(channelFields, timeToLiveMilliseconds: Self.audienceHashTimeToLiveMilliseconds)
         }
     }
 
-    /// Removes the channel of an entry from the audience's record, unless the record has another channel.
+    /// Removes the channel of an entry from the audience's hash, unless the hash has another channel.
     ///
-    /// - Returns: whether the record had the channel.
+    /// - Returns: whether the hash had the channel.
     @discardableResult
     func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) -> Bool {
-        guard let key = audienceRecordKey(entry.app, entry.audience) else { return false }
+        guard let key = audienceHashKey(entry.app, entry.audience) else { return false }
         let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.channelFieldValue)
         return try hashes.removeField(key, if: condition)
     }
 
-    private func audienceRecordKey(_ app: String, _ audience: String) -> [UInt8]? {
-        InspectedAudienceKeys(app: app, audience: audience)?.recordKey
+    private func audienceHashKey(_ app: String, _ audience: String) -> [UInt8]? {
+        InspectedAudienceKeys(app: app, audience: audience)?.hashKey
     }
 
     private static func channelField(_ environment: String) -> [UInt8] {

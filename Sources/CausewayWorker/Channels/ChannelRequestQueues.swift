@@ -28,7 +28,7 @@ final class ChannelRequestQueues {
     private var queues: [AudienceKey: [ChannelRequest]] = [:]
     /// The audiences whose first request is ready to run, in the order in which the requests will run.
     private var readyKeys: [AudienceKey] = []
-    private var permitsInUse = 0
+    private var usedPermitCount = 0
     private var requestCount = 0
     /// The caller that waits in ``awaitRoom(isolation:)``; nil if none waits.
     private var callerAwaitingRoom: CheckedContinuation<Void, Never>?
@@ -49,15 +49,15 @@ final class ChannelRequestQueues {
 
     /// Takes a permit to run requests.
     ///
-    /// - Returns: false if all permits are taken. Their owners also run requests that become ready later, so the caller
-    ///   need not wait for a permit.
+    /// - Returns: false if all permits are taken. The caller need not wait for a permit: the owners of the permits also
+    ///   run requests that become ready later.
     func acquirePermit() -> Bool {
-        guard permitsInUse < Self.permitsMax else { return false }
-        permitsInUse += 1
+        guard usedPermitCount < Self.permitsMax else { return false }
+        usedPermitCount += 1
         return true
     }
 
-    func releasePermit() { permitsInUse -= 1 }
+    func releasePermit() { usedPermitCount -= 1 }
 
     /// Returns the next request that is ready to run. Its audience's other requests become ready only after
     /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.

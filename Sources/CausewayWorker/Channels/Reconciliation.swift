@@ -23,9 +23,9 @@ package struct Reconciliation: Equatable, Sendable {
         /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
         /// have a channel.
         package var isComplete = false
-        /// The time of the last complete comparison of APNs' list with the registry, UNIX milliseconds: when the worker
-        /// requested the list. A comparison is complete if it has decided about all channels and nothing has failed.
-        /// Nil: there was none, or Redis has lost the time.
+        /// When the worker requested APNs' list for the last complete comparison with the registry, UNIX milliseconds.
+        /// A comparison is complete if it has decided about all channels and nothing has failed. Nil: there was no such
+        /// comparison, or Redis has lost its time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
@@ -51,8 +51,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
     /// Channels to delete: those that have no entry and are not recorded as foreign. If there are more of them than
-    /// intents, none is deleted, because Causeway's own attempts cannot have created all of them. `deletesUnknown`
-    /// ignores this limit, and also adds the channels that are recorded as foreign.
+    /// intents, none is deleted, because Causeway's own attempts cannot have created all of them.
+    /// `deletesUnknownChannels` ignores this limit, and also adds the channels that are recorded as foreign.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -75,9 +75,9 @@ package struct Reconciliation: Equatable, Sendable {
     /// later reconciliation then decides about the unknown channels.
     package var hasUnreadableChannel = false
 
-    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost only if it was
-    /// created more than this time before the list was requested. Otherwise a channel that is newer than the list could
-    /// count as lost, if the clock of the worker that created it is behind.
+    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks is lost, or newer than the list.
+    /// The times of the channel and of the list may come from two clocks. So the channel counts as lost only if it is
+    /// older than the list by more than this time.
     static let clockSkewMillisecondsMax: Int64 = 60_000
     /// The longest time that APNs takes to carry out a request to create a channel, with a margin for workers whose
     /// clocks differ. APNs' list may lack the channel of an intent that is younger than this.
@@ -86,14 +86,14 @@ package struct Reconciliation: Equatable, Sendable {
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
-    ///   - deletesUnknown: whether ``channelsToDelete`` also gets the channels that other programs created, or may have
-    ///     created.
+    ///   - deletesUnknownChannels: whether ``channelsToDelete`` also gets the channels that other programs created, or
+    ///     may have created.
     package init(
         listedChannels: [String],
         listedAtMilliseconds: Int64,
         content: RegistryContent,
         isUnderWay: (ChannelCreationIntent) -> Bool,
-        deletesUnknown: Bool,
+        deletesUnknownChannels: Bool,
         nowMilliseconds: Int64
     ) {
         let listedChannelSet = Set(listedChannels)
@@ -118,12 +118,12 @@ package struct Reconciliation: Equatable, Sendable {
         ownChannelsRecordedAsForeign = ownChannels.intersection(content.foreignChannels).sorted()
         hasUnreadableChannel = content.unreadableEntries.contains { $0.channel == nil }
         hasCreationUnderWay = content.intents.contains(where: isUnderWay) || !content.unreadableIntents.isEmpty
-        if deletesUnknown, !hasUnreadableChannel {
+        if deletesUnknownChannels, !hasUnreadableChannel {
             channelsToDelete = possiblyForeignChannels
             possiblyForeignChannels = []
         }
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
-        if unrecordedChannels.count <= content.intents.count || deletesUnknown {
+        if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
             // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of them as
             // intents, each intent counts as the cause of one channel. Otherwise a young intent stays, because APNs may
@@ -143,5 +143,5 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Removes all entries from the result, and keeps the channels and intents. A comparison that only resolves intents
     /// must not change entries.
-    mutating func clearEntryResults() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
+    mutating func clearEntries() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

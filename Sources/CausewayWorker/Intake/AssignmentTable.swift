@@ -17,12 +17,12 @@ struct AssignmentTable {
         var reportedEndOffset: Int64 = -1
         /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// The first offset that is not known to be settled; -1: no record was dealt, and no rereading began yet.
+        /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
-        /// The end of the log, once reading has reached it; -1: not reached, or records were dealt since.
+        /// The end of the log, if reading has reached it and no record was dealt afterwards; otherwise -1.
         ///
-        /// The end may be above the last record: with `read_committed`, transaction markers or an open
-        /// transaction may follow it. So the high watermark alone cannot tell that no record is left.
+        /// With `read_committed`, transaction markers or an open transaction may follow the last record. So the high
+        /// watermark cannot tell that no record is left.
         var reachedEndOffset: Int64 = -1
         /// How often the lane has asked to read records again. Each inbox entry has the count at which its record was
         /// dealt. The lane drops an entry with a lower count than its own, because the entry's record will be read
@@ -142,8 +142,8 @@ struct AssignmentTable {
     /// ends there too. No offset below the rereading's end may be committed, because the commit would move the group's
     /// position back.
     ///
-    /// If `endOffset` is 0, nothing is read again, and the rereading is complete at once. The end of the previous
-    /// rereading still limits commits.
+    /// An `endOffset` of 0 means that there is nothing to read again: the rereading is complete at once. The end of the
+    /// previous rereading still limits commits.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
@@ -164,9 +164,9 @@ struct AssignmentTable {
     mutating func updateReportedEnd(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let validHighWatermark = min(max(0, highWatermark), Self.validOffsets.upperBound)
-        let end = entry.reachedEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
-        guard entry.reportedEndOffset != end else { return nil }
-        updateEntry(partition.topic.index, partition.partition) { $0?.reportedEndOffset = end }
+        let endOffset = entry.reachedEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
+        guard entry.reportedEndOffset != endOffset else { return nil }
+        updateEntry(partition.topic.index, partition.partition) { $0?.reportedEndOffset = endOffset }
         return self[partition]
     }
 
@@ -194,19 +194,19 @@ struct AssignmentTable {
 
     /// Returns how many records of a topic's assigned partitions are known to be in the log and were not dealt yet. A
     /// partition counts only after its first dealt record, because its `nextOffset` is unknown before.
-    func countRecordsBehind(of topic: Int32) -> Int64 {
+    func countUndealtRecords(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
                 guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
-                let recordsBehind = max(0, entry.reportedEndOffset - entry.nextOffset)
-                let (total, hasOverflowed) = sum.addingReportingOverflow(recordsBehind)
+                let undealtRecordCount = max(0, entry.reportedEndOffset - entry.nextOffset)
+                let (total, hasOverflowed) = sum.addingReportingOverflow(undealtRecordCount)
                 return hasOverflowed ? .max : total
             }
     }
 
     /// Returns the partitions of a topic whose log has records that were not dealt yet. A partition counts only after
     /// its first dealt record, because its `nextOffset` is unknown before.
-    func findPartitionsBehind(of topic: Int32) -> [TopicPartition] {
+    func findPartitionsWithUndealtRecords(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.reportedEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
     }
 

@@ -20,13 +20,13 @@ struct FetchTrigger {
     private var triggerDueMilliseconds: Int64 = 0
 
     /// - Parameters:
-    ///   - queuedRecords: records that were fetched and not dealt.
-    ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued
+    ///   - queuedRecordCount: records that were fetched and not dealt.
+    ///   - undealtRecordCount: records that are known to be in the log and were not dealt, including the queued
     ///     records.
     /// - Returns: whether the caller must wake the broker threads now.
-    mutating func triggerIfDue(queuedRecords: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
-        guard nowMilliseconds >= triggerDueMilliseconds, queuedRecords <= Self.queuedRecordsMax,
-            recordsBehind > Int64(queuedRecords)
+    mutating func triggerIfDue(queuedRecordCount: Int, undealtRecordCount: Int64, nowMilliseconds: Int64) -> Bool {
+        guard nowMilliseconds >= triggerDueMilliseconds, queuedRecordCount <= Self.queuedRecordsMax,
+            undealtRecordCount > Int64(queuedRecordCount)
         else {
             return false
         }

@@ -7,10 +7,10 @@ import Reactor
 /// their lane has room.
 extension Intake {
     /// Returns the record if it is due. Otherwise returns nil and pauses the record's partition. When the record is
-    /// due, the partition continues with this record.
+    /// due, the partition is read again from this record.
     ///
-    /// Only a record of the deferred topic may be due later. When one of a lane's APNs pools works again, the lane's
-    /// records that were deferred before that time count as due.
+    /// Only a record of the deferred topic may be due later. When one of a lane's APNs pools works again, all records
+    /// of this lane that were deferred before are due at once.
     func pausePartitionUnlessDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopicIndex, let lane = assignments[partition]?.lane else {

@@ -15,7 +15,7 @@ extension Intake: ClientLogHandler {
     }
 
     func clientFailed(_ error: KafkaError) {
-        count(error)
+        countError(error)
         if error.areAllBrokersDown { return noteBroker(isUp: false, reason: error.reason) }
         writeLog(.kafkaError, level: .warning, ["error": "\(error)"])
     }
@@ -26,7 +26,7 @@ extension Intake: ClientLogHandler {
 
     /// Returns the name of a partition, as used in the metrics.
     func name(of partition: TopicPartition) -> String {
-        "\(registry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
+        "\(metricRegistry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
     }
 
     private static func logLevel(syslog level: Int32) -> Logger.Level {

@@ -80,8 +80,8 @@ struct UnfetchedPartitions {
 
 /// Counts and publishes the metrics of the Kafka thread.
 extension Intake {
-    func count(_ error: KafkaError) {
-        metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? registry.labels.kafkaErrors.count - 1)
+    func countError(_ error: KafkaError) {
+        metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? metricRegistry.labels.kafkaErrors.count - 1)
     }
 
     /// Notes whether any broker is up. librdkafka reports when its last broker is down. Only its statistics
@@ -89,7 +89,7 @@ extension Intake {
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isAnyBrokerUp
         guard isUp != wasUp else { return }
-        registry.condition.change {
+        metricRegistry.condition.change {
             $0.hasReachedKafka = $0.hasReachedKafka || isUp
             $0.isKafkaUnreachable = $0.hasReachedKafka && !isUp
         }
@@ -103,7 +103,7 @@ extension Intake {
 
     func noteConsumerGroupState(_ state: WorkerCondition.ConsumerGroupState) {
         let count = assignments.assignedPartitions.count
-        registry.condition.change {
+        metricRegistry.condition.change {
             $0.assignedPartitionCount = count
             if $0.consumerGroupState != .left { $0.consumerGroupState = state }
             if state == .member { $0.isTopicMissing = false }
@@ -159,8 +159,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // While nothing is fetched from a partition, the thread asks the brokers for the log's end. If it
-        // is above the end that reading had reached, the log has new records.
+        // If nothing is fetched from a partition, the thread has asked the brokers for its log's end. If that end is
+        // higher than the one that reading has reached, the log has new records.
         let logEnd = assignment.flatMap { entry in
             entry.reachedEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.reachedEndOffset) : nil
@@ -174,8 +174,8 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
-    /// they are stopped. For partitions that are read, each fetch reports the end. Leaves out the partitions in
+    /// Asks the brokers for the log ends of partitions from which nothing is fetched: their lane is full, or they are
+    /// stopped. (If a partition is read, each fetch reports its log's end.) Leaves out the partitions in
     /// `pausedPartitions`.
     func fetchLogEndsIfDue() {
         guard unfetchedPartitions.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else {

@@ -30,7 +30,7 @@ struct PartitionsWithoutPosition {
 }
 
 extension Intake {
-    func handlePollError(_ error: KafkaError) {
+    func notePollError(_ error: KafkaError) {
         guard error.isPositionUnknown, let partition = error.partition, assignments[partition] != nil else {
             return reportError(error)
         }
@@ -50,14 +50,14 @@ extension Intake {
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         let partitions = Array(partitionsWithoutPosition.errors.keys)
         do throws(KafkaError) {
-            let committed = try consumer.fetchCommittedOffsets(
+            let committedOffsets = try consumer.fetchCommittedOffsets(
                 of: partitions,
                 timeoutMilliseconds: Consumer.requestTimeoutMilliseconds
             )
-            for (partition, result) in zip(partitions, committed) {
+            for (partition, offsetOrError) in zip(partitions, committedOffsets) {
                 let offset: Int64?
-                switch result {
-                case .success(let committed): offset = committed
+                switch offsetOrError {
+                case .success(let committedOffset): offset = committedOffset
                 case .failure(let error):
                     // The coordinator refuses only this partition, so the other partitions need not wait for
                     // it.
@@ -65,7 +65,7 @@ extension Intake {
                     continue
                 }
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
-                if offset != nil, let error = partitionsWithoutPosition.errors[partition] { count(error) }
+                if offset != nil, let error = partitionsWithoutPosition.errors[partition] { countError(error) }
                 if offset != nil { unfetchedPartitions.partitionsWithOffsetOutOfRange.insert(partition) }
                 writeLog(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
                 partitionsWithoutPosition.remove(partition)

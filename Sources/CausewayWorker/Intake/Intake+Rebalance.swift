@@ -6,9 +6,9 @@ import Reactor
 
 /// Finds out why an assignment has no partitions: other workers have all of them, or the commands topic has none.
 ///
-/// A member id does not prove that the group has assigned partitions, because a broker returns the id to the first join
-/// request (KIP-394). So the worker counts as a member of the consumer group when it gets partitions. After an empty
-/// assignment, it counts as a member when the brokers have said that the topic has partitions.
+/// The worker counts as a member of the consumer group when it gets partitions. After an empty assignment, it counts as
+/// a member when the brokers have said that the topic has partitions. (A member id is no proof: a broker sends it in
+/// its response to the first join request, before any assignment. KIP-394)
 struct EmptyAssignmentCheck {
     static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
@@ -83,7 +83,7 @@ extension Intake {
         )
         loop.refreshClock()
         if let count {
-            registry.condition.change { $0.isTopicMissing = count == 0 }
+            metricRegistry.condition.change { $0.isTopicMissing = count == 0 }
             if count > 0 {
                 emptyAssignmentCheck.noteAssignment(isEmpty: false)
                 return noteConsumerGroupState(.member)

@@ -125,10 +125,10 @@ extension Intake {
     /// The deferred and the fan-out topic have no marks, because their commands are in the commands topic and
     /// are read again there.
     ///
-    /// A rereading also reads commands that were deferred before. If this lane deferred a command, the lane
-    /// waits for the deferred record and sends the command with its alert. If another worker deferred the
-    /// command, this lane does not know the deferral, and sends the state at once without the alert (R25).
-    /// The deferred record is then a duplicate, so the alert does not ring.
+    /// A rereading also reads commands that were deferred before. If this lane deferred a command, it waits for the
+    /// deferred record, and sends the command with its alert. A deferral by another worker is unknown to this lane: it
+    /// sends the state at once, without the alert (R25). The deferred record is then a duplicate, so the alert never
+    /// rings.
     ///
     /// A partition without a lane has no marks either, because its records are not read.
     private var markedPartitions: [TopicPartition] {
@@ -175,18 +175,18 @@ extension Intake {
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the brokers.
     private func fetchUnknownOffsets() {
-        let unknownStartPartitions = markedPartitions.filter { findStartOffset(of: $0) == nil }
-        guard !unknownStartPartitions.isEmpty || rereading.needsPartitionCount else { return }
+        let partitionsWithUnknownStart = markedPartitions.filter { findStartOffset(of: $0) == nil }
+        guard !partitionsWithUnknownStart.isEmpty || rereading.needsPartitionCount else { return }
         let timeoutMilliseconds = RereadingState.requestTimeoutMilliseconds
         announceBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
-        if !unknownStartPartitions.isEmpty,
-            let offsets = try? consumer.fetchCommittedOffsets(
-                of: unknownStartPartitions,
+        if !partitionsWithUnknownStart.isEmpty,
+            let committedOffsets = try? consumer.fetchCommittedOffsets(
+                of: partitionsWithUnknownStart,
                 timeoutMilliseconds: timeoutMilliseconds
             )
         {
-            for (partition, result) in zip(unknownStartPartitions, offsets) {
-                switch result {
+            for (partition, offsetOrError) in zip(partitionsWithUnknownStart, committedOffsets) {
+                switch offsetOrError {
                 case .success(let offset): rereading.fetchedStartOffsets[partition] = offset ?? 0
                 case .failure(let error): reportError(error)
                 }
@@ -251,20 +251,20 @@ extension Intake {
     /// All partitions must begin together. Otherwise a lane that still drains one partition would mistake the
     /// records of another partition for the whole backlog, and would send old states.
     private func seekDrainedPartitions() {
-        let draining = rereading.drainingPartitions.filter {
+        let drainingPartitions = rereading.drainingPartitions.filter {
             assignments[$0.request.topicPartition]?.assignmentNumber == $0.request.assignmentNumber
         }
-        rereading.drainingPartitions = draining
-        let isReady = draining.allSatisfy {
+        rereading.drainingPartitions = drainingPartitions
+        let isReady = drainingPartitions.allSatisfy {
             assignments[$0.request.topicPartition]?.isDrained == true || loop.nowMilliseconds >= $0.drainEndMilliseconds
         }
         guard isReady, loop.nowMilliseconds >= rereading.seekDueMilliseconds else { return }
-        let undrainedCount = draining.count { assignments[$0.request.topicPartition]?.isDrained != true }
+        let undrainedCount = drainingPartitions.count { assignments[$0.request.topicPartition]?.isDrained != true }
         if undrainedCount > 0 {
             writeLog(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
         }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
-        for (index, drainingPartition) in draining.enumerated() {
+        for (index, drainingPartition) in drainingPartitions.enumerated() {
             let topicPartition = drainingPartition.request.topicPartition
             guard let entry = assignments[topicPartition] else { continue }
             // Read the settled offset before the seek. It depends on the consumer's start position, which the seek
@@ -279,7 +279,7 @@ extension Intake {
                 // partition, it would probably not respond for the next one.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
-                rereading.drainingPartitions = Array(draining[index...])
+                rereading.drainingPartitions = Array(drainingPartitions[index...])
                 return
             }
             assignAgain(drainingPartition.request, settledEndOffset: settledEndOffset)
@@ -308,15 +308,15 @@ extension Intake {
         )
     }
 
-    /// Returns the settled offsets above `end`, as the metadata of a commit. They come from the lane's last report. If
-    /// the lane has not reported yet, they come from the previous owner's commit. The result is empty if the report or
-    /// commit is for another committed offset than `end`.
-    private func settledOffsetsText(above end: Int64, of partition: TopicPartition) -> [UInt8] {
+    /// Returns the settled offsets above `endOffset`, as the metadata of a commit. They come from the lane's last
+    /// report. If the lane has not reported yet, they come from the previous owner's commit. A report or commit with
+    /// another offset than `endOffset` is not used: the result is then empty.
+    private func settledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
-            return progress.committableOffset == end ? progress.metadata : []
+            return progress.committableOffset == endOffset ? progress.metadata : []
         }
-        let committed = consumer.committedOffsets[partition]
-        return committed?.offset == end ? committed?.metadata ?? [] : []
+        let committedOffset = consumer.committedOffsets[partition]
+        return committedOffset?.offset == endOffset ? committedOffset?.metadata ?? [] : []
     }
 
     /// Returns the starting offset of each partition; nil if no record is recent enough.

@@ -14,7 +14,7 @@ import Reactor
 /// - *Running*. Next: *draining*, by `stop` (which then drains all partitions) or by `fail`.
 /// - *Draining*: no new work begins. Next: *closed*, by `close`.
 /// - *Closed*: `close` commits the offsets and leaves the group.
-final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, LoggingThread {
+final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, ConsumerHandler, LoggingThread {
     /// Indices of the topics in the consumer's list.
     static let commandsTopicIndex: Int32 = 0
     static let registrationsTopicIndex: Int32 = 1
@@ -23,11 +23,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let topicCount = 4
 
     /// The maximum number of records and other events that the thread polls before it does its other work.
-    static let recordsPerTurnMax = LaneMailbox.inboxCapacity
-    /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The cost
-    /// of waking threads is the same for a turn with one record and a turn with a hundred.
-    /// (`Lane.turnIntervalMicrosecondsMin` has the figures.)
-    static let turnIntervalMicrosecondsMin: Int64 = 10_000
+    static let recordsPerIterationMax = LaneMailbox.inboxCapacity
+    /// The least time between two iterations of this thread (passes of its event loop). Each iteration polls
+    /// librdkafka. The cost of waking threads is the same for an iteration with one record and an iteration with a
+    /// hundred. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
+    static let iterationIntervalMicrosecondsMin: Int64 = 10_000
     /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
     /// this poll finds them even if the announcement is missed.
     static let pollIntervalMilliseconds: Int64 = 100
@@ -52,7 +52,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let loop: EventLoop
     let signals: IntakeSignals
 
-    let registry: MetricRegistry
+    let metricRegistry: MetricRegistry
     var metrics: ThreadMetrics
     var log: LimitedLog
     /// The index of each error's label in the metrics, by librdkafka's error code.
@@ -62,7 +62,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     var phase = Phase.running
     var assignments = AssignmentTable()
-    private var isTurnEndRequested = false
+    private var isIterationEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that calls `wakeFetchingIfDue` again.
@@ -82,7 +82,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
-        loop.turnIntervalMicrosecondsMin = Self.turnIntervalMicrosecondsMin
+        loop.iterationIntervalMicrosecondsMin = Self.iterationIntervalMicrosecondsMin
         self.signals = signals
         producer = setup.producer
         mailboxes = setup.mailboxes
@@ -93,9 +93,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
         poolRecoveredAtWallMilliseconds = setup.mailboxes.map { _ in 0 }
         wakeup = setup.wakeup
-        registry = setup.registry
-        metrics = ThreadMetrics(publishingTo: setup.registry.kafka)
-        log = LimitedLog(logger: setup.logger, events: setup.registry.events)
+        metricRegistry = setup.metricRegistry
+        metrics = ThreadMetrics(publishingTo: setup.metricRegistry.kafka)
+        log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         errorLabelIndices = LabelValues.kafkaErrorIndices
         drainMilliseconds = setup.drainMilliseconds
         bootstrapServers = setup.consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? ""
@@ -121,11 +121,11 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     func descriptorReady(_ events: Interest) {
         wakeup.drain()
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
     func timerFired(tag: UInt64) {
-        requestTurnEnd()
+        requestIterationEnd()
         if tag == TimerTag.fetching {
             isFetchTimerSet = false
             return
@@ -135,14 +135,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    private func requestTurnEnd() {
-        guard !isTurnEndRequested else { return }
-        isTurnEndRequested = true
-        loop.callAtTurnEnd(self)
+    private func requestIterationEnd() {
+        guard !isIterationEndRequested else { return }
+        isIterationEndRequested = true
+        loop.callAtIterationEnd(self)
     }
 
-    func turnEnded() {
-        isTurnEndRequested = false
+    func iterationEnded() {
+        isIterationEndRequested = false
         guard phase == .running else { return }
         takeLaneReports()
         if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { reportError(error) }
@@ -170,7 +170,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func pollRecords() {
         var pollCount = 0
         var mayContinue = mayPoll
-        while pollCount < Self.recordsPerTurnMax, mayContinue {
+        while pollCount < Self.recordsPerIterationMax, mayContinue {
             switch consumer.poll() {
             case .message(let message):
                 pollCount += 1
@@ -181,26 +181,27 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                 noteLogEnd(of: partition, offset: offset)
             case .error(let error):
                 pollCount += 1
-                handlePollError(error)
+                notePollError(error)
             }
         }
         if mayContinue { wakeup.signal() }
     }
 
-    /// Wakes librdkafka's fetching before the consumer's queue is empty, so that a backlog is read without
-    /// pauses.
+    /// Makes librdkafka fetch again before the consumer's queue is empty, so that a backlog is read without pauses.
     private func wakeFetchingIfDue() {
         guard consumer.stopsFetchingWhenFull else { return }
-        let recordsBehind = assignments.countRecordsBehind(of: Self.commandsTopicIndex)
+        let undealtRecordCount = assignments.countUndealtRecords(of: Self.commandsTopicIndex)
         let isDue = fetchTrigger.triggerIfDue(
-            queuedRecords: consumer.queuedEventCount,
-            recordsBehind: recordsBehind,
+            queuedRecordCount: consumer.queuedEventCount,
+            undealtRecordCount: undealtRecordCount,
             nowMilliseconds: loop.nowMilliseconds
         )
-        if isDue { consumer.wakeFetching(of: assignments.findPartitionsBehind(of: Self.commandsTopicIndex)) }
+        if isDue {
+            consumer.wakeFetching(of: assignments.findPartitionsWithUndealtRecords(of: Self.commandsTopicIndex))
+        }
         // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a
         // timer wakes it.
-        if recordsBehind > 0, !isFetchTimerSet {
+        if undealtRecordCount > 0, !isFetchTimerSet {
             isFetchTimerSet = true
             _ = loop.schedule(
                 afterMilliseconds: FetchTrigger.intervalMilliseconds,
@@ -210,9 +211,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    /// Whether the thread may poll. It does not poll while a record waits for a lane that may take it at any
-    /// moment. When that lane's partitions are paused, the thread polls again for the group and the other
-    /// lanes, until ``LaneOverflow/entriesMax`` records wait for the paused lane.
+    /// Whether the thread may poll. While a record waits for room in a lane's inbox, the thread does not poll. If the
+    /// wait is long, the lane's partitions are paused, and the thread polls again for the group and the other lanes. It
+    /// stops when ``LaneOverflow/entriesMax`` records wait for a paused lane.
     private var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
@@ -233,14 +234,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             reportError(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
-        let bytes = InboxByteLimiter.recordBytes(of: message)
+        let recordBytes = InboxByteLimiter.recordBytes(of: message)
         let entry = InboxEntry(
             messageAddress: UInt(bitPattern: message.releaseOwnership()),
             assignmentNumber: assignment.assignmentNumber,
             rereadRequestCount: assignment.rereadRequestCount,
             topic: topic,
             partition: partition,
-            bytes: UInt32(clamping: bytes)
+            bytes: UInt32(clamping: recordBytes)
         )
         lanesToWake |= 1 << UInt64(lane & 63)
         assignments.noteDealtRecord(topic, partition, offset: offset)
@@ -286,8 +287,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         // not sent now is sent later.
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
-            let high = consumer.watermarks(of: partition)?.high, high >= 0,
-            let assignment = assignments.updateReportedEnd(highWatermark: high, of: partition)
+            let highWatermark = consumer.watermarks(of: partition)?.high, highWatermark >= 0,
+            let assignment = assignments.updateReportedEnd(highWatermark: highWatermark, of: partition)
         else { return }
         _ = mailboxes[lane].orders
             .push(
@@ -302,8 +303,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         lanesToWake |= 1 << UInt64(lane & 63)
     }
 
-    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart share
-    /// a bit and are woken together.
+    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart, such as 3 and
+    /// 67, share a bit and are woken together.
     private var lanesToWake: UInt64 = 0
 
     func wakeLanes() {
@@ -384,7 +385,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     func reportError(_ error: KafkaError) {
-        count(error)
+        countError(error)
         var fields: Logger.Metadata = ["error": "\(error)"]
         if error.isUnknownTopic { fields["help"] = "create the topic: causeway topics --create" }
         writeLog(.kafkaError, fields)

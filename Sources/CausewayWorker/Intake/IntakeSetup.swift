@@ -16,7 +16,7 @@ struct IntakeSetup: @unchecked Sendable {
     /// The maximum number of bytes of the records in a lane's inbox. Only a record that is alone there may have more.
     var inboxBytesMax: Int
     var rereading: RereadingState
-    var registry: MetricRegistry
+    var metricRegistry: MetricRegistry
     var logger: Logger
 }
 

@@ -11,9 +11,9 @@ final class IntakeSignals: Sendable {
     private let areSettingsOffered = Atomic<Bool>(false)
     private let isStopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
-    private let stopState = Mutex<StopState>(.pending([]))
+    private let stopPhase = Mutex<StopPhase>(.pending([]))
 
-    private enum StopState {
+    private enum StopPhase {
         case pending([CheckedContinuation<Void, Never>])
         case stopped
     }
@@ -58,9 +58,9 @@ final class IntakeSignals: Sendable {
 
     /// Notes that the lanes have ended and the clients are closed. The Kafka thread calls this last.
     func noteStopped() {
-        let continuations = stopState.withLock { stopState -> [CheckedContinuation<Void, Never>] in
-            guard case .pending(let continuations) = stopState else { return [] }
-            stopState = .stopped
+        let continuations = stopPhase.withLock { stopPhase -> [CheckedContinuation<Void, Never>] in
+            guard case .pending(let continuations) = stopPhase else { return [] }
+            stopPhase = .stopped
             return continuations
         }
         for continuation in continuations { continuation.resume() }
@@ -68,9 +68,9 @@ final class IntakeSignals: Sendable {
 
     func waitUntilStopped() async {
         await withCheckedContinuation { continuation in
-            let hasStopped = stopState.withLock { stopState in
-                guard case .pending(let continuations) = stopState else { return true }
-                stopState = .pending(continuations + [continuation])
+            let hasStopped = stopPhase.withLock { stopPhase in
+                guard case .pending(let continuations) = stopPhase else { return true }
+                stopPhase = .pending(continuations + [continuation])
                 return false
             }
             if hasStopped { continuation.resume() }

@@ -3,8 +3,8 @@
 /// The deadlines of all steps are within the drain time, counted from the signal, even if Kafka, Redis or APNs does
 /// not respond. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
 struct StopSchedule: Equatable {
-    /// The maximum time that is reserved for leaving the group and closing both clients. Of a short drain time, only
-    /// the last quarter is reserved.
+    /// The time at the end of the drain time that is reserved for leaving the group and closing both clients. If the
+    /// drain time is below 20 s, its last quarter is reserved instead.
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step. A step gets only this time if earlier steps have used up the schedule,
     /// or after a second signal. A signal during a step does not shorten the step.

@@ -9,7 +9,7 @@ import LiveActivity
 /// - `attempts`, for operators: how often the command has been deferred.
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
 /// - `state`, for the lane that reads the record: the fields of a ``Deferral`` in their order, as numbers
-///   separated by spaces. One number has both `isHeldStart` and `isReread`.
+///   separated by spaces. Only `isHeldStart` and `isReread` share a number.
 /// - `dropped`: see ``DroppedFieldsHeader``. A release that does not know this header ignores it.
 ///
 /// If the command has a trace, the record also has the trace headers.
@@ -61,7 +61,7 @@ enum DeferredHeaders {
         let registeredAtMilliseconds = clampedMilliseconds(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
-            recordTimestampMilliseconds, deferral.receivedAtMilliseconds, deferral.attempts,
+            recordTimestampMilliseconds, deferral.receivedAtMilliseconds, deferral.attemptCount,
             deferral.earlierResultCount,
             deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
@@ -91,8 +91,8 @@ enum DeferredHeaders {
             let count = nextNumber(UInt16.self),
             let recordTimestampMilliseconds = nextNumber(Int64.self),
             let receivedAtMilliseconds = nextNumber(Int64.self),
-            let attempts = nextNumber(UInt8.self), let earlierResultCount = nextNumber(UInt8.self),
-            let superseded = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
+            let attemptCount = nextNumber(UInt8.self), let earlierResultCount = nextNumber(UInt8.self),
+            let supersededCount = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
             let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
             let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
             let priorityWithoutAlert = nextNumber(UInt8.self), [0, 5, 10].contains(priorityWithoutAlert),
@@ -109,9 +109,9 @@ enum DeferredHeaders {
             count: count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             receivedAtMilliseconds: receivedAtMilliseconds,
-            attempts: attempts,
+            attemptCount: attemptCount,
             earlierResultCount: earlierResultCount,
-            supersededCount: superseded,
+            supersededCount: supersededCount,
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,

@@ -5,8 +5,8 @@ import LiveActivity
 ///
 /// - `source`, for operators: topic, partition and offset of the command's record.
 /// - `range`, for operators: the range's index, and the number of ranges.
-/// - `state`, for the lane that reads the record: numbers, separated by spaces. They are the fields of a
-///   ``FanoutInstruction`` that have no header below, then the number of the format (``stateText(of:)``).
+/// - `state`, for the lane that reads the record: numbers separated by spaces, in the order of ``stateText(of:)``. They
+///   are the fields of a ``FanoutInstruction`` that have no header below. The last number names the format.
 /// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
 ///   command's broadcasts, and the channel's id.
 /// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by
@@ -112,7 +112,7 @@ enum FanoutHeaders {
     /// number.
     private static let rangeFormat: UInt8 = 1
     /// The last number of `state` in the record of a broadcast. A release that does not know broadcasts rejects this
-    /// number, so it never treats the record as a range.
+    /// number. So it does not mistake the record for the record of a range.
     private static let broadcastFormat: UInt8 = 2
 
     /// - Parameters:
@@ -121,17 +121,17 @@ enum FanoutHeaders {
     ///   - absence: the header `without-channel`. A word that only a later release knows is ignored.
     static func parseInstruction(
         _ state: String,
-        channel text: String? = nil,
+        channel channelText: String? = nil,
         channelsForStarts: String? = nil,
         absence: String? = nil
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == stateNumberCount,
-            numbers.removeLast() == "\(text == nil ? rangeFormat : broadcastFormat)"
+            numbers.removeLast() == "\(channelText == nil ? rangeFormat : broadcastFormat)"
         else { return nil }
-        let broadcast = text.flatMap { parseChannel($0) }
+        let broadcast = channelText.flatMap { parseChannel($0) }
         let channelsOfStart = channelsForStarts.map { parseChannels($0) } ?? AudienceChannels()
-        guard (text == nil) == (broadcast == nil), let channelsOfStart else { return nil }
+        guard (channelText == nil) == (broadcast == nil), let channelsOfStart else { return nil }
         func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func nextFlag() -> Bool? { nextNumber(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
         guard let index = nextNumber(UInt16.self), let count = nextNumber(UInt16.self),

@@ -43,8 +43,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // The result over all ranges and broadcasts also names the span of the range that ended last. The range's
-        // trace is exported with the range's own result, not again here.
+        // The result over all ranges and broadcasts also names the span of the range that ended last. That span is
+        // exported only with the range's own result.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

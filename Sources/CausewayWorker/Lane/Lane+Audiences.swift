@@ -11,7 +11,7 @@ import Redis
 /// for audiences.
 extension Lane {
     /// Passes commands in both directions, as far as the core for audiences has room. Both cores' decisions about these
-    /// commands are carried out in the same turn.
+    /// commands are carried out in the same iteration.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.areMembersComplete = !audiences.mayLackMembers
@@ -30,10 +30,10 @@ extension Lane {
 
     private func takeBackAudienceCommands() {
         while let command = audiences.takeReturnedCommand() {
-            if command.ending == .fannedOut { noteFannedOut(command) }
+            if command.handoverResult == .fannedOut { noteFannedOut(command) }
             delivery.handoverEnded(
                 command.record,
-                command.ending,
+                command.handoverResult,
                 reason: UnsafeRawBufferPointer(
                     start: command.reason.utf8Start,
                     count: command.reason.utf8CodeUnitCount
@@ -46,7 +46,7 @@ extension Lane {
 
     /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may reply
     /// again before `StoreWatch` notices this.
-    func handleAudienceStoreLoss() { audiences.storeLostAtMilliseconds = now.monotonicMilliseconds }
+    func noteAudienceStoreLoss() { audiences.storeLostAtMilliseconds = now.monotonicMilliseconds }
 
     /// Passes members that join or leave audiences to the core for audiences. Passes the members back to the core for
     /// single activities when the audiences know the change or have refused it for good.
@@ -80,7 +80,7 @@ extension IncomingCommand {
             activityTemplate: view.activityTemplate,
             version: view.version,
             priority: view.priority,
-            policy: UInt8(view.policyIndex),
+            policyIndex: UInt8(view.policyIndex),
             policyName: view.policyName,
             ownExpirationSeconds: view.ownExpirationSeconds,
             staleDateSeconds: view.staleDateSeconds,
@@ -119,19 +119,19 @@ extension IncomingMembershipChange {
 // MARK: - Store
 
 extension Lane {
-    /// How many calls a loop below moves behind the others in one turn, because their servers are unreachable. Without
-    /// this limit, the loop would not end when no server is reachable.
-    private static let postponedAudienceCallsPerTurnMax = 256
+    /// How many calls a loop below moves behind the others in one iteration, because their servers are unreachable.
+    /// Without this limit, the loop would not end when no server is reachable.
+    private static let postponedAudienceCallsPerIterationMax = 256
 
     func performAudienceStoreCalls() {
         guard audienceStore.isReady else { return }
-        var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
+        var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
         while let issueOutcome = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
             switch issueOutcome {
             case .issued:
                 audiences.storeCallTaken()
-            case .notReady where audienceStore.hasSeveralServers && postponementsLeft > 0:
-                postponementsLeft -= 1
+            case .notReady where audienceStore.hasSeveralServers && remainingPostponementCount > 0:
+                remainingPostponementCount -= 1
                 audiences.storeCallPostponed()
             case .notReady, .full, .replicasMissing:
                 return
@@ -145,13 +145,13 @@ extension Lane {
     /// tokens are dead.
     func performAudienceActivityCalls() {
         guard store.isReady else { return }
-        var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
+        var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
         while let issueOutcome = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
             switch issueOutcome {
             case .issued:
                 audiences.activityStoreCallTaken()
-            case .notReady where store.hasSeveralServers && postponementsLeft > 0:
-                postponementsLeft -= 1
+            case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
+                remainingPostponementCount -= 1
                 audiences.activityStoreCallPostponed()
             case .notReady, .full, .replicasMissing:
                 return
@@ -161,12 +161,12 @@ extension Lane {
         }
     }
 
-    func handleAudienceReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func passAudienceReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         audiences.storeReplied(tag: tag, reply, now: now)
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
-    func handleAudienceFailure(tag: UInt64, error: RedisError) {
+    func passAudienceFailure(tag: UInt64, error: RedisError) {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         let failure = error.storeFailure
         if failure == .refused {
@@ -175,7 +175,7 @@ extension Lane {
             writeLog(.redisError, ["script": "audience", "reason": "\(error)"])
         }
         audiences.storeFailed(tag: tag, failure, now: now)
-        requestTurnEnd()
+        requestIterationEnd()
     }
 }
 
@@ -183,13 +183,13 @@ extension Lane {
 
 extension Lane {
     func produceOutgoingAudienceRecords() {
-        while outgoingAudienceRecordsInFlight < LaneMailbox.outgoingAudienceRecordsMax,
+        while unacknowledgedAudienceRecordCount < LaneMailbox.outgoingAudienceRecordsMax,
             let outgoingRecord = audiences.nextOutgoingRecord(now: now)
         {
             let tag = UInt64(number) << DeliveryReportTag.laneShift | outgoingRecord.tag
             switch produce(outgoingRecord, tag: tag) {
             case .queued:
-                outgoingAudienceRecordsInFlight += 1
+                unacknowledgedAudienceRecordCount += 1
                 audiences.outgoingRecordTaken()
             case .queueFull:
                 return
@@ -210,15 +210,15 @@ extension Lane {
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)
         let (trace, finishedTrace) = makeTrace(of: outgoingRecord, record)
         trace?.append(to: &headers)
-        let outcome = setup.producer.produce(
+        let produceOutcome = setup.producer.produce(
             topic: topic(of: outgoingRecord.kind),
             key: record.key,
             value: record.value,
             headers: headers,
-            opaque: tag
+            tag: tag
         )
-        if case .queued = outcome, let finishedTrace { tracer.export(finishedTrace) }
-        return outcome
+        if case .queued = produceOutcome, let finishedTrace { tracer.export(finishedTrace) }
+        return produceOutcome
     }
 
     private func topic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {

@@ -15,8 +15,8 @@ struct LaneChannelResponse: Sendable {
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
     /// The maximum number of responses that wait; more are dropped. Nothing waits forever for a dropped response. A
-    /// command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute; then the core
-    /// tries that channel again, and asks again for another one if APNs still does not have it.
+    /// command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
+    /// tries the channel again, and requests another channel if APNs still lacks it.
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])
@@ -57,7 +57,7 @@ extension Lane {
             }
         }
         while let need = audiences.takeChannelNeed() {
-            setup.requestChannel(ChannelRequest(need, of: setup.bundleIdentifiers))
+            setup.sendChannelRequest(ChannelRequest(need, of: setup.bundleIdentifiers))
         }
     }
 }

@@ -28,7 +28,7 @@ extension Lane {
             key: view.activity,
             value: writer.bytes,
             headers: headers,
-            opaque: tag
+            tag: tag
         )
     }
 
@@ -42,8 +42,8 @@ extension Lane {
         defersToSourcePartition = false
     }
 
-    /// If an APNs pool works again, asks the Kafka thread to read at once the records of this lane's partitions that
-    /// were deferred before, also those that are not due.
+    /// If an APNs pool works again, asks the Kafka thread to read this lane's deferred records at once, even those that
+    /// are not due.
     ///
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.

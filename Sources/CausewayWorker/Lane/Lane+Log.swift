@@ -12,7 +12,7 @@ extension Lane {
         writeLog(
             .commandUndecodable,
             [
-                "app": "\(setup.registry.labels.apps[warning.appIndex])", "source": "\(warning.source)",
+                "app": "\(setup.metricRegistry.labels.apps[warning.appIndex])", "source": "\(warning.source)",
                 "detail": "\(warning.message)",
             ]
         )

@@ -43,8 +43,8 @@ extension Lane {
         observeLatency(.settle, from: view.responseAtMilliseconds, to: loop.wallMilliseconds)
     }
 
-    /// Observes one part of a command's latency. Does nothing if the step at the beginning or the end of this part has
-    /// not happened. A response may come before its push was sent completely; the time between them then counts as 0.
+    /// Observes one part of a command's latency. Does nothing if one of the two times is nil: that step has not
+    /// happened. If a response comes before its push was sent completely, the time between them counts as 0.
     private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64?, to endMilliseconds: Int64?) {
         guard let startMilliseconds, let endMilliseconds else { return }
         metrics.observe(
@@ -65,7 +65,7 @@ extension Lane {
     func countBudgetDrawOrDemotion(_ record: RecordIndex) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
-        let policyIndex = setup.registry.labels.policyIndex(view.policyIndex)
+        let policyIndex = setup.metricRegistry.labels.policyIndex(view.policyIndex)
         if view.isDemoted {
             metrics.add(.budgetDemotions, view.appIndex, policyIndex)
         } else if view.priority == 10 {
@@ -73,11 +73,11 @@ extension Lane {
         }
     }
 
-    func count(_ response: borrowing PushResponse, of pool: Int) {
+    func countResponse(_ response: borrowing PushResponse, of pool: Int) {
         metrics.add(
             .pushes,
             pool,
-            setup.registry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
+            setup.metricRegistry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
         guard response.kind == .responded, response.sentAtMilliseconds >= 0 else { return }
         metrics.observe(
@@ -88,7 +88,7 @@ extension Lane {
     }
 
     func countGoAway(_ reason: Reason, of pool: Int) {
-        metrics.add(.apnsGoAways, pool, setup.registry.labels.responses.reasonIndex(Int(reason.rawValue)))
+        metrics.add(.apnsGoAways, pool, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
     // MARK: - Gauges
@@ -118,36 +118,36 @@ extension Lane {
     }
 
     private func setPoolGauges() {
-        for signer in setup.registry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
+        for signer in setup.metricRegistry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
         for pool in pools {
             let gauges = pool.pool.gauges
             let number = pool.number
             metrics.set(
                 .apnsConnections,
                 number,
-                Int(ConnectionState.ready.rawValue),
+                Int(ConnectionPhase.ready.rawValue),
                 to: Int64(gauges.readyConnectionCount)
             )
             metrics.set(
                 .apnsConnections,
                 number,
-                Int(ConnectionState.opening.rawValue),
+                Int(ConnectionPhase.opening.rawValue),
                 to: Int64(gauges.openingConnectionCount)
             )
             metrics.set(
                 .apnsConnections,
                 number,
-                Int(ConnectionState.draining.rawValue),
+                Int(ConnectionPhase.draining.rawValue),
                 to: Int64(gauges.drainingConnectionCount)
             )
             metrics.set(
                 .apnsConnections,
                 number,
-                Int(ConnectionState.awaited.rawValue),
+                Int(ConnectionPhase.awaited.rawValue),
                 to: gauges.awaitsConnectionBudget ? 1 : 0
             )
-            metrics.set(.apnsStreams, number, to: Int64(gauges.streamsAllowed))
-            metrics.set(.pushesInFlight, number, to: Int64(gauges.pushesInFlight))
+            metrics.set(.apnsStreams, number, to: Int64(gauges.streamsMax))
+            metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlightPushCount))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.waitingPushCount(of: pool.identifier)))
             metrics.set(.breakerOpen, number, to: pool.pool.breakerCause == nil ? 0 : 1)
             setProviderTokenAge(of: pool, gauges)
@@ -157,7 +157,7 @@ extension Lane {
     private func setProviderTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
         let number = pool.number
-        let isNeeded = gauges.pushesInFlight > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
+        let isNeeded = gauges.inFlightPushCount > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
         providerTokenUses[number]
             .update(
                 submittedPushCount: pool.pool.statistics.submittedPushCount,
@@ -200,27 +200,28 @@ extension Lane {
     /// Counts superseded commands that get no result. They count when a newer state replaces them. Other commands
     /// count when Kafka acknowledges their result.
     private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
-        let uncounted = counters.supersededWithoutResultCount &- publishedSupersededCounts[appIndex]
+        let unpublishedCount = counters.supersededWithoutResultCount &- publishedSupersededCounts[appIndex]
         publishedSupersededCounts[appIndex] = counters.supersededWithoutResultCount
-        metrics.add(.outcomes, appIndex, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
+        metrics.add(.outcomes, appIndex, Int(Outcome.superseded.rawValue), by: Int64(clamping: unpublishedCount))
     }
 
     private func setRecordGauges() {
         // Do not count pushes of audiences: they are sent for members, not for the records that are counted here.
-        let pushesInFlight = pools.reduce(0) {
-            $0 + $1.pool.pushesInFlight - audiences.pushesInFlight(of: $1.identifier)
+        let inFlightPushCount = pools.reduce(0) {
+            $0 + $1.pool.inFlightPushCount - audiences.inFlightPushCount(of: $1.identifier)
         }
-        let pushesWaiting = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
-        let inProgress = delivery.recordsInProgress
-        let otherRecords =
-            pushesInFlight + pushesWaiting + delivery.recordsAwaitingStore + delivery.recordsAwaitingAcknowledgements
-        metrics.set(.recordsInProgress, to: Int64(inProgress))
-        setRecordsWaiting(.redis, to: delivery.recordsAwaitingStore)
-        setRecordsWaiting(.stream, to: pushesWaiting)
-        setRecordsWaiting(.apns, to: pushesInFlight)
-        setRecordsWaiting(.result, to: delivery.recordsAwaitingAcknowledgements)
+        let waitingPushCount = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
+        let inProgressRecordCount = delivery.inProgressRecordCount
+        let otherRecordCount =
+            inFlightPushCount + waitingPushCount + delivery.awaitingStoreRecordCount
+            + delivery.unacknowledgedRecordCount
+        metrics.set(.recordsInProgress, to: Int64(inProgressRecordCount))
+        setRecordsWaiting(.redis, to: delivery.awaitingStoreRecordCount)
+        setRecordsWaiting(.stream, to: waitingPushCount)
+        setRecordsWaiting(.apns, to: inFlightPushCount)
+        setRecordsWaiting(.result, to: delivery.unacknowledgedRecordCount)
         // Nearly all remaining records wait until they may be sent, or for an older command of their activity.
-        setRecordsWaiting(.pace, to: max(0, inProgress - otherRecords))
+        setRecordsWaiting(.pace, to: max(0, inProgressRecordCount - otherRecordCount))
     }
 
     private func setRecordsWaiting(_ wait: RecordWait, to count: Int) {

@@ -10,7 +10,7 @@ extension Lane {
     func produceOutgoingRecords() {
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
             let tag = UInt64(number) << DeliveryReportTag.laneShift | outgoingRecord.tag
-            let outcome =
+            let produceOutcome =
                 switch outgoingRecord.kind {
                 case .result: produceResult(outgoingRecord.record, tag: tag)
                 case .invalidation: produceInvalidation(outgoingRecord.record, tag: tag)
@@ -18,23 +18,23 @@ extension Lane {
                 case .deferral: produceDeferral(outgoingRecord.record, tag: tag)
                 case .endWithoutResult: exportTrace(of: outgoingRecord.record)
                 }
-            switch outcome {
+            switch produceOutcome {
             case .queued:
                 delivery.outgoingRecordTaken(outgoingRecord)
                 if outgoingRecord.kind == .endWithoutResult {
                     delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
-                // The lane tries again in its next turn. Usually a delivery report, which makes room in the producer,
-                // causes this turn; at the latest, the timer of `reportOffsets` does.
+                // The lane tries again in its next iteration. Usually a delivery report, which makes room in the
+                // producer, causes this iteration; at the latest, the timer of `reportOffsets` does.
                 return
             case .failed(let error):
                 delivery.outgoingRecordTaken(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
                 delivery.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
-                // If this was a deferral, the core may have put the command back into its activity's waiting list. A
-                // turn's end lets the core begin such a command.
-                requestTurnEnd()
+                // After a failed deferral, the core may have put the command back into its activity's waiting list. The
+                // core begins such a command at the end of an iteration.
+                requestIterationEnd()
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }
@@ -69,7 +69,7 @@ extension Lane {
                     topic: setup.topics.results,
                     key: key,
                     value: writer.bytes,
-                    opaque: tag
+                    tag: tag
                 )
             }
             // The result carries the span that this worker exports. Without such a span, the result carries the
@@ -78,15 +78,15 @@ extension Lane {
             if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
-            let outcome = setup.producer.produce(
+            let produceOutcome = setup.producer.produce(
                 topic: setup.topics.results,
                 key: key,
                 value: writer.bytes,
                 headers: headers,
-                opaque: tag
+                tag: tag
             )
-            if case .queued = outcome, let finishedTrace { tracer.export(finishedTrace) }
-            return outcome
+            if case .queued = produceOutcome, let finishedTrace { tracer.export(finishedTrace) }
+            return produceOutcome
         }
     }
 
@@ -117,7 +117,7 @@ extension Lane {
         result.budgetLeft = view.budgetLeft ?? -1
         result.droppedFieldNames = view.droppedFields
         result.policy = view.policyName.isEmpty ? nil : view.policyName
-        result.attempts = Int(view.attempts)
+        result.attemptCount = Int(view.attemptCount)
         result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
         result.receivedAtMilliseconds = view.receivedAtMilliseconds
         result.admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
@@ -152,7 +152,7 @@ extension Lane {
                     topic: setup.topics.invalidations,
                     key: view.isStart ? view.device : view.activity,
                     value: writer.bytes,
-                    opaque: tag
+                    tag: tag
                 )
             }
     }
@@ -174,7 +174,7 @@ extension Lane {
             key: view.deadLetterKey,
             value: view.deadLetterValue,
             headers: headers,
-            opaque: tag
+            tag: tag
         )
     }
 }

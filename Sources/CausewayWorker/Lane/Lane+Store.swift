@@ -9,26 +9,26 @@ import Redis
 
 /// Passes calls to the activity store, and the store's replies to the core that made the call.
 extension Lane {
-    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
+    /// In one iteration, at most this many calls to unreachable servers are moved behind the other calls. Without
     /// the limit, the loop would not end when no server is reachable.
-    private static let postponedCallsPerTurnMax = 1_024
+    private static let postponedCallsPerIterationMax = 1_024
 
     func performStoreCalls() {
         guard store.isReady else { return }
-        var postponementsLeft = Self.postponedCallsPerTurnMax
+        var remainingPostponementCount = Self.postponedCallsPerIterationMax
         while let issueOutcome = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
             switch issueOutcome {
             case .issued:
                 delivery.storeCallTaken()
-            case .notReady where store.hasSeveralServers && postponementsLeft > 0:
+            case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
                 // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
-                postponementsLeft -= 1
+                remainingPostponementCount -= 1
                 delivery.storeCallPostponed(now: now)
             case .replicasMissing:
                 delivery.storeCallSetAside(now: now)
             case .notReady, .full:
-                // The call stays in the queue. When a reply has made room, or when a connection is ready, another turn
-                // tries the call again.
+                // The call stays in the queue. When a reply has made room, or when a connection is ready, another
+                // iteration tries the call again.
                 return
             case .outOfBounds:
                 delivery.storeCallRefused("Redis: the call exceeds Redis' limits", now: now)
@@ -36,22 +36,22 @@ extension Lane {
         }
     }
 
-    func handleStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func passStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         if Audiences.isActivityStoreCall(tag: tag) {
             audiences.activityStoreReplied(tag: tag, now: now)
         } else {
             delivery.storeReplied(tag: tag, reply, now: now)
         }
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
-    func handleStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
+    func passStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
             // Do not log or count here: one failed WAIT (Redis' command that waits for replicas) fails many calls.
-            // `handleRedisReplicas` logs and counts each failed WAIT once.
+            // `noteReplicaStatus` logs and counts each failed WAIT once.
             delivery.storeFailed(tag: tag, failure, now: now)
-            return requestTurnEnd()
+            return requestIterationEnd()
         }
         metrics.add(.redisErrors, Int(error.code.rawValue))
         if failure == .refused {
@@ -66,7 +66,7 @@ extension Lane {
         } else {
             delivery.storeFailed(tag: tag, failure, now: now)
         }
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
     private func reportRefusal(_ tag: UInt64, reason: String) {
@@ -74,22 +74,22 @@ extension Lane {
         reason.withUTF8 { delivery.storeFailed(tag: tag, .refused, reason: UnsafeRawBufferPointer($0), now: now) }
     }
 
-    func handleRedisReady() {
+    func noteRedisReady() {
         if redisConnectionHistory.noteReady() { metrics.add(.redisReconnects) }
         writeLog(.redisReady, ["lane": "\(number)"])
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
-    func handleRedisLoss(_ reason: RedisError) {
+    func noteRedisLoss(_ reason: RedisError) {
         redisConnectionHistory.noteLost()
         writeLog(.redisLost, ["lane": "\(number)", "servers": "\(setup.redis.addresses)", "reason": "\(reason)"])
     }
 
-    func handleRedisWarning(_ warning: RedisWarning) {
+    func logRedisWarning(_ warning: RedisWarning) {
         writeLog(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
     }
 
-    func handleRedisReplicas(_ replicas: RedisReplicaStatus) {
+    func noteReplicaStatus(_ replicas: RedisReplicaStatus) {
         switch replicas {
         case .acknowledging:
             writeLog(.redisReplicasBack, ["lane": "\(number)"])
@@ -102,7 +102,7 @@ extension Lane {
         }
     }
 
-    func observeRoundTrip(calls: Int, roundTripMicroseconds: Int64) {
-        metrics.observe(.redisRoundTrip, microseconds: roundTripMicroseconds, count: Int64(calls))
+    func observeRoundTrip(callCount: Int, roundTripMicroseconds: Int64) {
+        metrics.observe(.redisRoundTrip, microseconds: roundTripMicroseconds, count: Int64(callCount))
     }
 }

@@ -11,29 +11,29 @@ import Reactor
 /// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing
 /// itself. (R2)
 ///
-/// Everything runs on the lane's own event loop. Each turn passes the events that have arrived to the cores:
-/// orders, records, delivery reports, replies of Redis, responses of APNs. At the end of the turn it carries
-/// out the cores' actions, so that all writes of a turn leave together.
-final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread {
-    /// The least time between two turns of a busy lane. Events that arrive meanwhile are handled in one turn,
+/// Everything runs on the lane's own event loop. Each iteration passes the events that have arrived to the cores:
+/// orders, records, delivery reports, replies of Redis, responses of APNs. At the end of the iteration it carries
+/// out the cores' actions, so that all writes of an iteration leave together.
+final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingThread {
+    /// The least time between two iterations of a busy lane. Events that arrive meanwhile are handled in one iteration,
     /// so their writes leave together.
     ///
     /// This saves most system calls: without a least time here and in the Kafka thread, the demo's season costs 20 s of
     /// CPU instead of 8.7 s. The time delays a push by a few milliseconds, which is little beside APNs' tens of
     /// milliseconds.
-    static let turnIntervalMicrosecondsMin: Int64 = 4_000
-    /// The least time between two turns while pushes wait for streams. In each round trip, a connection sends at most
-    /// as many requests as it has streams. The wait for a turn lengthens the round trip, so it must be short: 20,000
-    /// pushes on one connection take 0.75 s, but 1.3 s if each turn waits 4 ms.
-    static let turnIntervalAwaitingStreamsMicrosecondsMin: Int64 = 1_000
-    /// The maximum number of records that one turn takes from the inbox. This bounds the duration of a turn. The number
-    /// is large, because the newer states of a turn replace the older ones before a command begins.
-    static let recordsPerTurnMax = 4_096
+    static let iterationIntervalMicrosecondsMin: Int64 = 4_000
+    /// The least time between two iterations while pushes wait for streams. In each round trip, a connection sends at
+    /// most as many requests as it has streams. The wait for an iteration lengthens the round trip, so it must be
+    /// short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each iteration waits 4 ms.
+    static let iterationIntervalAwaitingStreamsMicrosecondsMin: Int64 = 1_000
+    /// The maximum number of records that one iteration takes from the inbox. This bounds the duration of an iteration.
+    /// The number is large, because the newer states of an iteration replace the older ones before a command begins.
+    static let recordsPerIterationMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
     static let recordsTakenBetweenProducing = 256
-    /// The maximum number of delivery reports that one turn takes. This bounds the duration of a turn.
-    static let deliveryReportsPerTurnMax = 16_384
+    /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
+    static let deliveryReportsPerIterationMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
     /// of one memory access.
     static let deliveryReportPrefetchDistance = 6
@@ -70,7 +70,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     /// The core for commands to audiences. `delivery` is the core for single activities.
     var audiences: Audiences
     /// The audience core's outgoing records that Kafka has not acknowledged.
-    var outgoingAudienceRecordsInFlight = 0
+    var unacknowledgedAudienceRecordCount = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
     /// The pools, one for each app and environment. A pool's position is its number in the metrics.
     var pools: [LanePool] = []
@@ -83,22 +83,22 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     let tracer: LaneTracer
     /// A record from the inbox for which the core has no room yet.
     private var waitingEntry: InboxEntry?
-    private var isTurnEndRequested = false
+    private var isIterationEndRequested = false
     private var coreTimer: TimerIdentifier?
     private var coreTimerDueMilliseconds: Int64 = .max
 
     init(number: Int, loop: EventLoop, mailbox: LaneMailbox, kafkaWakeup: Wakeup, setup: LaneSetup) throws {
         self.number = number
         self.loop = loop
-        loop.turnIntervalMicrosecondsMin = Self.turnIntervalMicrosecondsMin
+        loop.iterationIntervalMicrosecondsMin = Self.iterationIntervalMicrosecondsMin
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
-        metrics = ThreadMetrics(publishingTo: setup.registry.lanes[number])
+        metrics = ThreadMetrics(publishingTo: setup.metricRegistry.lanes[number])
         publishedSupersededCounts = setup.bundleIdentifiers.map { _ in 0 }
         roundGauges = setup.bundleIdentifiers.map { _ in RoundGauges() }
         providerTokenUses = setup.pools.map { _ in ProviderTokenUse() }
-        log = LimitedLog(logger: setup.logger, events: setup.registry.events)
+        log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         tracer = LaneTracer(
             ring: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
             samplesPerMillion: setup.traceSamplesPerMillion
@@ -133,11 +133,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
     }
 
-    // MARK: - Turns
+    // MARK: - Iterations
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
     func timerFired(tag: UInt64) {
@@ -153,32 +153,33 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             coreTimer = nil
             coreTimerDueMilliseconds = .max
         }
-        requestTurnEnd()
+        requestIterationEnd()
     }
 
-    /// Makes the event loop call ``turnEnded()`` at the end of this turn. That call carries out the cores' decisions.
-    /// Call this method after every change of a core.
-    func requestTurnEnd() {
-        guard !isTurnEndRequested else { return }
-        isTurnEndRequested = true
-        loop.callAtTurnEnd(self)
+    /// Makes the event loop call ``iterationEnded()`` at the end of this iteration. That call carries out the cores'
+    /// decisions. Call this method after every change of a core.
+    func requestIterationEnd() {
+        guard !isIterationEndRequested else { return }
+        isIterationEndRequested = true
+        loop.callAtIterationEnd(self)
     }
 
-    func turnEnded() {
-        isTurnEndRequested = false
+    func iterationEnded() {
+        isIterationEndRequested = false
         takeInput()
         advanceCores()
         carryOutActions()
         reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
-        let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
-        loop.turnIntervalMicrosecondsMin =
-            waitsForStreams ? Self.turnIntervalAwaitingStreamsMicrosecondsMin : Self.turnIntervalMicrosecondsMin
+        let waitsForStreams = pools.contains { $0.isFull && $0.pool.inFlightPushCount > 0 }
+        loop.iterationIntervalMicrosecondsMin =
+            waitsForStreams
+            ? Self.iterationIntervalAwaitingStreamsMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
     }
 
     /// Passes to the cores what other threads have sent. Orders come first, because an assignment must begin before its
-    /// first record is taken, and settings apply to the records of the same turn.
+    /// first record is taken, and settings apply to the records of the same iteration.
     private func takeInput() {
         takeLaneOrders()
         takeDeliveryReports()
@@ -187,9 +188,9 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         reportLag()
     }
 
-    /// Lets the cores make their decisions. The batch ends when all records of the turn are received: newer states have
-    /// replaced older ones by then, so only the newest states begin. The exchanges come last: each passes to one core
-    /// what the other has decided in this turn.
+    /// Lets the cores make their decisions, after all records of the iteration were received: newer states have
+    /// replaced older ones, so only the newest states begin. The exchanges come last. Each passes to one core what the
+    /// other core has decided in this iteration.
     private func advanceCores() {
         delivery.endBatch(now: now)
         delivery.advance(now: now)
@@ -201,8 +202,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     }
 
     /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. This follows all
-    /// decisions of the turn, so that the calls make as few batches as possible. But while the turn takes many records,
-    /// records for Kafka are already produced.
+    /// decisions of the iteration, so that the calls make as few batches as possible. (If the iteration has taken many
+    /// records, `takeRecords` has already produced some of the records for Kafka.)
     private func carryOutActions() {
         performStoreCalls()
         performAudienceActivityCalls()
@@ -245,26 +246,31 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
     }
 
     /// Reports to the core how many records of each partition of the commands topic the lane has not taken yet. The
-    /// lane does this once a turn, before the core begins to work on new records.
+    /// lane does this once an iteration, before the core begins to work on new records.
     private func reportLag() {
         for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
-            let (records, isAssumed) = partitions.countRecordsBehind(
+            let (recordCount, isAssumed) = partitions.countUntakenRecords(
                 at: entryIndex,
-                assumedRecords: setup.delivery.readAheadLagRecords + 1,
+                assumedRecordCount: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
-            delivery.noteLag(partitions[entryIndex].indexInCore, recordsBehind: records, isAssumed: isAssumed, now: now)
+            delivery.noteLag(
+                partitions[entryIndex].indexInCore,
+                recordCount: recordCount,
+                isAssumed: isAssumed,
+                now: now
+            )
         }
     }
 
     private func takeRecords() {
         var takenCount = 0
-        while takenCount < Self.recordsPerTurnMax, delivery.canReceive {
+        while takenCount < Self.recordsPerIterationMax, delivery.canReceive {
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             prefetchRecords()
             // If the lane does not know the partition, take the orders now: the Kafka thread may have sent the
-            // `LaneOrder` that assigns the partition after this turn took its orders.
+            // `LaneOrder` that assigns the partition after this iteration took its orders.
             if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
             guard receive(entry) else {
                 waitingEntry = entry
@@ -273,8 +279,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             takenCount += 1
             if takenCount % Self.recordsTakenBetweenProducing == 0 { produceOutgoingRecords() }
         }
-        // Request another turn only if the core can take another record. If the core is full, the next record
-        // that settles requests a turn.
+        // If the core can take another record, request another iteration. If the core is full, the next record that
+        // settles requests one.
         if delivery.canReceive { mailbox.wakeup.signal() }
     }
 
@@ -336,10 +342,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
 
     private func takeDeliveryReports() {
         var takenCount = 0
-        while takenCount < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
+        while takenCount < Self.deliveryReportsPerIterationMax, let report = mailbox.deliveryReports.pop() {
             takenCount += 1
             if let outgoingRecord = OutgoingAudienceRecord(tag: report.tag) {
-                outgoingAudienceRecordsInFlight -= 1
+                unacknowledgedAudienceRecordCount -= 1
                 if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
                 audiences.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
                 continue
@@ -356,7 +362,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
             noteDeferralFailure(report.errorCode, of: outgoingRecord)
             delivery.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
         }
-        if takenCount == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
+        if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
     }
 
     static func makeProduceReport(of error: Int32) -> ProduceReport {
@@ -376,7 +382,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, LoggingThread
         store.close()
         audienceStore.close()
         publishMetrics()
-        // The lane makes no more turns. Without this call `/livez` would report it as stuck.
+        // The lane runs no more iterations. Without this call `/livez` would report it as stuck.
         metrics.published.announceBlocking(untilMilliseconds: .max)
     }
 }

@@ -125,10 +125,9 @@ final class LaneMailbox: Sendable {
     static let inboxCapacity = 16_384
     /// The maximum number of partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
-    /// The number of orders that may wait for the lane. Most orders are about one partition, and a lane takes all
-    /// orders at the beginning of a turn. Even if the lane takes none meanwhile, the ring has room for a rebalance in
-    /// which each of the lane's partitions is revoked, released and assigned again, and gets one report of its log's
-    /// end.
+    /// The number of orders that may wait for the lane: four for each partition. This is enough for a rebalance, even
+    /// if the lane takes no order meanwhile. A partition is then revoked, released and assigned again, and gets one
+    /// report of its log's end.
     static let ordersCapacity = 4 * partitionsMax
     /// If this ring is full, the lane makes the report again later. So no report is lost.
     static let laneReportsCapacity = 16_384
@@ -141,8 +140,8 @@ final class LaneMailbox: Sendable {
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.
     ///
-    /// The ring is reserved at the start, and each page of memory becomes resident when it is first used. So
-    /// resident memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
+    /// `MemoryBudget` counts the whole ring. Its memory is reserved at the start, but becomes resident page by page,
+    /// until each page has been used once.
     static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecord * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the audience core adds to the ring of delivery reports.
     static let audienceDeliveryReportBytes = 2 * outgoingAudienceRecordsMax * MemoryLayout<DeliveryReport>.stride

@@ -59,19 +59,19 @@ struct LanePartitions {
     /// Returns how many records of the partition the lane has not taken yet.
     ///
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first fetch. So
-    /// for a short time this method returns `assumedRecords`, and after that 0. If it returned 0 at once, a lane with a
-    /// small backlog in each of many partitions would begin to send before it knows all these backlogs.
-    func countRecordsBehind(
+    /// for a short time this method returns `assumedRecordCount`, and after that 0. If it returned 0 at once, a lane
+    /// with a small backlog in each of many partitions would begin to send before it knows all these backlogs.
+    func countUntakenRecords(
         at entryIndex: Int,
-        assumedRecords: Int64,
+        assumedRecordCount: Int64,
         nowMilliseconds: Int64
-    ) -> (records: Int64, isAssumed: Bool) {
+    ) -> (recordCount: Int64, isAssumed: Bool) {
         let entry = entries[entryIndex]
         if entry.highWatermark >= 0, entry.nextOffset >= 0 {
             return (max(0, entry.highWatermark - entry.nextOffset), false)
         }
         let isAssumedBehind = entry.highWatermark != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
-        return (isAssumedBehind ? assumedRecords : 0, isAssumedBehind)
+        return (isAssumedBehind ? assumedRecordCount : 0, isAssumedBehind)
     }
 
     subscript(_ entryIndex: Int) -> Entry {
@@ -92,9 +92,9 @@ struct LanePartitions {
     mutating func remove(at entryIndex: Int) {
         let entry = entries[entryIndex]
         entryIndices[Self.lookupIndex(entry.topic, entry.partition)] = -1
-        let last = entries.removeLast()
+        let lastEntry = entries.removeLast()
         guard entryIndex < entries.count else { return }
-        entries[entryIndex] = last
-        entryIndices[Self.lookupIndex(last.topic, last.partition)] = entryIndex
+        entries[entryIndex] = lastEntry
+        entryIndices[Self.lookupIndex(lastEntry.topic, lastEntry.partition)] = entryIndex
     }
 }

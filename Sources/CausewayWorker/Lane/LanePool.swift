@@ -51,7 +51,7 @@ private final class LanePoolResponseHandler: PushHandler {
 
     func pushResponseReceived(_ response: borrowing PushResponse) {
         let disposition = PushResult.Disposition(response.disposition)
-        lane.count(response, of: number)
+        lane.countResponse(response, of: number)
         if response.acceptsProviderToken {
             noteProviderToken(isRefused: false)
         } else if response.disposition == .providerRefused {
@@ -76,17 +76,17 @@ private final class LanePoolResponseHandler: PushHandler {
             let record = RecordIndex(rawValue: UInt32(truncatingIfNeeded: response.tag))
             lane.delivery.pushResponseReceived(record, result, now: lane.now)
         }
-        lane.requestTurnEnd()
+        lane.requestIterationEnd()
     }
 
     private func noteProviderToken(isRefused: Bool) {
         guard providerTokenStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
-        lane.setup.registry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
+        lane.setup.metricRegistry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
     }
 
     func poolHasRoom(_ pool: Pool) {
         owner?.isFull = false
-        lane.requestTurnEnd()
+        lane.requestIterationEnd()
     }
 
     func poolReported(_ event: PoolEvent) {
@@ -142,9 +142,9 @@ extension Lane {
         while hasSent {
             hasSent = false
             for pool in pools where !pool.isFull {
-                let streams = pool.pool.pushesInFlight + pool.pool.freeStreams
+                let streamCount = pool.pool.inFlightPushCount + pool.pool.freeStreamCount
                 let pushesInFlightMax = Audiences.pushesInFlightMax(
-                    streams: streams,
+                    streamCount: streamCount,
                     areSingleCommandsWaiting: delivery.waitingPushCount(of: pool.identifier) > 0
                 )
                 while let push = audiences.takeNextPush(

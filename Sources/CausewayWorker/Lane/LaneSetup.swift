@@ -29,13 +29,13 @@ struct LaneSetup: @unchecked Sendable {
     var producer: Producer
     var topics: ProducedTopics
     var bundleIdentifiers: [[UInt8]]
-    var registry: MetricRegistry
+    var metricRegistry: MetricRegistry
     /// The ring of traces of each lane. Empty if traces are not exported.
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
     /// Sends a request to the channel keeper. Needs no ring (R2), because a lane rarely has a request.
-    var requestChannel: @Sendable (ChannelRequest) -> Void
+    var sendChannelRequest: @Sendable (ChannelRequest) -> Void
 
     /// The topics that lanes write to.
     struct ProducedTopics {

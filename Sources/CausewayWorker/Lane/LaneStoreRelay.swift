@@ -13,27 +13,27 @@ final class LaneStoreRelay {
 
 extension LaneStoreRelay: ActivityStoreHandler {
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        lane.handleStoreReply(tag: tag, reply)
+        lane.passStoreReply(tag: tag, reply)
     }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
-        lane.handleStoreFailure(tag: tag, script: script, error: error)
+        lane.passStoreFailure(tag: tag, script: script, error: error)
     }
-    func redisReady() { lane.handleRedisReady() }
-    func redisLost(_ reason: RedisError) { lane.handleRedisLoss(reason) }
-    func redisWarns(_ warning: RedisWarning) { lane.handleRedisWarning(warning) }
-    func redisReportsReplicas(_ replicas: RedisReplicaStatus) { lane.handleRedisReplicas(replicas) }
+    func redisReady() { lane.noteRedisReady() }
+    func redisLost(_ reason: RedisError) { lane.noteRedisLoss(reason) }
+    func redisWarns(_ warning: RedisWarning) { lane.logRedisWarning(warning) }
+    func redisReportsReplicas(_ replicas: RedisReplicaStatus) { lane.noteReplicaStatus(replicas) }
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
-        lane.observeRoundTrip(calls: callCount, roundTripMicroseconds: roundTripMicroseconds)
+        lane.observeRoundTrip(callCount: callCount, roundTripMicroseconds: roundTripMicroseconds)
     }
 }
 
 extension LaneStoreRelay: AudienceStoreHandler {
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        lane.handleAudienceReply(tag: tag, reply)
+        lane.passAudienceReply(tag: tag, reply)
     }
-    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
-    func audienceStoreReady() { lane.requestTurnEnd() }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passAudienceFailure(tag: tag, error: error) }
+    func audienceStoreReady() { lane.requestIterationEnd() }
     /// Tells only the core for audiences about the lost connection, and writes no log line. Usually the activity store
     /// loses its connection to the same server too, and that loss is logged.
-    func audienceStoreLost(_ reason: RedisError) { lane.handleAudienceStoreLoss() }
+    func audienceStoreLost(_ reason: RedisError) { lane.noteAudienceStoreLoss() }
 }

@@ -13,8 +13,8 @@ final class LaneTracer {
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
     /// The seed of span ids. The id of a result's span is computed from the seed, the parent span, the record's offset,
-    /// and the number of the record's earlier results. If this lane produces the same result again, that number is the
-    /// same. So both copies name the same span.
+    /// and the number of the record's earlier results. So if this lane produces a result twice, both copies name the
+    /// same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 
@@ -38,8 +38,8 @@ final class LaneTracer {
             randomness.next() % 1_000_000 < samplesPerMillion
         else { return UnsafeRawBufferPointer(start: nil, count: 0) }
         let context = TraceContext(
-            traceHigh: randomness.next(),
-            traceLow: randomness.nextNonzero(),
+            traceIdentifierHigh: randomness.next(),
+            traceIdentifierLow: randomness.nextNonzero(),
             span: randomness.nextNonzero(),
             isSampled: true,
             hasRandomTraceIdentifier: true

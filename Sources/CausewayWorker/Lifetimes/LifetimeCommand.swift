@@ -14,13 +14,14 @@ struct LifetimeCommand: Equatable {
     /// update is newer than the start's state.
     let isUpdateDamaged: Bool
 
-    /// How long a restart may wait for a worker that knows the format of the activity's start and newest update: the
-    /// longest lifetime of an activity. The new start usually expires earlier, by the policy's `startSeconds`. A worker
-    /// that makes it after that time reports the start as expired. The wait is shorter than
-    /// `LifetimeKeeper.ageMillisecondsMax`, after which Redis removes the activity without a report.
+    /// How long a restart waits for a worker that knows the format of the activity's start and newest update: the
+    /// longest lifetime of an activity. The wait must be shorter than `LifetimeKeeper.ageMillisecondsMax`: after that
+    /// age, Redis removes the activity without a report. The new start usually expires during the wait (`startSeconds`
+    /// of the policy). A worker that then makes the start reports it as expired.
     static let unknownFormatMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
-    /// Why this worker makes no command for a claim. Only after ``unknownFormat`` can another worker make it later.
+    /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the
+    /// command later. After any other obstacle, no worker makes it: the activity leaves the timetable.
     enum Obstacle: String, Error {
         case foreignClaim = "another program wrote the entry of the timetable"
         case missingStart = "Redis does not have the start"
@@ -56,8 +57,8 @@ struct LifetimeCommand: Equatable {
         guard let keptStart = commandsForRestart.start else { throw .missingStart }
         guard let start = LifetimeKey.splitCommandKeptForRestart(keptStart) else { throw .damagedStart }
         let isWaitOver = nowMilliseconds - beganAtMilliseconds >= Self.unknownFormatMillisecondsMax
-        let unknownFormat = isWaitOver ? Obstacle.unknownFormatForTooLong : .unknownFormat
-        guard !RestartRecord.hasUnknownFormat(start.record) else { throw unknownFormat }
+        let unknownFormatObstacle = isWaitOver ? Obstacle.unknownFormatForTooLong : .unknownFormat
+        guard !RestartRecord.hasUnknownFormat(start.record) else { throw unknownFormatObstacle }
         let newestUpdate = commandsForRestart.newestUpdate.flatMap(LifetimeKey.splitCommandKeptForRestart)
         guard
             let restart = RestartRecord.compose(
@@ -67,7 +68,7 @@ struct LifetimeCommand: Equatable {
             )
         else { throw .damagedStart }
         if let newestUpdate, newestUpdate.version > start.version, RestartRecord.hasUnknownFormat(newestUpdate.record) {
-            throw unknownFormat
+            throw unknownFormatObstacle
         }
         value = restart
         if let newestUpdate {

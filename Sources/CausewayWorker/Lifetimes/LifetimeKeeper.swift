@@ -9,10 +9,10 @@ import Redis
 /// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims
 /// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
-/// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease ends,
-/// unless Redis loses the claim. A claimed activity stays in its timetable, so if this worker dies, another worker
-/// claims the activity again. The command's result removes the activity from the timetable. It is also removed when it
-/// is too old, or when no worker can make a command for it.
+/// Each worker has one keeper. A claim lasts for a limited time (a lease). Until it ends, no other worker claims the
+/// same activity. (If Redis loses the claim, another worker may.) A claimed activity stays in its timetable. So if this
+/// worker dies, another worker claims the activity again. The command's result removes the activity from the timetable.
+/// An activity also leaves the timetable when it is too old, or when no worker can make a command for it.
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
@@ -80,10 +80,10 @@ actor LifetimeKeeper {
         pollCount += 1
         var waitingActivityCount = 0
         var failure: (any Error)?
-        for number in 0..<LifetimeKey.timetableCount {
+        for timetableNumber in 0..<LifetimeKey.timetableCount {
             guard !Task.isCancelled else { return }
             do {
-                waitingActivityCount += try produceDueCommands(number)
+                waitingActivityCount += try produceDueCommands(timetableNumber)
             } catch let error as KafkaError {
                 // Do not try the other timetables: Kafka did not take these commands, so it would probably not take
                 // theirs either.
@@ -107,12 +107,12 @@ actor LifetimeKeeper {
     /// Produces the commands for the due activities of a timetable.
     ///
     /// - Returns: the number of activities in the timetable.
-    private func produceDueCommands(_ number: Int) throws -> Int {
-        let rank = pollCount.isMultiple(of: Self.pollsPerTimetableFrontRead) ? 0 : nextRanks[number]
+    private func produceDueCommands(_ timetableNumber: Int) throws -> Int {
+        let rank = pollCount.isMultiple(of: Self.pollsPerTimetableFrontRead) ? 0 : nextRanks[timetableNumber]
         let dueEntries = try timetables.readDueEntries(
-            LifetimeKey.timetableKey(number),
+            LifetimeKey.timetableKey(timetableNumber),
             from: rank,
-            limit: Self.dueEntriesPerReadMax
+            entriesMax: Self.dueEntriesPerReadMax
         )
         let dueActivities = DueActivitySelection(
             dueEntries,
@@ -122,18 +122,18 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // A poll that has read from the front (``pollsPerTimetableFrontRead``) does not change `nextRanks`, so that the
-        // next poll continues where the poll before the front read stopped.
-        if rank == nextRanks[number] { nextRanks[number] = dueActivities.nextRank }
+        // An extra read from the front (``pollsPerTimetableFrontRead``) does not change `nextRanks`. The next poll
+        // continues where the poll before the extra read stopped.
+        if rank == nextRanks[timetableNumber] { nextRanks[timetableNumber] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         guard !dueActivities.namesToClaim.isEmpty else { return dueEntries.timetableEntryCount }
         let claimedEntries = try timetables.claimEntries(
-            LifetimeKey.timetableKey(number),
+            LifetimeKey.timetableKey(timetableNumber),
             dueActivities.namesToClaim,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        let commandsForRestartByName = try readCommandsForRestart(for: claimedEntries.claims, in: number)
+        let commandsForRestartByName = try readCommandsForRestart(for: claimedEntries.claims, in: timetableNumber)
         var commands: [LifetimeCommand] = []
         var claimsWithDamagedUpdate: [SharedHashes.Claim] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
@@ -153,14 +153,14 @@ actor LifetimeKeeper {
             }
         }
         for claim in claimsWithDamagedUpdate {
-            try replaceDamagedUpdate(of: claim, commandsForRestartByName[claim.name] ?? (nil, nil), in: number)
+            try replaceDamagedUpdate(of: claim, commandsForRestartByName[claim.name] ?? (nil, nil), in: timetableNumber)
         }
         if !commands.isEmpty {
             try producer.produce(commands)
-            let restarts = commands.count(where: \.isRestart)
-            status.countCommands(ends: commands.count - restarts, restarts: restarts)
+            let restartCount = commands.count(where: \.isRestart)
+            status.countCommands(endCount: commands.count - restartCount, restartCount: restartCount)
         }
-        for (claim, obstacle) in obstacles { try removeFromTimetable(claim, obstacle, in: number) }
+        for (claim, obstacle) in obstacles { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
         return claimedEntries.timetableEntryCount - obstacles.count
     }
 
@@ -179,9 +179,9 @@ actor LifetimeKeeper {
     private func removeFromTimetable(
         _ claim: SharedHashes.Claim,
         _ obstacle: LifetimeCommand.Obstacle,
-        in number: Int
+        in timetableNumber: Int
     ) throws(RedisError) {
-        guard try timetables.removeClaimedEntry(LifetimeKey.timetableKey(number), claim) else { return }
+        guard try timetables.removeClaimedEntry(LifetimeKey.timetableKey(timetableNumber), claim) else { return }
         let kind = obstacle == .unknownFormatForTooLong ? LogKind.lifetimeFormatUnknown : .lifetimeForgotten
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
@@ -193,11 +193,11 @@ actor LifetimeKeeper {
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?),
-        in number: Int
+        in timetableNumber: Int
     ) throws(RedisError) {
         guard let start = commandsForRestart.start, let update = commandsForRestart.newestUpdate else { return }
         let condition = SharedHashes.FieldCondition(claim.name, update, newValue: start)
-        let updatesKey = LifetimeKey.restartKeys(number).updates
+        let updatesKey = LifetimeKey.restartKeys(timetableNumber).updates
         guard try timetables.addMissingFields(updatesKey, [], if: condition) != nil else { return }
         log(.lifetimeStateLost, Self.makeLogFields(claim))
     }
@@ -213,11 +213,11 @@ actor LifetimeKeeper {
     /// keys are the names in the timetable (``LifetimeKey``), which identify the activities.
     private func readCommandsForRestart(
         for claims: [SharedHashes.Claim],
-        in number: Int
+        in timetableNumber: Int
     ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, newestUpdate: [UInt8]?)] {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
         guard !names.isEmpty else { return [:] }
-        let keys = LifetimeKey.restartKeys(number)
+        let keys = LifetimeKey.restartKeys(timetableNumber)
         let commands = zip(
             try timetables.readFields(keys.starts, names),
             try timetables.readFields(keys.updates, names)

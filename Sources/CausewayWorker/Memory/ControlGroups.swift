@@ -3,9 +3,9 @@ import CausewayConfiguration
 /// The Linux control groups (cgroups) of this process and their limits, as the kernel shows them.
 struct ControlGroups {
     /// Where cgroup version 2 is mounted.
-    var unifiedRoot = "/sys/fs/cgroup"
+    var version2Root = "/sys/fs/cgroup"
     /// Where cgroup version 1 has its memory groups.
-    var memoryRoot = "/sys/fs/cgroup/memory"
+    var version1MemoryRoot = "/sys/fs/cgroup/memory"
     /// The file that names the process's groups.
     var membershipFile = "/proc/self/cgroup"
 
@@ -16,14 +16,14 @@ struct ControlGroups {
 
     /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost
     /// first.
-    func readUnifiedTexts(_ file: String) -> [String] {
+    func readVersion2Files(_ file: String) -> [String] {
         guard let path = readMembershipPath(afterPrefix: "0::") else { return [] }
-        return readTexts(file, below: unifiedRoot, path)
+        return readFiles(file, below: version2Root, path)
     }
 
     /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group,
     /// innermost first.
-    func readMemoryTexts(_ file: String) -> [String] {
+    func readVersion1MemoryFiles(_ file: String) -> [String] {
         let lines = Self.readText(membershipFile)?.split(separator: "\n") ?? []
         // A line is `4:memory:/path`. The middle field may name several controllers, separated by commas.
         let path = lines.compactMap { line -> Substring? in
@@ -31,7 +31,7 @@ struct ControlGroups {
             guard parts.count == 3, parts[1].split(separator: ",").contains("memory") else { return nil }
             return parts[2].hasPrefix("/") ? parts[2].dropFirst() : nil
         }
-        return path.first.map { readTexts(file, below: memoryRoot, $0) } ?? []
+        return path.first.map { readFiles(file, below: version1MemoryRoot, $0) } ?? []
     }
 
     private func readMembershipPath(afterPrefix prefix: String) -> Substring? {
@@ -41,7 +41,7 @@ struct ControlGroups {
 
     /// Returns the file's text in the group at `path` and in each enclosing group. Skips a group without the file. In a
     /// container this is usual: `path` may begin at the machine's root, but the container sees only its own group.
-    private func readTexts(_ file: String, below root: String, _ path: Substring) -> [String] {
+    private func readFiles(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []
         for _ in 0..<Self.depthMax {

@@ -65,8 +65,8 @@ struct MemoryBudget: Equatable {
         }
     }
 
-    /// Takes the memory from the configuration, else from the control group's limit. Without either, takes
-    /// the larger of the default and the planned memory for this number of lanes and connections.
+    /// Takes the memory from the configuration, else from the control group's limit. If both are missing, takes the
+    /// default, or the planned memory for this number of lanes and connections if that is more.
     init(
         _ configuration: WorkerConfiguration,
         laneCount: Int,
@@ -83,7 +83,7 @@ struct MemoryBudget: Equatable {
                 : groupBytes
                     ?? max(
                         Self.defaultTotalBytes,
-                        Self.plannedMebibytes(lanes: laneCount, connectionsMax: connectionsMax) << 20
+                        Self.plannedMebibytes(laneCount: laneCount, connectionsMax: connectionsMax) << 20
                     ),
             laneCount: laneCount,
             connectionsMax: connectionsMax
@@ -111,8 +111,8 @@ struct MemoryBudget: Equatable {
     private static let assumedBytesPerPage: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
-    func pagesMax(configured: Int, apps: Int) -> Int {
-        max(2 * apps, min(configured, Int(audienceBytesPerLane / 2 / Self.assumedBytesPerPage)))
+    func pagesMax(configured: Int, appCount: Int) -> Int {
+        max(2 * appCount, min(configured, Int(audienceBytesPerLane / 2 / Self.assumedBytesPerPage)))
     }
 
     /// Returns the bytes for pages, at most half of the lane's audience memory.
@@ -163,7 +163,7 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// The number of records for which ``plannedMebibytes(lanes:connectionsMax:)`` gives each lane room. A lane can
+    /// The number of records for which ``plannedMebibytes(laneCount:connectionsMax:)`` gives each lane room. A lane can
     /// read ahead in a backlog of this many activities, and send only the newest state of each. With less room, it also
     /// sends older states.
     static let plannedRecordsPerLane = 65_536
@@ -174,11 +174,11 @@ extension MemoryBudget {
 
     /// Returns the smallest limit of a control group, in steps of 64 MiB, that gives each lane room for the planned
     /// records.
-    static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
+    static func plannedMebibytes(laneCount: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
             let total = (mebibytes << 20) / 100 * usableControlGroupPercent
-            if let budget = try? MemoryBudget(totalBytes: total, laneCount: lanes, connectionsMax: connectionsMax),
+            if let budget = try? MemoryBudget(totalBytes: total, laneCount: laneCount, connectionsMax: connectionsMax),
                 budget.recordsMax(configured: .max) >= plannedRecordsPerLane,
                 budget.usedBlockBytesMax >= plannedRecordsPerLane * blockBytesPerRecord
             {

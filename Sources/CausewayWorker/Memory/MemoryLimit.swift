@@ -7,7 +7,7 @@ struct MemoryLimit {
 
     /// The smallest limit of the process's group and its enclosing groups; nil if no limit can be read.
     var bytes: Int64? {
-        let texts = groups.readUnifiedTexts("memory.max") + groups.readMemoryTexts("memory.limit_in_bytes")
+        let texts = groups.readVersion2Files("memory.max") + groups.readVersion1MemoryFiles("memory.limit_in_bytes")
         return
             texts.compactMap { text in
                 text.split(whereSeparator: \.isWhitespace).first.flatMap { Int64($0) }

@@ -18,8 +18,8 @@ struct KeyFileWatcher {
         var source: ProviderTokenSource
         /// The apps that the key signs for, by their indices in the metrics.
         var appIndices: Set<Int>
-        /// The key's id when the key was last offered or refused; nil if no id could be read.
-        var lastIdentifier: String?
+        /// The key's id when the key was last offered to `source`, or found unusable; nil if no id could be read.
+        var lastTriedIdentifier: String?
         /// The key's id at the last poll; nil if no id could be read.
         var identifierAtLastPoll: String?
         /// Whether the key file or its `.id` file is missing or cannot be used. Even then, `source` may still be trying
@@ -32,14 +32,14 @@ struct KeyFileWatcher {
     }
 
     private var watchedKeys: [WatchedKey]
-    private let registry: MetricRegistry
+    private let metricRegistry: MetricRegistry
     private let log: SharedLimitedLog
 
     /// - Parameter sources: each source, by the key that it was made with.
     init(
         _ sources: [AppKey: ProviderTokenSource],
         apps: [WorkerConfiguration.App],
-        registry: MetricRegistry,
+        metricRegistry: MetricRegistry,
         log: SharedLimitedLog
     ) {
         watchedKeys = sources.map { key, source in
@@ -52,11 +52,11 @@ struct KeyFileWatcher {
                 file: file,
                 source: source,
                 appIndices: Set(signedAppIndices),
-                lastIdentifier: source.keyStatus.keyIdentifier,
+                lastTriedIdentifier: source.keyStatus.keyIdentifier,
                 identifierAtLastPoll: source.keyStatus.keyIdentifier
             )
         }
-        self.registry = registry
+        self.metricRegistry = metricRegistry
         self.log = log
     }
 
@@ -69,17 +69,17 @@ struct KeyFileWatcher {
     }
 
     mutating func poll() {
-        for position in watchedKeys.indices {
-            endTrialIfDecided(&watchedKeys[position])
-            let identifier = try? watchedKeys[position].key.readIdentifier()
-            switch watchedKeys[position].file.poll() {
-            case .unchanged: offerUnderNewIdentifier(identifier, &watchedKeys[position])
+        for index in watchedKeys.indices {
+            endTrialIfDecided(&watchedKeys[index])
+            let identifier = try? watchedKeys[index].key.readIdentifier()
+            switch watchedKeys[index].file.poll() {
+            case .unchanged: offerUnderNewIdentifier(identifier, &watchedKeys[index])
             case .broken(let error):
-                watchedKeys[position].lastIdentifier = identifier
-                reportUnusableFiles(&watchedKeys[position], "\(error)")
-            case .replaced(let key): offer(key, to: &watchedKeys[position])
+                watchedKeys[index].lastTriedIdentifier = identifier
+                reportUnusableFiles(&watchedKeys[index], "\(error)")
+            case .replaced(let key): offer(key, to: &watchedKeys[index])
             }
-            watchedKeys[position].identifierAtLastPoll = identifier
+            watchedKeys[index].identifierAtLastPoll = identifier
         }
         publishRejectedKeys()
     }
@@ -87,70 +87,72 @@ struct KeyFileWatcher {
     /// Publishes the apps with at least one rejected key. An app may have two keys, one for each environment.
     private func publishRejectedKeys() {
         let apps = watchedKeys.reduce(into: Set<Int>()) { if $1.isRejected { $0.formUnion($1.appIndices) } }
-        guard apps != registry.condition.current.appsWithRejectedKey else { return }
-        registry.condition.change { $0.appsWithRejectedKey = apps }
+        guard apps != metricRegistry.condition.current.appsWithRejectedKey else { return }
+        metricRegistry.condition.change { $0.appsWithRejectedKey = apps }
     }
 
-    private func offer(_ key: SigningKey, to entry: inout WatchedKey) {
-        entry.lastIdentifier = nil
+    private func offer(_ key: SigningKey, to watchedKey: inout WatchedKey) {
+        watchedKey.lastTriedIdentifier = nil
         do {
-            let identifier = try entry.key.readIdentifier()
-            entry.lastIdentifier = identifier
+            let identifier = try watchedKey.key.readIdentifier()
+            watchedKey.lastTriedIdentifier = identifier
             // The file contains the key that is already in use. For example, the file is back after it was missing, or
             // after it had another key, which APNs refused.
-            guard !entry.source.holdsOnly(key, keyIdentifier: identifier) else {
-                entry.areFilesUnusable = false
-                entry.isOnTrial = false
-                return reportLoadedKey(&entry)
+            guard !watchedKey.source.holdsOnly(key, keyIdentifier: identifier) else {
+                watchedKey.areFilesUnusable = false
+                watchedKey.isOnTrial = false
+                return reportLoadedKey(&watchedKey)
             }
-            try entry.source.offer(key, keyIdentifier: identifier)
-            entry.areFilesUnusable = false
-            entry.isOnTrial = true
-            log(.keyOffered, ["file": "\(entry.key.file)", "keyId": "\(identifier)"])
+            try watchedKey.source.offer(key, keyIdentifier: identifier)
+            watchedKey.areFilesUnusable = false
+            watchedKey.isOnTrial = true
+            log(.keyOffered, ["file": "\(watchedKey.key.file)", "keyId": "\(identifier)"])
         } catch {
-            reportUnusableFiles(&entry, "\(error)")
+            reportUnusableFiles(&watchedKey, "\(error)")
         }
     }
 
     /// Offers the same key to its source again if only the key's id has changed: the `.id` file was wrong and is
     /// repaired, or it was replaced later than the key file. Waits for two polls with the same id, because the key file
     /// may be replaced just after the `.id` file. Without the wait, the source would try the old key under the new id.
-    private func offerUnderNewIdentifier(_ identifier: String?, _ entry: inout WatchedKey) {
-        guard identifier != entry.lastIdentifier, identifier == entry.identifierAtLastPoll else { return }
+    private func offerUnderNewIdentifier(_ identifier: String?, _ watchedKey: inout WatchedKey) {
+        guard identifier != watchedKey.lastTriedIdentifier, identifier == watchedKey.identifierAtLastPoll else {
+            return
+        }
         do {
-            offer(try SigningKey(path: entry.key.file), to: &entry)
+            offer(try SigningKey(path: watchedKey.key.file), to: &watchedKey)
         } catch {
-            // `lastIdentifier` stays, so the next poll tries again. The fault may have been reported already.
-            if !entry.areFilesUnusable { reportUnusableFiles(&entry, "\(error)") }
+            // `lastTriedIdentifier` stays, so the next poll tries again. The fault may have been reported already.
+            if !watchedKey.areFilesUnusable { reportUnusableFiles(&watchedKey, "\(error)") }
         }
     }
 
-    private func endTrialIfDecided(_ entry: inout WatchedKey) {
-        guard entry.isOnTrial else { return }
-        let status = entry.source.keyStatus
+    private func endTrialIfDecided(_ watchedKey: inout WatchedKey) {
+        guard watchedKey.isOnTrial else { return }
+        let status = watchedKey.source.keyStatus
         guard status.candidateIdentifier == nil else { return }
-        entry.isOnTrial = false
+        watchedKey.isOnTrial = false
         if let refusal = status.refusalReason {
-            reportRejectedKey(&entry, "APNs refuses it: \(refusal)")
+            reportRejectedKey(&watchedKey, "APNs refuses it: \(refusal)")
         } else {
-            reportLoadedKey(&entry)
+            reportLoadedKey(&watchedKey)
         }
     }
 
-    private func reportLoadedKey(_ entry: inout WatchedKey) {
+    private func reportLoadedKey(_ watchedKey: inout WatchedKey) {
         // APNs accepts the key, but its files may have become unusable since the key was read. A restarted worker could
         // not read the key from them, so the apps stay in `appsWithRejectedKey`.
-        entry.isRejected = entry.areFilesUnusable
-        log(.keyLoaded, ["file": "\(entry.key.file)", "keyId": "\(entry.source.keyStatus.keyIdentifier)"])
+        watchedKey.isRejected = watchedKey.areFilesUnusable
+        log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyIdentifier)"])
     }
 
-    private func reportUnusableFiles(_ entry: inout WatchedKey, _ reason: String) {
-        entry.areFilesUnusable = true
-        reportRejectedKey(&entry, reason)
+    private func reportUnusableFiles(_ watchedKey: inout WatchedKey, _ reason: String) {
+        watchedKey.areFilesUnusable = true
+        reportRejectedKey(&watchedKey, reason)
     }
 
-    private func reportRejectedKey(_ entry: inout WatchedKey, _ reason: String) {
-        entry.isRejected = true
-        log(.keyRejected, ["file": "\(entry.key.file)", "error": "\(reason)"])
+    private func reportRejectedKey(_ watchedKey: inout WatchedKey, _ reason: String) {
+        watchedKey.isRejected = true
+        log(.keyRejected, ["file": "\(watchedKey.key.file)", "error": "\(reason)"])
     }
 }

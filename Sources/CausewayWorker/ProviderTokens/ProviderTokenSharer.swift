@@ -47,7 +47,7 @@ actor ProviderTokenSharer {
     func awaitFirstTokens() async {
         for _ in 0..<Self.pollsBeforeFirstPushMax {
             poll()
-            if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAtSeconds != nil }) { return }
+            if isFailing || sources.allSatisfy({ $0.renewalInput.inUseIssuedAtSeconds != nil }) { return }
             try? await Task.sleep(for: Self.signingPollInterval)
         }
     }
@@ -78,36 +78,36 @@ actor ProviderTokenSharer {
     }
 
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
-        let sharingState = source.sharingState
-        let name = "\(source.teamIdentifier)/\(sharingState.keyIdentifier)"
+        let renewalInput = source.renewalInput
+        let name = "\(source.teamIdentifier)/\(renewalInput.keyIdentifier)"
         func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
             ProviderTokenRenewal.nextAction(
                 storedToken,
-                inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
-                refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
+                inUseIssuedAtSeconds: renewalInput.inUseIssuedAtSeconds,
+                refusedIssuedAtSeconds: renewalInput.refusedIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
         }
         var storedToken = try readStoredToken(name)
         var nextAction = decideAction(storedToken)
         if nextAction == .renew {
-            if try tokenStore.acquireLease(name, milliseconds: Self.leaseMilliseconds) {
+            if try tokenStore.acquireLease(name, leaseMilliseconds: Self.leaseMilliseconds) {
                 // Read again, because another worker may have signed before this one got the lease.
                 storedToken = try readStoredToken(name)
                 nextAction = decideAction(storedToken)
             } else {
                 nextAction = ProviderTokenRenewal.nextActionWithoutLease(
                     storedToken,
-                    inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
-                    refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
+                    inUseIssuedAtSeconds: renewalInput.inUseIssuedAtSeconds,
+                    refusedIssuedAtSeconds: renewalInput.refusedIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )
             }
         }
         switch nextAction {
         case .keep: break
-        case .adopt(let token): source.adopt(token, keyIdentifier: sharingState.keyIdentifier)
-        case .renew: try renew(source, name: name, keyIdentifier: sharingState.keyIdentifier, unixSeconds: unixSeconds)
+        case .adopt(let token): source.adopt(token, keyIdentifier: renewalInput.keyIdentifier)
+        case .renew: try renew(source, name: name, keyIdentifier: renewalInput.keyIdentifier, unixSeconds: unixSeconds)
         }
     }
 
@@ -129,7 +129,7 @@ actor ProviderTokenSharer {
         guard let token = source.signSharedToken(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
             let text = cipher.seal(token.encodedText, name: name)
         else { return log(.sharedTokenNotSigned) }
-        try tokenStore.writeToken(name, text: text, milliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
+        try tokenStore.writeToken(name, text: text, timeToLiveMilliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
         log(.sharedTokenSigned, ["key": "\(name)"])
     }
 }

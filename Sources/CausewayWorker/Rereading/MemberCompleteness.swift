@@ -9,8 +9,7 @@ struct MemberCompleteness {
     /// because a partition may have no owner for a while, or its rereading may be slow.
     static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
 
-    /// When a poll of ``StoreWatch`` first found members missing; nil: the last poll found all of them, or there was no
-    /// poll yet.
+    /// When a poll of ``StoreWatch`` first found members missing. Nil: no members are known to be missing.
     private(set) var missingSinceMilliseconds: Int64?
     private var isWaitOver = false
 
@@ -18,15 +17,15 @@ struct MemberCompleteness {
         case complete
         case missing
         /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them.
-        /// `isNew`: this is the first poll that finds the wait over.
-        case waitIsOver(isNew: Bool)
+        /// `isFirstReport`: no earlier poll has found the wait over.
+        case waitIsOver(isFirstReport: Bool)
     }
 
     /// - Parameters:
     ///   - primaries: for each primary that replied, its run id and the marks of all partitions of the registrations
     ///     topic.
     ///   - nowMilliseconds: when the poll began. Monotonic milliseconds.
-    mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], nowMilliseconds: Int64)
+    mutating func updateStatus(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], nowMilliseconds: Int64)
         -> Status
     {
         let areComplete = primaries.allSatisfy { primary in
@@ -40,7 +39,7 @@ struct MemberCompleteness {
         missingSinceMilliseconds = sinceMilliseconds
         guard nowMilliseconds - sinceMilliseconds >= Self.waitMillisecondsMax else { return .missing }
         defer { isWaitOver = true }
-        return .waitIsOver(isNew: !isWaitOver)
+        return .waitIsOver(isFirstReport: !isWaitOver)
     }
 }
 

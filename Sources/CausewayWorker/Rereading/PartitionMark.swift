@@ -11,8 +11,8 @@ struct PartitionMark: Equatable {
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedEndOffset: Int64?
-    /// Identifies the rereading of what the primary lacks. The rereading begins at `storedEndOffset` or before. Nil:
-    /// the primary lacks nothing, and the mark is called complete.
+    /// Identifies the rereading that brings back what the primary lacks. The rereading begins at `storedEndOffset` or
+    /// before. Nil: the primary lacks nothing. The mark is then called complete.
     var rereadingIdentifier: UInt64?
 
     init(runIdentifier: String, storedEndOffset: Int64?, rereadingIdentifier: UInt64? = nil) {
@@ -35,10 +35,12 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written while the primary had this run id. A restarted or another server has another run
-    /// id. If a run id is unknown, the result is true. The worker then does not notice that a server was restarted or
-    /// replaced. It still notices a lost mark.
-    func isFromRun(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
+    /// Whether the mark was written while the primary had this run id. (A Redis server has a new run id after each
+    /// start.) True also if one of the two run ids is unknown. The worker then notices a lost mark, but not that a
+    /// server was restarted or replaced.
+    func isFromRun(_ presentRunIdentifier: String) -> Bool {
+        runIdentifier.isEmpty || presentRunIdentifier.isEmpty || runIdentifier == presentRunIdentifier
+    }
 
     var text: String {
         let run = runIdentifier.isEmpty ? "-" : runIdentifier
@@ -56,8 +58,8 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     var assignmentNumber: UInt32
     /// The offset where reading began in this assignment; nil: not known yet.
     var startOffset: Int64?
-    /// All records below this offset are settled. During a rereading this is at least the offset where the
-    /// rereading ends, because those records were settled before.
+    /// All records below this offset are settled. A rereading does not lower this offset: the records that it reads
+    /// again were settled before.
     var settledEndOffset: Int64
     /// The last rereading that began, and whether it is complete.
     var rereading: (identifier: UInt64, isComplete: Bool)?
@@ -78,8 +80,8 @@ enum MarkStep: Equatable {
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
-    /// Write the first marks to these primaries. As far as is known, no worker of the group has settled a record of the
-    /// partition before, so nothing is missing.
+    /// Write the first marks to these primaries, which have none. Reading began at offset 0, so the consumer group has
+    /// probably settled no record of the partition before: nothing is missing.
     case writeFirst([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
     /// primaries lack what its records wrote. `isPrimaryEmptied`: at least one of the primaries had no mark.
@@ -114,8 +116,10 @@ enum MarkStep: Equatable {
                 isPrimaryEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
             )
         }
-        let rereadPrimaries = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }
-        if !rereadPrimaries.isEmpty { return status.rereading?.isComplete == true ? .complete(rereadPrimaries) : .keep }
+        let primariesWithIncompleteMark = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }
+        if !primariesWithIncompleteMark.isEmpty {
+            return status.rereading?.isComplete == true ? .complete(primariesWithIncompleteMark) : .keep
+        }
         let outdatedPrimaries = primaries.indices.filter {
             primaries[$0].mark?.storedEndOffset ?? 0 < status.settledEndOffset
         }

@@ -15,8 +15,8 @@ struct RereadingRequest: Sendable {
     var isPrimaryEmptied: Bool
 }
 
-/// Passes states and requests between the Kafka thread, which reads the partitions, and `StoreWatch`, which
-/// reads Redis' marks.
+/// Connects the Kafka thread, which reads the partitions, with `StoreWatch`, which reads Redis' marks. The Kafka thread
+/// publishes the states of the partitions, and takes requests to read partitions again.
 final class RereadingExchange: Sendable {
     private struct State {
         var statuses: [PartitionRereadingStatus] = []
@@ -25,7 +25,7 @@ final class RereadingExchange: Sendable {
     }
 
     private let state = Mutex(State())
-    /// The Kafka thread looks for requests in every turn, and takes the lock only if there are some.
+    /// The Kafka thread looks for requests in every iteration, and takes the lock only if there are some.
     private let hasRequests = Atomic<Bool>(false)
 
     var statuses: [PartitionRereadingStatus] { state.withLock(\.statuses) }

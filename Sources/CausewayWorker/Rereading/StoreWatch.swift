@@ -17,9 +17,10 @@ actor StoreWatch {
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// In a cluster, each mark has copies in several hash slots of a primary. So if a slot moves to another primary, a
-    /// copy of the mark moves too, and that primary does not count as emptied. A mark has 128 copies in a cluster, so a
-    /// usual poll renews only the first copy on each primary. One in this many polls renews all copies.
+    /// A usual poll renews only one copy of a mark on each primary. One in this many polls renews all copies.
+    ///
+    /// In a cluster, a mark has 128 copies in different hash slots. If a slot moves to another primary, its copy moves
+    /// too, so that the other primary does not count as emptied.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -32,9 +33,9 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread takes new requests from `exchange` at once.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll to which Redis replied, once the number of partitions of registrations is known. The
-    /// argument is nil if audiences must wait for their members (``MemberCompleteness``). Otherwise it is the time at
-    /// which the poll began, monotonic milliseconds.
+    /// Called after each poll to which Redis replied. (Not called before the number of partitions of the registrations
+    /// topic is known.) The argument is nil if audiences must wait for their members (``MemberCompleteness``).
+    /// Otherwise it is the time at which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// The assignments whose marks were checked at least once.
@@ -102,7 +103,7 @@ actor StoreWatch {
             return false
         }
         if exchange.registrationPartitionCount != nil {
-            evaluateMemberCompleteness(primaries, from: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
+            updateMemberCompleteness(primaries, from: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
         pollCount += 1
@@ -120,7 +121,7 @@ actor StoreWatch {
                 status.rereading = (rereadingIdentifier, isComplete: false)
             }
             let marksByPrimary = primaries.map {
-                ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) })
+                ($0.server.runIdentifier ?? "", $0.markTexts[index].flatMap { PartitionMark($0) })
             }
             let step = MarkStep.decide(
                 status,
@@ -131,8 +132,8 @@ actor StoreWatch {
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
-        // A first mark that could not be written is still missing at the next poll. That poll must count as the first
-        // check of the assignment: after the first check, a missing mark means that Redis has lost the mark.
+        // An assignment whose first mark could not be written counts as not checked. Otherwise the next poll would find
+        // no mark, and would take the mark for lost.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         assignmentNumbersWithCheckedMarks.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
@@ -144,20 +145,23 @@ actor StoreWatch {
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///
-    /// - Parameter firstIndex: the index of the first mark of the registrations topic in each primary's `texts`.
-    private func evaluateMemberCompleteness(
+    /// - Parameter firstIndex: the index of the first mark of the registrations topic in each primary's `markTexts`.
+    private func updateMemberCompleteness(
         _ primaries: [PrimaryMarks.PrimaryReading],
         from firstIndex: Int,
         beganAtMilliseconds: Int64
     ) {
         let marksByPrimary = primaries.map { primary in
-            (primary.server.runIdentifier ?? "", primary.texts[firstIndex...].map { $0.flatMap { PartitionMark($0) } })
+            (
+                primary.server.runIdentifier ?? "",
+                primary.markTexts[firstIndex...].map { $0.flatMap { PartitionMark($0) } }
+            )
         }
-        switch memberCompleteness.evaluate(marksByPrimary, nowMilliseconds: beganAtMilliseconds) {
+        switch memberCompleteness.updateStatus(marksByPrimary, nowMilliseconds: beganAtMilliseconds) {
         case .complete: reportMemberCompleteness(beganAtMilliseconds)
         case .missing: reportMemberCompleteness(nil)
-        case .waitIsOver(let isNew):
-            if isNew { log(.membersMissing, [:]) }
+        case .waitIsOver(let isFirstReport):
+            if isFirstReport { log(.membersMissing, [:]) }
             reportMemberCompleteness(beganAtMilliseconds)
         }
     }
@@ -256,11 +260,11 @@ actor StoreWatch {
         _ primaries: [PrimaryMarks.PrimaryReading]
     ) -> Set<UInt32> {
         var failedAssignmentNumbers: Set<UInt32> = []
-        for (position, primary) in primaries.enumerated() {
+        for (primaryIndex, primary) in primaries.enumerated() {
             for mode in [
                 PrimaryMarks.WriteMode.writeUnderAllHashTags, .replaceUnderAllHashTags, .replaceUnderFirstHashTag,
             ] {
-                let modeWrites = writes.filter { $0.primaryIndex == position && $0.mode == mode }
+                let modeWrites = writes.filter { $0.primaryIndex == primaryIndex && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
                 let writeResults = marks.writeMarks(
                     modeWrites.map { (markNames[$0.partitionIndex], $0.mark.text) },

@@ -22,22 +22,23 @@ struct ActivitySlot: BitwiseCopyable {
     var lastRider = RecordIndex.null
     /// The pool of the activity's pushes, or `unknownEnvironment` while the activity's environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
-    /// The pool from which the current command took its credit. It differs from `poolKind` until the credit is moved:
-    /// an admission may name another environment than was assumed when the credit was taken.
+    /// The pool from which the current command took its credit. While the activity's environment is not known, this is
+    /// a guess. When the admission names the environment, the credit moves to the right pool (`moveCredit`).
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var startWait = StartWait()
-    /// This lane begins no command of the activity before this monotonic time; 0: nothing has delayed one. Usually it
-    /// is the end of the spacing after the last push, but Redis makes the final decision about the spacing. A failed
-    /// push, an unavailable Redis server or an empty budget of starts delays the next command too.
-    private(set) var earliestBeginMilliseconds: Int64 = 0
+    /// When this lane may begin the activity's next command, a monotonic time; 0: no command was delayed yet. Usually
+    /// the spacing after the last push ends then, but Redis makes the final decision about the spacing. A failed push,
+    /// an unavailable Redis server or an empty budget of starts delays the next command too.
+    private(set) var earliestBeginAtMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierByteCount)
     }
 
-    /// Whether the activity's next command must still wait for `earliestBeginMilliseconds`.
-    @inline(__always) func isBeginDelayed(now: Moment) -> Bool { earliestBeginMilliseconds > now.monotonicMilliseconds }
+    /// Whether the activity's next command must still wait for `earliestBeginAtMilliseconds`.
+    @inline(__always)
+    func isBeginDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the activity's delay is over. The command may have to wait for another reason
     /// (`mustNextCommandWait`).
@@ -45,8 +46,9 @@ struct ActivitySlot: BitwiseCopyable {
         !waitingList.isEmpty && !isBeginDelayed(now: now)
     }
 
-    /// Whether the activity may have a wait: its next command is delayed, a deferred command must be read again first,
-    /// or a command that was read again pauses. This quick test is nearly always false, so the exact tests run rarely.
+    /// Whether the activity may have a wait. This quick test is nearly always false, so the exact tests run rarely.
+    /// They test whether the next command is delayed, whether a deferred command must be read again first, and whether
+    /// a command that was read again pauses.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOrHadDeferralWait }
 
@@ -55,13 +57,13 @@ struct ActivitySlot: BitwiseCopyable {
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
-    /// - the delay of its next command (`earliestBeginMilliseconds`)
-    /// - the wait for a newer command that carries a rider's alert (`riderAwaitingCarrier`)
+    /// - the delay of its next command (`earliestBeginAtMilliseconds`)
+    /// - the wait of a rider for a newer command that carries its alert (`riderAwaitingCarrier`)
     /// - the wait until a deferred command is read again (`deferralWait`, `startWait`)
     /// - the pause of a command that was read again (`deferralWait`).
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
-        var end = isBeginDelayed(now: now) ? earliestBeginMilliseconds : .max
+        var end = isBeginDelayed(now: now) ? earliestBeginAtMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
         if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
@@ -80,12 +82,12 @@ struct ActivitySlot: BitwiseCopyable {
 
     /// Delays the activity's next command until a monotonic time, unless it is already delayed longer.
     mutating func delayBegin(until monotonicMilliseconds: Int64) {
-        earliestBeginMilliseconds = max(earliestBeginMilliseconds, monotonicMilliseconds)
+        earliestBeginAtMilliseconds = max(earliestBeginAtMilliseconds, monotonicMilliseconds)
     }
 
-    /// Sets `earliestBeginMilliseconds` back to its value before the last push, because no stream took that push.
+    /// Sets `earliestBeginAtMilliseconds` back to what it was before the last push, because no stream took that push.
     mutating func restoreEarliestBegin(_ monotonicMilliseconds: Int64) {
-        earliestBeginMilliseconds = monotonicMilliseconds
+        earliestBeginAtMilliseconds = monotonicMilliseconds
     }
 }
 
@@ -222,8 +224,8 @@ struct Activities: ~Copyable {
     /// the timer.
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
-    /// When the next timer may fire, a monotonic time; nil if no timer is set. Each turn of a lane asks for this time,
-    /// so only the next 128 ms are searched: 16 slots of the `TimerWheel`, 8 ms each. If they have no timer, the lane
-    /// wakes after 128 ms and asks again.
-    var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(slotsSearchedMax: 16) }
+    /// When the next timer may fire, a monotonic time; nil if no timer is set. Each iteration of a lane asks for this
+    /// time, so only the next 128 ms are searched: 16 ticks of the `TimerWheel`, 8 ms each. If no timer is due in
+    /// them, the lane wakes after 128 ms and asks again.
+    var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(ticksSearchedMax: 16) }
 }

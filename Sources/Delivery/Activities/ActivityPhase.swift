@@ -24,9 +24,9 @@
 /// put back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*
 /// names the next phases.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. Usually an activity is idle only within one call, until `beginNextCommand` decides its
-    /// next phase. If a lifetime command for the activity is read from the deferred topic, the activity may be idle
-    /// until Redis has replied about the life. An activity without a command and without a wait is removed. Next:
+    /// Nothing is under way. Usually an activity is idle only within one call: `beginNextCommand` then decides its next
+    /// phase, or removes an activity that has no command and no wait. Exception: after a lifetime command was read from
+    /// the deferred topic, its activity may be idle until Redis has replied about the life. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` while the lane reads ahead.
@@ -35,11 +35,11 @@ enum ActivityPhase: UInt8 {
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
-    /// The activity waits for one of these, and the timer is set:
-    /// - the end of the delay of its next command (`earliestBeginMilliseconds`)
-    /// - a deferred command that is read again (`startWait`, `deferralWait`)
-    /// - the end of the pause of a command that was read again (`deferralWait`)
-    /// - a newer command that carries the alert of a rider (`riderAwaitingCarrier`).
+    /// The timer is set, and the activity waits for one of these events:
+    /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
+    /// - A deferred command is read again (`startWait`, `deferralWait`).
+    /// - The pause of a command that was read again ends (`deferralWait`).
+    /// - A newer command is read, and can carry the alert of a rider (`riderAwaitingCarrier`).
     ///
     /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
     case paused
@@ -61,8 +61,8 @@ enum ActivityPhase: UInt8 {
     /// - `registeringToken` when a newer command in Redis must carry the current command's alert, and the current
     ///   command brought a token.
     case admitting
-    /// Redis has a newer command that is not settled. Redis still registers the token of the current command,
-    /// because the newer command may be held for this token. Next: `idle`.
+    /// Redis has a newer, unsettled command, which must carry the current command's alert. Redis first registers the
+    /// token that the current command brought, because the newer command may be held for this token. Next: `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.
@@ -79,18 +79,18 @@ enum ActivityPhase: UInt8 {
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
     case recordingThrottle
     /// The push's result was `retryNow`, and the push is retried soon. The timer is set. Next: `ready`; `admitting` for
-    /// a start; `queuedToBegin` or `paused` when another command replaces this one.
+    /// a start; `queuedToBegin` or `paused` when another command replaces the current one.
     case backingOff
     /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
     /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this
     /// phase again after each failed attempt. Next:
     /// - `idle`, so that Redis admits the command again when its turn comes.
     /// - For a start instead: `admitting`, or `awaitingCredit` when the pool has no free credit.
-    /// - `queuedToBegin` or `paused` when another command replaces this one.
+    /// - `queuedToBegin` or `paused` when another command replaces the current one.
     case awaitingService
 
-    // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command
-    // that is sent, and each change reads the properties.
+    // Each of these properties tests only one bit and is inlined, because they run often: to send a command, its
+    // activity enters eight phases, and each change reads the properties.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }

@@ -1,29 +1,29 @@
-/// Finds an activity's slot by the hash of its id: a table of indices with open addressing and linear probing, at most
-/// half full.
+/// Finds an activity's slot by the hash of its id. The table has only hashes and indices. The caller owns the ids and
+/// compares them.
 ///
-/// The table has only hashes and indices. The caller owns the ids and compares them.
+/// It is a hash table with open addressing and linear probing, at most half full.
 struct ActivityTable: ~Copyable {
-    private struct Bucket: BitwiseCopyable {
+    private struct Cell: BitwiseCopyable {
         var hash: UInt64
         var index: ActivityIndex
     }
 
-    private var buckets: UnsafeMutablePointer<Bucket>
+    private var cells: UnsafeMutablePointer<Cell>
     private var capacity: Int
     private(set) var count = 0
 
     init() {
         capacity = 4096
-        buckets = .allocate(capacity: capacity)
-        buckets.initialize(repeating: Self.emptyBucket, count: capacity)
+        cells = .allocate(capacity: capacity)
+        cells.initialize(repeating: Self.emptyCell, count: capacity)
     }
 
-    deinit { buckets.deallocate() }
+    deinit { cells.deallocate() }
 
     func find(_ hash: UInt64, where isSame: (ActivityIndex) -> Bool) -> ActivityIndex? {
         var position = Int(truncatingIfNeeded: hash) & (capacity - 1)
-        while buckets[position].index != .null {
-            if buckets[position].hash == hash, isSame(buckets[position].index) { return buckets[position].index }
+        while cells[position].index != .null {
+            if cells[position].hash == hash, isSame(cells[position].index) { return cells[position].index }
             position = (position + 1) & (capacity - 1)
         }
         return nil
@@ -31,57 +31,57 @@ struct ActivityTable: ~Copyable {
 
     mutating func insert(_ hash: UInt64, index: ActivityIndex) {
         if (count + 1) * 2 > capacity { grow() }
-        insertUnchecked(Bucket(hash: hash, index: index))
+        insertUnchecked(Cell(hash: hash, index: index))
         count += 1
     }
 
-    /// Removes an entry. Later entries of the same probe sequence move back into the free bucket, so that the
-    /// table needs no placeholders for removed entries.
+    /// Empties the activity's cell. Later cells of the same probe sequence move back to fill the gap, so that the table
+    /// needs no placeholders for removed activities.
     mutating func remove(_ hash: UInt64, index: ActivityIndex) {
-        var freePosition = Int(truncatingIfNeeded: hash) & (capacity - 1)
-        while buckets[freePosition].index != index {
-            precondition(buckets[freePosition].index != .null, "the table does not hold the activity to remove")
-            freePosition = (freePosition + 1) & (capacity - 1)
+        var gapPosition = Int(truncatingIfNeeded: hash) & (capacity - 1)
+        while cells[gapPosition].index != index {
+            precondition(cells[gapPosition].index != .null, "the table does not hold the activity to remove")
+            gapPosition = (gapPosition + 1) & (capacity - 1)
         }
-        var position = freePosition
+        var position = gapPosition
         while true {
             position = (position + 1) & (capacity - 1)
-            guard buckets[position].index != .null else { break }
-            let homePosition = Int(truncatingIfNeeded: buckets[position].hash) & (capacity - 1)
+            guard cells[position].index != .null else { break }
+            let homePosition = Int(truncatingIfNeeded: cells[position].hash) & (capacity - 1)
             let distanceFromHome = (position - homePosition) & (capacity - 1)
-            let distanceFromFreePosition = (position - freePosition) & (capacity - 1)
-            if distanceFromHome >= distanceFromFreePosition {
-                buckets[freePosition] = buckets[position]
-                freePosition = position
+            let distanceFromGap = (position - gapPosition) & (capacity - 1)
+            if distanceFromHome >= distanceFromGap {
+                cells[gapPosition] = cells[position]
+                gapPosition = position
             }
         }
-        buckets[freePosition] = Self.emptyBucket
+        cells[gapPosition] = Self.emptyCell
         count -= 1
     }
 
-    private func insertUnchecked(_ bucket: Bucket) {
-        var position = Int(truncatingIfNeeded: bucket.hash) & (capacity - 1)
-        while buckets[position].index != .null { position = (position + 1) & (capacity - 1) }
-        buckets[position] = bucket
+    private func insertUnchecked(_ cell: Cell) {
+        var position = Int(truncatingIfNeeded: cell.hash) & (capacity - 1)
+        while cells[position].index != .null { position = (position + 1) & (capacity - 1) }
+        cells[position] = cell
     }
 
     private mutating func grow() {
-        let oldBuckets = buckets
+        let oldCells = cells
         let oldCapacity = capacity
         capacity *= 2
-        buckets = .allocate(capacity: capacity)
-        buckets.initialize(repeating: Self.emptyBucket, count: capacity)
-        for position in 0..<oldCapacity where oldBuckets[position].index != .null {
-            insertUnchecked(oldBuckets[position])
+        cells = .allocate(capacity: capacity)
+        cells.initialize(repeating: Self.emptyCell, count: capacity)
+        for position in 0..<oldCapacity where oldCells[position].index != .null {
+            insertUnchecked(oldCells[position])
         }
-        oldBuckets.deallocate()
+        oldCells.deallocate()
     }
 
-    private static var emptyBucket: Bucket { Bucket(hash: 0, index: .null) }
+    private static var emptyCell: Cell { Cell(hash: 0, index: .null) }
 }
 
-/// Mixes an app's index and an activity's id into a hash for the table. If two hashes are equal, the ids themselves are
-/// compared. So the quality of the hash affects speed only. The seed keeps producers from choosing ids that collide.
+/// Returns the hash of an activity's id and its app's index. The quality of the hash affects only speed, because ids
+/// with equal hashes are compared. The seed keeps producers from choosing ids with equal hashes.
 func activityHash(seed: UInt64, appIndex: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
     var hash = seed ^ (UInt64(appIndex) &* 0x9E37_79B9_7F4A_7C15)
     var position = 0

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
-    /// Ends a batch of `receive` calls. By now, newer states of the batch have replaced older ones. Each activity
-    /// without a current command that got a command in the batch begins it, or waits.
+    /// Ends a batch of `receive` calls. Each activity that got a command in the batch and has no current one begins its
+    /// next command now, or waits. `receive` begins none, so that newer states of the batch first replace older ones.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
@@ -16,10 +16,10 @@ extension Delivery {
         outgoingRecords.endPauseIfDue(now: now)
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
-        // The check itself runs when the shell next asks for a store call or a push (`isReadAheadDone`). If the lane
-        // must read ahead further, that check plans another one.
+        // The due time only wakes the lane. The check runs when the shell then asks for a store call or a push
+        // (`checkReadAheadEnd`). If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
-        if recordsAwaitingStore > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
+        if awaitingStoreRecordCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         releaseSpareBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
@@ -52,11 +52,11 @@ extension Delivery {
     mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
-        removeStaleCommands(activity, now: now)
+        removeExpiredCommands(activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrRemove(activity, now: now) }
-        // This quick test is nearly always false. If it is true, the commands that would wait too long in the lane are
-        // deferred. Then the activity waits if no command is left, if its delay is not over, or if its next command
-        // needs a deferred one first or pauses itself.
+        // This quick test is nearly always false. If it is true, first defer the commands that would wait too long in
+        // the lane. Then make the activity wait if no command is left, if its delay is not over, or if its next command
+        // must wait for another reason.
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
             guard activities[activity].hasUndelayedCommand(now: now), !mustNextCommandWait(activity, now: now) else {
@@ -91,7 +91,7 @@ extension Delivery {
 
     /// Removes commands from the front of the waiting list: finishes expired ones, and drops those whose partition is
     /// revoked.
-    mutating func removeStaleCommands(_ activity: ActivityIndex, now: Moment) {
+    mutating func removeExpiredCommands(_ activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
             let isRevoked = isPartitionRevoked(record)
             guard isRevoked || records[record].isExpired(now: now) else { return }
@@ -119,12 +119,12 @@ extension Delivery {
     @inline(__always)
     private func pauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
-        let earliestBeginMilliseconds = slot.pointee.earliestBeginMilliseconds
+        let earliestBeginAtMilliseconds = slot.pointee.earliestBeginAtMilliseconds
         // The fast path: nearly always the activity has a short delay or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasOrHadDeferralWait,
-            !exceedsDeferredDelay(earliestBeginMilliseconds - now.monotonicMilliseconds)
+            !exceedsDeferredDelay(earliestBeginAtMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
-        return earliestBeginMilliseconds > now.monotonicMilliseconds ? earliestBeginMilliseconds : nil
+        return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
     @inline(never)
@@ -149,8 +149,8 @@ extension Delivery {
     /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
-        // `enter` comes first, because it clears the current command. `drop` puts the record's rider back, and must not
-        // compare the rider's alert with the dropped command's alert.
+        // First `enter`, which clears the current command. Then `drop` queues the record's rider again, and must not
+        // compare the rider's alert with the alert of the dropped command.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }

@@ -1,61 +1,61 @@
-/// The timers of activities: one wheel of slots. Each slot is a doubly linked list of activities.
+/// The timers of activities. The wheel has a linked list of activities for each tick of 8 ms: 4,096 lists for the next
+/// 33 s. No timer fires early; each may fire up to one tick late.
 ///
-/// A timer that is due beyond the wheel's span of 33 s waits in the last slot, and is set again when that slot fires.
-/// The precision is one slot of 8 ms; no timer fires early.
+/// A timer that is due in more than 33 s waits in the last list, and is set again when that list fires.
 struct TimerWheel: ~Copyable {
-    static var slotCount: Int { 4096 }
-    static var slotMilliseconds: Int64 { 8 }
+    static var listCount: Int { 4096 }
+    static var tickMilliseconds: Int64 { 8 }
 
     private struct Timer: BitwiseCopyable {
         var dueMilliseconds: Int64
         var next: ActivityIndex
         var previous: ActivityIndex
-        var slot: UInt32
+        /// The index of the timer's list in `lists`; `.max`: the timer is not set.
+        var listIndex: UInt32
     }
 
-    private var slots: UnsafeMutablePointer<ActivityIndex>
+    /// The first activity of each list; `.null`: the list is empty.
+    private var lists: UnsafeMutablePointer<ActivityIndex>
     private var timers: UnsafeMutablePointer<Timer>
     private var capacity: Int
-    /// The wheel has fired all slots up to and including this tick (a monotonic time divided by
-    /// `slotMilliseconds`).
+    /// The last tick whose list has fired. A tick is numbered by its monotonic time divided by `tickMilliseconds`.
     private var lastFiredTick: Int64
     private(set) var count = 0
 
     init(startMilliseconds: Int64) {
-        slots = .allocate(capacity: Self.slotCount)
-        slots.initialize(repeating: .null, count: Self.slotCount)
+        lists = .allocate(capacity: Self.listCount)
+        lists.initialize(repeating: .null, count: Self.listCount)
         capacity = 1024
         timers = .allocate(capacity: capacity)
         timers.initialize(repeating: Self.unsetTimer, count: capacity)
-        lastFiredTick = startMilliseconds / Self.slotMilliseconds
+        lastFiredTick = startMilliseconds / Self.tickMilliseconds
     }
 
     deinit {
-        slots.deallocate()
+        lists.deallocate()
         timers.deallocate()
     }
 
     func isSet(_ index: ActivityIndex) -> Bool {
-        Int(index.rawValue) < capacity && timers[Int(index.rawValue)].slot != .max
+        Int(index.rawValue) < capacity && timers[Int(index.rawValue)].listIndex != .max
     }
 
     mutating func set(_ index: ActivityIndex, dueMilliseconds: Int64) {
         if Int(index.rawValue) >= capacity { grow(toHold: Int(index.rawValue)) }
-        precondition(timers[Int(index.rawValue)].slot == .max, "an activity has one timer")
-        // Use the slot after the one that contains the due time. A slot fires when its span begins, and a
-        // timer must not fire early.
-        let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, lastFiredTick + 1)
-        let tick = min(dueTick, lastFiredTick + Int64(Self.slotCount) - 1)
-        let slot = Int(tick) & (Self.slotCount - 1)
-        let first = slots[slot]
+        precondition(timers[Int(index.rawValue)].listIndex == .max, "an activity has one timer")
+        // Use the tick after the due time: a list fires when its tick begins, and no timer may fire early.
+        let dueTick = max(dueMilliseconds / Self.tickMilliseconds + 1, lastFiredTick + 1)
+        let tick = min(dueTick, lastFiredTick + Int64(Self.listCount) - 1)
+        let listIndex = Int(tick) & (Self.listCount - 1)
+        let first = lists[listIndex]
         timers[Int(index.rawValue)] = Timer(
             dueMilliseconds: dueMilliseconds,
             next: first,
             previous: .null,
-            slot: UInt32(slot)
+            listIndex: UInt32(listIndex)
         )
         if first != .null { timers[Int(first.rawValue)].previous = index }
-        slots[slot] = index
+        lists[listIndex] = index
         count += 1
     }
 
@@ -63,7 +63,7 @@ struct TimerWheel: ~Copyable {
         guard isSet(index) else { return }
         let timer = timers[Int(index.rawValue)]
         if timer.previous == .null {
-            slots[Int(timer.slot)] = timer.next
+            lists[Int(timer.listIndex)] = timer.next
         } else {
             timers[Int(timer.previous.rawValue)].next = timer.next
         }
@@ -72,44 +72,44 @@ struct TimerWheel: ~Copyable {
         count -= 1
     }
 
-    /// Appends the due activities of all slots that have begun by `nowMilliseconds` to `dueIndices`.
+    /// Appends to `dueIndices` the due activities of all ticks that have begun by `nowMilliseconds`.
     mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<ActivityIndex>) {
-        let nowTick = nowMilliseconds / Self.slotMilliseconds
+        let nowTick = nowMilliseconds / Self.tickMilliseconds
         guard nowTick > lastFiredTick else { return }
         if count == 0 {
             lastFiredTick = nowTick
             return
         }
-        // If more time passed than the wheel spans, one pass over all slots is enough.
-        let lastTick = min(nowTick, lastFiredTick + Int64(Self.slotCount))
+        // If more time passed than the wheel spans, one pass over all lists is enough.
+        let lastTick = min(nowTick, lastFiredTick + Int64(Self.listCount))
         var tick = lastFiredTick + 1
         lastFiredTick = nowTick
         while tick <= lastTick {
-            fireSlot(Int(tick) & (Self.slotCount - 1), nowMilliseconds: nowMilliseconds, into: &dueIndices)
+            fireList(Int(tick) & (Self.listCount - 1), nowMilliseconds: nowMilliseconds, into: &dueIndices)
             tick += 1
         }
     }
 
-    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. This time is never later than
-    /// the slot of the first timer, but may be earlier.
-    /// - Parameter slotsSearchedMax: how many slots are searched for a timer. If all of them are empty, the time of the
-    ///   last one is returned.
-    func nextFireAtMilliseconds(slotsSearchedMax: Int) -> Int64? {
+    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time may be too early,
+    /// because only some ticks are searched, but it is never too late.
+    /// - Parameter ticksSearchedMax: how many ticks are searched for a timer. If none of them has one, the time of the
+    ///   last searched tick is returned.
+    func nextFireAtMilliseconds(ticksSearchedMax: Int) -> Int64? {
         guard count > 0 else { return nil }
-        for ahead in 1...slotsSearchedMax {
+        for ahead in 1...ticksSearchedMax {
             let tick = lastFiredTick + Int64(ahead)
-            if slots[Int(tick) & (Self.slotCount - 1)] != .null { return tick * Self.slotMilliseconds }
+            if lists[Int(tick) & (Self.listCount - 1)] != .null { return tick * Self.tickMilliseconds }
         }
-        return (lastFiredTick + Int64(slotsSearchedMax)) * Self.slotMilliseconds
+        return (lastFiredTick + Int64(ticksSearchedMax)) * Self.tickMilliseconds
     }
 
-    private mutating func fireSlot(
-        _ slot: Int,
+    private mutating func fireList(
+        _ listIndex: Int,
         nowMilliseconds: Int64,
         into dueIndices: inout IndexQueue<ActivityIndex>
     ) {
-        var index = slots[slot]
-        slots[slot] = .null
+        var index = lists[listIndex]
+        lists[listIndex] = .null
         while index != .null {
             let timer = timers[Int(index.rawValue)]
             timers[Int(index.rawValue)] = Self.unsetTimer
@@ -134,5 +134,5 @@ struct TimerWheel: ~Copyable {
         capacity = newCapacity
     }
 
-    private static var unsetTimer: Timer { Timer(dueMilliseconds: 0, next: .null, previous: .null, slot: .max) }
+    private static var unsetTimer: Timer { Timer(dueMilliseconds: 0, next: .null, previous: .null, listIndex: .max) }
 }

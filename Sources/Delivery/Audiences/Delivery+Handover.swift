@@ -15,15 +15,15 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies the activity's id and the device's id. A command to an audience has neither. So in their
-        // places, copy the id of the audience or channel, and the `ActivityIdentifierTemplate` of a start. Below, the
-        // template moves to `audienceCommand`.
-        var commandWithAudienceTexts = command
+        // `fillSlot` copies the activity's id and the device's id, and a command to an audience has neither. So make it
+        // copy other texts: the id of the audience or channel as the activity's id, and the
+        // `ActivityIdentifierTemplate` of a start as the device's id. Below, the template moves to `audienceCommand`.
+        var commandForFilling = command
         let addressesChannel = !command.channel.isAbsent
-        (commandWithAudienceTexts.activity, commandWithAudienceTexts.device) = (
+        (commandForFilling.activity, commandForFilling.device) = (
             addressesChannel ? command.channel : command.audience, command.activity
         )
-        fillSlot(record, with: commandWithAudienceTexts, from: value, trace: trace, droppedFields: droppedFields)
+        fillSlot(record, with: commandForFilling, from: value, trace: trace, droppedFields: droppedFields)
         records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
         if records[record].isReread { removeAlert(ofRereadRecord: record) }
         writeDefaultIdentifierIfMissing(of: record)
@@ -65,13 +65,13 @@ extension Delivery {
     ///   - admittedAtMilliseconds: when the command was admitted, UNIX milliseconds; -1: it was not.
     public mutating func handoverEnded(
         _ record: RecordIndex,
-        _ ending: HandoverResult,
+        _ result: HandoverResult,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         admittedAtMilliseconds: Int64 = -1,
         now: Moment
     ) {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
-        switch ending {
+        switch result {
         case .outcome(let outcome):
             precondition(outcome != .invalid)
             records[record].times.admittedAtMilliseconds = admittedAtMilliseconds < 0 ? nil : admittedAtMilliseconds

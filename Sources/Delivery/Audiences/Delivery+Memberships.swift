@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Notifies audiences of the activities and devices that join or leave them. (R27)
 ///
-/// A member's record in Redis has two lists: the audiences that the member is in, and the audiences that it
+/// A member's value in Redis has two lists: the audiences that the member is in, and the audiences that it
 /// left and that may not know this yet. A change has three steps:
-/// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's record.
+/// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's value in Redis.
 /// - The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently refused
 ///   to write the change into it.
 /// - If the member left audiences, Redis records that these are notified.
@@ -26,7 +26,7 @@ extension Delivery {
         let departures = membershipChanges.departures(of: member)
         let joinedAudiences =
             change.joinsAudiences
-            ? slot.pointee.bytes(slot.pointee.registration.audiences) : .init(start: nil, count: 0)
+            ? slot.pointee.bytes(slot.pointee.registration.audienceDigests) : .init(start: nil, count: 0)
         return MembershipChange(
             member: member,
             joinedAudiences: AudienceList(joinedAudiences),
@@ -83,21 +83,21 @@ extension Delivery {
     ///
     /// The audiences are notified before Redis is asked for the command that is held for the token. So they are
     /// notified even if the held command fails, or if another worker reads the registration again after a crash.
-    /// - Returns: whether the registration must wait: for the end of the change, or, if Redis replied `full`, for the
-    ///   lane's next attempt.
+    /// - Returns: whether the registration must wait for the end of the change. After the reply `full` it waits for the
+    ///   next attempt of the call instead.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
             // The lane repeats the call later, for one of two reasons: too many audiences do not know yet that the
             // member has left them, or Redis' reply had no room for the held command.
             records[record].ending.expectAcknowledgement()
-            recordsAwaitingStore += 1
+            awaitingStoreRecordCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
             return true
         }
         let joinsAudiences =
             reply.verdict == .registered && !slot.pointee.registration.needsNoMembershipChange
-            && slot.pointee.registration.audiences.count > 0
+            && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
         // A reply that names audiences which the member left has no held command. To get this command, the lane repeats

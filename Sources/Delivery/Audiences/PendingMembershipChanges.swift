@@ -29,8 +29,8 @@ struct PendingMembershipChanges: ~Copyable {
         var nextStep: NextStep
     }
 
-    /// Bytes of memory for one change: its entry in the queue, and its entry in the dictionary, counted twice because
-    /// half of the dictionary may be free.
+    /// Bytes of memory for one change, at most: an element of the queue, and two elements of the dictionary, because
+    /// half of the dictionary may be unused.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
     private var changes: [ChangingMember: Change] = [:]

@@ -11,8 +11,8 @@ struct LaneContracts: ~Copyable {
         /// Nil: the app has no contract.
         var contract: UnmanagedContract?
         var rejectsMismatches: Bool
-        /// Mixed into digests, so that equal states of two apps have different digests: a state may fit only one of the
-        /// two contracts. Made from the lane's random number.
+        /// A random number that is mixed into the digests of the app's states. Equal states of two apps then have
+        /// different digests, as they must: a state may fit the contract of only one app.
         var salt: UInt64
     }
 
@@ -32,8 +32,8 @@ struct LaneContracts: ~Copyable {
     /// The digests of states that fit their app's contract; 0: no digest. The buffer has no elements if no app has a
     /// contract.
     ///
-    /// Some bits of a digest select a pair of neighbouring elements. A new digest goes into the first element of its
-    /// pair, and the digest that was there moves to the second. So the last two digests with the same bits are kept.
+    /// Some bits of a digest are the index of a pair of neighbouring elements. A new digest becomes the first of its
+    /// pair, and the former first becomes the second. So the last two digests with the same bits are remembered.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// Recent states that do not fit their app's contract. Producers repeat such states, and a remembered one is not
     /// compared again. The lowest bits of a state's digest are its index. Has no elements if no app has a contract.
@@ -85,12 +85,12 @@ struct LaneContracts: ~Copyable {
         of command: Command,
         _ appIndex: UInt16,
         apsDictionaryNumber: UInt64,
-        in record: UnsafeRawBufferPointer
+        in value: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         guard let contract = appContracts[Int(appIndex)].contract else { return nil }
         if apsDictionaryNumber == lastFittingDictionaryNumber, appIndex == lastFittingAppIndex { return nil }
         if !templates.hasMatched(command, ofApp: appIndex),
-            let mismatch = findMismatch(ofUnmatched: command, appIndex, contract, in: record)
+            let mismatch = findMismatch(ofUnmatched: command, appIndex, contract, in: value)
         {
             return mismatch
         }
@@ -102,14 +102,14 @@ struct LaneContracts: ~Copyable {
         ofUnmatched command: Command,
         _ appIndex: UInt16,
         _ contract: UnmanagedContract,
-        in record: UnsafeRawBufferPointer
+        in value: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        let digest = command.contractDigest(in: record) ^ appContracts[Int(appIndex)].salt
+        let digest = command.contractDigest(in: value) ^ appContracts[Int(appIndex)].salt
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
         if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
-        if !templates.hasTemplate(command, ofApp: appIndex, in: record),
+        if !templates.hasTemplate(command, ofApp: appIndex, in: value),
             let mismatch = rememberedMismatch(digest, of: command)
-                ?? compareWithShapes(command, appIndex, contract, digest, record)
+                ?? compareWithShapes(command, appIndex, contract, digest, value)
         {
             return mismatch
         }
@@ -137,11 +137,11 @@ struct LaneContracts: ~Copyable {
         _ appIndex: UInt16,
         _ contract: UnmanagedContract,
         _ digest: UInt64,
-        _ record: UnsafeRawBufferPointer
+        _ value: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         comparedStateCount &+= 1
         do throws(ContractMismatch) {
-            try templates.checkAndRemember(command, ofApp: appIndex, contract, in: record)
+            try templates.checkAndRemember(command, ofApp: appIndex, contract, in: value)
             return nil
         } catch {
             var mismatch = error
@@ -158,10 +158,10 @@ struct LaneContracts: ~Copyable {
         _ mismatch: ContractMismatch,
         of command: Command,
         _ appIndex: UInt16,
-        in record: UnsafeRawBufferPointer,
+        in value: UnsafeRawBufferPointer,
         showsValue: Bool
     ) -> String {
-        appContracts[Int(appIndex)].contract?.message(mismatch, command, in: record, showsValue: showsValue)
+        appContracts[Int(appIndex)].contract?.message(mismatch, command, in: value, showsValue: showsValue)
             ?? ""
     }
 }

@@ -8,8 +8,8 @@ extension Delivery {
     /// from a header that no worker wrote.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Whether a blocked pool has begun to send again since the last call. If so, the lane asks the Kafka thread to
-    /// read the deferred commands at once, although they are not due. The lane asks at most once in
+    /// Returns whether a blocked pool has begun to send again since the last call. If so, the lane asks the Kafka
+    /// thread to read the deferred commands at once, although they are not due. The lane asks at most once in
     /// `worker.deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
 
@@ -23,7 +23,7 @@ extension Delivery {
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
-        guard let partition = enterInLedger(record, now: now) else { return }
+        guard let partition = noteInLedger(record, now: now) else { return }
         let index = records.allocate(
             RecordSlot(
                 kind: .invalid,
@@ -33,7 +33,7 @@ extension Delivery {
                     receivedAtMilliseconds: deferral.receivedAtMilliseconds,
                     recordTimestampMilliseconds: deferral.recordTimestampMilliseconds
                 ),
-                deferral: DeferralState(count: max(1, deferral.count))
+                deferral: RecordDeferral(count: max(1, deferral.count))
             )
         )
         guard let value = record.value else {
@@ -43,15 +43,14 @@ extension Delivery {
     }
 
     /// Restores what a command had when it was deferred, for example its pause, its counts, its claim and the version
-    /// of its alert.
+    /// of its alert. Also ends its activity's wait for this command.
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
-        activities[activity].deferralWait.end(pausingFor: pauseMilliseconds, now: now)
-        // Newer commands wait no longer for this start, because the start joins the waiting list now. A restart after a
-        // lifetime does not join the list before Redis has checked the lifetime. So newer commands wait until the
-        // restart is admitted. If the restart is finished after the check, they wait until
-        // `StartWait.untilMilliseconds`.
+        activities[activity].deferralWait.endOrPause(forMilliseconds: pauseMilliseconds, now: now)
+        // Newer commands wait no longer for this start, because it joins the waiting list now. But a restart after a
+        // lifetime joins the list only after Redis has checked the lifetime. So newer commands wait until the restart
+        // is admitted; if it is not admitted, until `StartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].startWait.end(records[record].version)
         }
@@ -59,23 +58,23 @@ extension Delivery {
         records[record].restore(deferral)
         records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        if records[record].push.attempts > 0 { records[record].push.apnsIdentifier = randomness.nextUUID() }
+        if records[record].push.attemptCount > 0 { records[record].push.apnsIdentifier = randomness.nextUUID() }
     }
 }
 
 extension RecordSlot {
     fileprivate mutating func restore(_ deferral: Deferral) {
-        (push.attempts, ending.earlierResultCount) = (deferral.attempts, deferral.earlierResultCount)
-        ending.supersededCount = SupersededCount(commands: deferral.supersededCount)
+        (push.attemptCount, ending.earlierResultCount) = (deferral.attemptCount, deferral.earlierResultCount)
+        ending.supersededCount = SupersededCount(commandCount: deferral.supersededCount)
         isReread = deferral.isReread
         if token.mustBeRegistered { token.registeredAtMilliseconds = deferral.registeredAtMilliseconds }
-        if !layout.alert.isAbsent { alert.sourceVersion = deferral.alertVersion }
+        if !bodyLayout.alert.isAbsent { alert.sourceVersion = deferral.alertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // The deferred record of a held start has the token that released the start. The command itself brought no
-        // token.
+        // A held start was deferred together with the token that released it; the command itself brought no token. When
+        // the start is finished, the record registers this token again.
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

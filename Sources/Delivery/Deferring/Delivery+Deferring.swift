@@ -1,59 +1,35 @@
 import LiveActivity
 
-/// Defers commands that cannot be sent soon, so that they leave their partition:
-/// 1. The lane writes the command to the deferred topic.
-/// 2. When Kafka acknowledges the write, the command's offset is settled without a result, and its rider is finished.
+/// Defers commands that cannot be sent soon, so that the offsets of their partition can be committed (R19). The order
+/// of events:
+/// 1. The lane writes the command to the deferred topic (`deferCommand`).
+/// 2. Kafka acknowledges the write. The command's offset is then settled without a result, and its rider is finished.
 /// 3. The command is read again after `deferredDelayMilliseconds`, or earlier if a blocked pool works again.
-/// 4. The command waits for its turn like any other command.
+/// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
-/// A command is deferred if it is overdue and will probably not be sent within `deferredDelayMilliseconds`. The lane
-/// expects this for three reasons:
+/// A command is deferred if it is overdue, and will probably not be sent within `deferredDelayMilliseconds`. It is
+/// overdue after `deferAfterMilliseconds` in the lane, in some cases after one second (`isOverdue`). The lane expects
+/// that it will not be sent soon for three reasons:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity may not send within this time.
 /// - APNs did not accept its last push.
 ///
-/// Usually a command is overdue when it has been in the lane for `deferAfterMilliseconds`. One second is enough in two
-/// cases: the command was deferred before, or the lane is more than half full, counted in records or in their bytes.
-///
 /// Two kinds of commands are deferred even if they are not overdue:
 /// - a command whose push must pause for longer than `deferredDelayMilliseconds`
 /// - an admitted start whose partition is revoked and whose pool is blocked (`isDeferredToNextOwner`)
-///
-/// If APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity had in a row,
-/// up to minutes. The deferred record has the end of the pause and the number of faults. All records of the deferred
-/// topic have the same delay, so that none waits behind one with a longer pause. A command whose pause is longer than
-/// this delay is deferred again.
-///
-/// What must hold:
-/// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token that the
-///   command brought, the superseded commands that it counts, and the alert that it carries.
-/// - While a pool is blocked, an activity has one deferred state at a time. Otherwise an outage would leave one
-///   deferred copy for each state. So a newer state waits in the lane until the deferred one is read again or is late.
-///   Then the newer state replaces the deferred one and carries its alert. But each wait keeps an activity's slot. So
-///   newer states do not wait if the lane has more activities than its limit of records.
-/// - A command that a registration released is deferred with the registration as its source, and the registration's
-///   offset is settled. When the deferred record is read, Redis admits the command again, although Redis already has
-///   its version.
-/// - A held start is deferred together with the token that released it. When the start is finished, the deferred record
-///   registers this token again.
-/// - A state without an alert does not overtake a deferred alert. Otherwise the phone would show the newer state
-///   without ringing. The next point names the exception.
-/// - The deferred record goes to the partition of the deferred topic that has the number of the command's partition.
-///   Usually the same lane reads both partitions. If the deferred topic has fewer partitions, or after a rebalance,
-///   different workers may read them. Redis then still decides which state is newest, but a newer state without an
-///   alert may overtake the deferred alert.
-///
-/// Commands that wait for Redis are not deferred: while Redis is silent, nothing can be decided about any command. If
-/// such commands have all credits of a pool, the commands that wait for these credits are not deferred either.
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// Replaces a longer `deferAfterMilliseconds` in two cases: the command was deferred before, or the lane is more
-    /// than half full.
+    /// Replaces a longer `deferAfterMilliseconds` in the cases that `isOverdue` names.
     private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic. The command is in no waiting list, and is not its activity's
     /// current command any more.
+    ///
+    /// The deferred record has all that the next reading needs (`Deferral`), such as a start's claim, a token that the
+    /// command brought, and a carried alert. If a registration released the command, the registration is its source,
+    /// and the registration's offset is settled. Redis then has the command's version already, but admits the command
+    /// again.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         writeDefaultIdentifierIfMissing(of: record)
@@ -64,12 +40,17 @@ extension Delivery {
         records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
         noteExpectedDeferredCommand(record, now: now)
         records.enter(.deferring, record)
-        produceDeferral(record)
+        queueDeferral(record)
         if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
     /// Notes that the activity expects a deferred command. Newer states then wait for that command, if
     /// `mustNextCommandWait` says so.
+    ///
+    /// Usually this lane reads the command again, because the deferred record goes to the partition with the same
+    /// number. But another worker may read it after a rebalance, or if the deferred topic has fewer partitions. Then
+    /// the wait ends at its time, Redis decides which state is the newest, and a newer state may overtake the deferred
+    /// alert.
     ///
     /// Does nothing if the lane has more activities than its limit of records, because a wait keeps the activity's slot
     /// even without a record. Then only Redis decides which state is the newest.
@@ -106,8 +87,8 @@ extension Delivery {
     }
 
     /// Called after the activity's current command was deferred. Also defers overdue commands at the front of the
-    /// waiting list: starts, and the commands behind a deferred start, which wait for that start (`StartWait`).
-    /// Otherwise they would stay in the lane for as long as the current command is deferred again and again.
+    /// waiting list: starts, and the commands that wait for a deferred start (`StartWait`). Otherwise they would stay
+    /// in the lane for as long as the current command is deferred again and again.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -115,18 +96,20 @@ extension Delivery {
         now: Moment
     ) {
         var areBehindStart = areBehindStart
-        removeStaleCommands(activity, now: now)
+        removeExpiredCommands(activity, now: now)
         while let head = activities[activity].waitingList.head, areBehindStart || records[head].isStart,
             isOverdue(head, now: now)
         {
             areBehindStart = true
             _ = activities[activity].waitingList.popFirst(in: &records)
             deferCommand(head, cause, now: now)
-            removeStaleCommands(activity, now: now)
+            removeExpiredCommands(activity, now: now)
         }
     }
 
-    /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon.
+    /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually
+    /// this is so after `deferAfterMilliseconds`. It is so earlier if the command was deferred before, or if the lane
+    /// is more than half full, counted in records or in their bytes.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
@@ -139,28 +122,28 @@ extension Delivery {
         )
         guard
             let partition = partitions.partition(of: slot.pointee.place),
-            let receiptMonotonicMilliseconds = partition.pointee.receiptTimes.receiptMilliseconds(
+            let receivedAtMonotonicMilliseconds = partition.pointee.receiptTimes.receivedAtMilliseconds(
                 of: slot.pointee.place.offset
             )
         else { return false }
-        return receiptMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
+        return receivedAtMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
-    /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends it. This is
-    /// so if the partition is revoked and the start's pool is blocked: this lane may lose the partition before the pool
-    /// works again.
+    /// Whether an admitted start is deferred, so that the next owner of its partition sends it. The deferred record has
+    /// the start's claim. This is so if the partition is revoked while the start's pool is blocked: this lane may lose
+    /// the partition before the pool works again.
     func isDeferredToNextOwner(_ record: RecordIndex) -> Bool {
         records[record].isStart && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Called when Kafka did not accept a command's deferred record. If the command's pool is not blocked any more and
-    /// the command's pause is over, queues the command for its activity again. Without this, a missing deferred topic
-    /// would stop the command for good.
+    /// Called when Kafka did not accept a command's deferred record. Queues the command for its activity again if it
+    /// can be sent now: its pool is not blocked, and its pause is over. Without this, a missing deferred topic would
+    /// stop the command for good.
     ///
-    /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next reading of
+    /// A start is never queued again. Its draw on the device's budget is already refunded, and only the next reading of
     /// its deferred record draws again.
-    /// - Returns: false if the deferral must be produced again.
+    /// - Returns: false if the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
@@ -184,12 +167,12 @@ extension Delivery {
     // MARK: - Activities that may not send yet
 
     /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`:
-    /// - If the activity's delay (`earliestBeginMilliseconds`) is so long: all overdue commands.
-    /// - If the pause of the first waiting command is so long: this command. If it is a start, also the overdue
-    ///   commands behind it.
+    /// - all overdue commands, if the activity's delay is so long (`earliestBeginAtMilliseconds`)
+    /// - otherwise those overdue commands at the front of the waiting list whose pause is so long, and all overdue
+    ///   commands behind a start that is deferred here
     mutating func deferOverdueCommands(_ activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
-            activities[activity].earliestBeginMilliseconds - now.monotonicMilliseconds
+            activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
         )
         guard isDelayLong || activities[activity].deferralWait.isPause else { return }
         var isBehindStart = false
@@ -203,7 +186,7 @@ extension Delivery {
             let awaitsStartBudget = if case .awaitingBudget = records[record].start.draw { true } else { false }
             let causeOfDelay: DeferralCause = awaitsStartBudget ? .startBudget : .pace
             deferCommand(record, isDelayLong ? causeOfDelay : .retry, now: now)
-            removeStaleCommands(activity, now: now)
+            removeExpiredCommands(activity, now: now)
         }
     }
 
@@ -216,7 +199,7 @@ extension Delivery {
     @inline(__always)
     func isWaitLong(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        return exceedsDeferredDelay(slot.pointee.earliestBeginMilliseconds - now.monotonicMilliseconds)
+        return exceedsDeferredDelay(slot.pointee.earliestBeginAtMilliseconds - now.monotonicMilliseconds)
             || slot.pointee.deferralWait.isPause && isPauseLong(activity, now: now)
     }
 
@@ -225,8 +208,8 @@ extension Delivery {
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
-    /// Whether an activity must not begin its next command yet, because a deferred command must be read first, or
-    /// because the next command was deferred and still pauses.
+    /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the next
+    /// command was deferred and still pauses.
     func mustNextCommandWait(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
@@ -237,9 +220,11 @@ extension Delivery {
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
-        // A state waits for the deferred state while the pool is blocked. Afterwards it waits only if the deferred
-        // state has an alert, and the waiting state neither has nor carries a newer one.
+        // While the pool is blocked, a newer state waits for the deferred one, and then replaces it and carries its
+        // alert. Otherwise an outage would leave one deferred copy for each state.
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
+        // Afterwards a state waits only for a deferred alert, and only if its own alert is not newer. Without this
+        // wait, the phone would show the newer state without ringing.
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
@@ -259,6 +244,10 @@ extension Delivery {
 
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
     /// the pool is blocked, also drops those whose partition is revoked, and defers those that will not be sent soon.
+    ///
+    /// While Redis is silent, the commands that wait for a credit are not deferred: the commands that wait for Redis
+    /// may have all credits of the pool. A command that waits for Redis is never deferred, because only Redis can
+    /// decide about it.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
@@ -271,7 +260,7 @@ extension Delivery {
                 pools.evaluateThroughput(
                     poolKey,
                     measuredMillisecondsMin: configuration.deferAfterMilliseconds,
-                    delayMilliseconds: configuration.deferredDelayMilliseconds,
+                    sendingMillisecondsMax: configuration.deferredDelayMilliseconds,
                     now: now
                 )
             }
@@ -279,11 +268,11 @@ extension Delivery {
             if pools.isBlocked(poolKey), !isStoreSilent {
                 if reviewActivitiesAwaitingCredit(poolKey, now: now) { hasDeferred = true }
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
-                if !hasDeferred { pools.unblockIfIdle(poolKey) }
+                if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // While a production pool is blocked, activities of unknown environment wait for credits of their own kind.
-            // Usually a waiting activity begins when another activity returns its credit. If no activity has such a
-            // credit, none is returned, so begin the waiting activities here.
+            // Usually a waiting activity begins when another one returns its credit. But if no activity has a credit of
+            // this kind, none is returned: activities of unknown environment change to credits of their own kind when
+            // the production pool is blocked. So begin the waiting activities here.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -307,9 +296,9 @@ extension Delivery {
                 deferCurrentCommand(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
-                // Each push is offered to its pool once before it is deferred because of the pool. Otherwise every push
-                // would be deferred, and none would be sent that could show that the pool works again. While the lane
-                // reads ahead, no push is offered.
+                // Each push stays in its pool's queue from one check to the next before it is deferred. Otherwise every
+                // push would be deferred, and no response could show that the pool works again. While the lane reads
+                // ahead, no push leaves the queue, so that time does not count.
                 records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
@@ -332,9 +321,9 @@ extension Delivery {
                 hasDeferred = true
                 continue
             }
-            removeStaleCommands(activity, now: now)
+            removeExpiredCommands(activity, now: now)
             // While an activity's environment is not known, `PoolTable.poolKey` chooses the pool that gives the credit.
-            // If this is no longer the pool for which the activity waits, its next command asks the chosen pool.
+            // If it now chooses another pool, begin the next command, which asks that pool.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {

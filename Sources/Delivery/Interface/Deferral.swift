@@ -15,7 +15,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// When a lane received the source record, UNIX milliseconds; -1: not known.
     public var receivedAtMilliseconds: Int64
     /// How often a push of the command was attempted.
-    public var attempts: UInt8
+    public var attemptCount: UInt8
     /// The number of results that the source record has had already. A record that brings a token may have several.
     public var earlierResultCount: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
@@ -23,9 +23,9 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var supersededCount: UInt32
     /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
     public var registeredAtMilliseconds: Int64
-    /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record makes a new
-    /// claim, and also names this older claim to Redis. Redis lets one new claim replace the older one. Otherwise a
-    /// start that was admitted before its deferral would be lost. (R16)
+    /// For a start: the claim with which Redis may have admitted it. The next reading makes a new claim and also names
+    /// this older one. Redis then passes the permission on to the new claim. Without the older claim, Redis would reply
+    /// `unknown` for a start that it had admitted, and the start would be lost. (R16)
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool
@@ -51,7 +51,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         count: UInt16,
         recordTimestampMilliseconds: Int64 = -1,
         receivedAtMilliseconds: Int64 = -1,
-        attempts: UInt8 = 0,
+        attemptCount: UInt8 = 0,
         earlierResultCount: UInt8 = 0,
         supersededCount: UInt32 = 0,
         registeredAtMilliseconds: Int64 = 0,
@@ -70,7 +70,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.count = count
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
         self.receivedAtMilliseconds = receivedAtMilliseconds
-        self.attempts = attempts
+        self.attemptCount = attemptCount
         self.earlierResultCount = earlierResultCount
         self.supersededCount = supersededCount
         self.registeredAtMilliseconds = registeredAtMilliseconds
@@ -114,10 +114,10 @@ extension RecordView {
             topic: topic,
             partition: sourcePartition,
             offset: sourceOffset,
-            count: deferralState.count,
+            count: recordDeferral.count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             receivedAtMilliseconds: receivedAtMilliseconds,
-            attempts: attempts,
+            attemptCount: attemptCount,
             earlierResultCount: UInt8(clamping: earlierResultCount),
             supersededCount: UInt32(clamping: supersededCount),
             registeredAtMilliseconds: registeredAtMilliseconds,
@@ -127,19 +127,19 @@ extension RecordView {
             alertVersion: sourceAlertVersion,
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
-            serviceFaultCount: deferralState.serviceFaultCount,
-            pauseEndWallMilliseconds: deferralState.pauseEndWallMilliseconds
+            serviceFaultCount: recordDeferral.serviceFaultCount,
+            pauseEndWallMilliseconds: recordDeferral.pauseEndWallMilliseconds
         )
     }
 
-    public var deferralCause: DeferralCause { deferralState.cause }
+    public var deferralCause: DeferralCause { recordDeferral.cause }
 
     /// Makes the record that the shell writes to the deferred topic.
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // The version of a carried alert is in `Deferral.alertVersion` instead: the deferred command is read like a
-        // producer's command, which must not name another command's alert.
+        // A deferred command is read like a producer's command, which must not name another command's alert. So
+        // `Deferral.alertVersion` has this version instead.
         record.alertVersion = nil
         return record
     }

@@ -10,18 +10,25 @@ public struct DeliveryConfiguration: Sendable {
         public var hasProductionPool: Bool
         /// Whether the app has a pool for APNs' sandbox.
         public var hasSandboxPool: Bool
-        /// The app's default policy: an index into ``DeliveryConfiguration/policies``. It applies to registrations, to
-        /// commands that name no policy, and to held or deferred commands whose policy is not configured any more. But
-        /// a deferred lifetime command whose policy is not configured any more is `invalid`.
-        public var policy: Int
+        /// The index of the app's default policy in ``DeliveryConfiguration/policies``. This policy applies to:
+        /// - registrations
+        /// - commands that name no policy
+        /// - held and deferred commands whose policy is no longer configured. A deferred command of a lifetime is
+        ///   `invalid` instead.
+        public var defaultPolicyIndex: Int
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
 
-        public init(bundleIdentifier: [UInt8], hasProductionPool: Bool, hasSandboxPool: Bool, policy: Int = 0) {
+        public init(
+            bundleIdentifier: [UInt8],
+            hasProductionPool: Bool,
+            hasSandboxPool: Bool,
+            defaultPolicyIndex: Int = 0
+        ) {
             self.bundleIdentifier = bundleIdentifier
             self.hasProductionPool = hasProductionPool
             self.hasSandboxPool = hasSandboxPool
-            self.policy = policy
+            self.defaultPolicyIndex = defaultPolicyIndex
         }
     }
 
@@ -46,10 +53,10 @@ public struct DeliveryConfiguration: Sendable {
     /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
     /// replace it.
     public var creditsPerPoolMax = 2_000
-    /// How long a push waits after it failed for a reason that only delays it (R18). After the activity's n-th such
-    /// failure in a row, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. So the waits grow
-    /// to minutes, as Apple asks after a 500 or 503. After the first two failures, a push with the result `retryNow`
-    /// waits only `retryBaseMilliseconds`.
+    /// How long a push waits after it failed for a reason that only delays it (R18). With 200 ms, the waits after the
+    /// activity's first, second and third such failure in a row are 400, 800 and 1,600 ms. They double with each
+    /// failure, up to `retryMillisecondsMax`: Apple asks for minutes after a 500 or 503. After the first and the second
+    /// failure, a push with the result `retryNow` waits only 200 ms.
     ///
     /// A random part of up to a half is removed from each wait (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
@@ -58,10 +65,10 @@ public struct DeliveryConfiguration: Sendable {
     /// removed (jitter). If the wait after the activity's failures (`retryBaseMilliseconds`) is longer, it counts
     /// instead.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long the alert of an older command waits for a newer state to carry it. Redis already has the newer state,
-    /// unsettled, usually because another worker admitted it. If this lane reads the newer state in time, that state
-    /// carries the alert if it can. The newer state may be deferred, so ``setDeferredDelay(milliseconds:)`` makes this
-    /// time longer than the delay of deferred commands.
+    /// How long the alert of an older command waits for a newer state to carry it. Redis already knows the newer state,
+    /// usually because another worker admitted it, but this lane has not read it. The newer state may come late because
+    /// it was deferred. So ``setDeferredDelay(milliseconds:)`` makes this time longer than the delay of deferred
+    /// commands.
     public var riderWaitMilliseconds: Int64 = 10_000
     /// How long a command may be in the lane before it is deferred. The time is at most one second if the command was
     /// deferred before, or if the lane is more than half full. A command is not deferred if the lane expects to send it
@@ -78,9 +85,9 @@ public struct DeliveryConfiguration: Sendable {
     public var readAheadMillisecondsMax: Int64 = 30_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
-    /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits of the
-    /// offset are the index in a ring of bits. The ring has 128 KiB for each partition.
-    public var ledgerWindowOffsets = 1 << 20
+    /// How many offsets above its committable offset a partition may be read. The ledger of each partition has one bit
+    /// for each of them, 128 KiB in all. A power of two, so that the lowest bits of an offset are the index of its bit.
+    public var ledgerWindowOffsetCount = 1 << 20
     /// The seed of the lane's random numbers, such as the jitter, the claims and the `apns-id`s. Different in each lane
     /// of each process, so that two lanes do not make the same claims and `apns-id`s.
     public var seed: UInt64
@@ -94,7 +101,7 @@ public struct DeliveryConfiguration: Sendable {
     public var reloadableSettings: ReloadableSettings {
         ReloadableSettings(
             policies: policies,
-            appPolicyIndices: apps.map(\.policy),
+            appPolicyIndices: apps.map(\.defaultPolicyIndex),
             appContracts: apps.map(\.contract),
             retryMillisecondsMax: retryMillisecondsMax,
             deferAfterMilliseconds: deferAfterMilliseconds,
@@ -121,7 +128,7 @@ public struct DeliveryConfiguration: Sendable {
             "policies must keep their places, by which records name them"
         )
         policies = settings.policies
-        for position in apps.indices { apps[position].policy = settings.appPolicyIndices[position] }
+        for position in apps.indices { apps[position].defaultPolicyIndex = settings.appPolicyIndices[position] }
         if let contracts = settings.appContracts {
             precondition(contracts.count == apps.count)
             for position in apps.indices { apps[position].contract = contracts[position] }
@@ -134,9 +141,9 @@ public struct DeliveryConfiguration: Sendable {
         validate()
     }
 
-    /// Sets the delay after which a deferred command is read again. An alert waits longer than this delay
-    /// (`riderWaitMilliseconds`), because the newer state that must carry it may be deferred. A shorter new delay does
-    /// not shorten the alert's wait: commands that are deferred already are read again after the old delay.
+    /// Sets the delay after which a deferred command is read again. Also makes `riderWaitMilliseconds` longer than this
+    /// delay, because the newer state that must carry an alert may be deferred. A shorter delay does not make that wait
+    /// shorter: commands that are deferred already come back after the old delay.
     public mutating func setDeferredDelay(milliseconds: Int64) {
         deferredDelayMilliseconds = milliseconds
         riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDeferredDelayMilliseconds)
@@ -149,7 +156,7 @@ public struct DeliveryConfiguration: Sendable {
         precondition(usedBlockBytesMax > 0)
         precondition(creditsPerPoolMax > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
-        precondition(apps.allSatisfy { policies.indices.contains($0.policy) })
+        precondition(apps.allSatisfy { policies.indices.contains($0.defaultPolicyIndex) })
         for policy in policies { validate(policy) }
         precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0)
@@ -177,9 +184,9 @@ public struct DeliveryConfiguration: Sendable {
 public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// The command gets a result of its own, except in a backlog. In a backlog, the command is treated as with
-    /// `counted`. A backlog begins when the lane is known to be behind by more than `readAheadLagRecords`. It ends when
-    /// the lane has ended reading ahead and is not so far behind any more.
+    /// In a backlog as with `counted`, at other times as with `each`. A backlog begins when the lane is known to be
+    /// behind by more than `readAheadLagRecords`. It ends when the lane has stopped reading ahead and is no longer so
+    /// far behind.
     case countedWhenBehind
     /// The command gets no result of its own. It is counted in the result of the command that superseded it.
     case counted

@@ -1,5 +1,5 @@
-/// A record that the shell must produce. The shell calls `produceReportReceived` when it has Kafka's delivery report.
-/// If there is nothing to produce (`Kind.endWithoutResult`), it makes this call at once.
+/// A record that the shell must produce. When the shell has Kafka's delivery report, it calls `produceReportReceived`.
+/// For `Kind.endWithoutResult` there is nothing to produce, and the shell makes this call at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter

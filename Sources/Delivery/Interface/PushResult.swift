@@ -52,10 +52,10 @@ public struct PushResult {
     public var connectionNumber: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
-    /// Whether a refusal can be blamed on the push's token. If false, the configuration of the app may be wrong, not
-    /// the token. True under two conditions:
+    /// Whether a refusal means that the push's token is wrong. If false, the configuration of the app may be wrong
+    /// instead. True if both conditions hold:
     /// - The pool's circuit breaker is closed.
-    /// - APNs has accepted a push of the pool to a device since it last responded BadDeviceToken or
+    /// - APNs has accepted a push of the pool to a device since the pool's last BadDeviceToken or
     ///   DeviceTokenNotForTopic. The response that comes with this value does not count.
     public var isTokenRefusalTrusted: Bool
 

@@ -21,23 +21,23 @@ public struct RecordView {
     public var isDemoted: Bool { slot.push.allowance?.isDemoted ?? false }
     /// Pushes of priority 10 that the activity's budget allows after this one; nil: the budget was not used.
     public var budgetLeft: Int? { slot.push.allowance?.budgetLeft.map(Int.init) }
-    public var attempts: UInt8 { slot.push.attempts }
+    public var attemptCount: UInt8 { slot.push.attemptCount }
     /// Whether the push that `takeNextPush` has just returned was attempted before, by this lane or in an earlier
     /// reading.
-    public var isRetry: Bool { slot.push.attempts > 1 }
+    public var isRetry: Bool { slot.push.attemptCount > 1 }
     public var version: Version { slot.version }
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; no meaning before this lane sends the push.
-    public var sentExpirationSeconds: Int64 { slot.push.expirationSeconds }
+    public var sentExpirationSeconds: Int64 { slot.push.sentExpirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
     /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
     public var avoidedConnectionNumber: UInt32 { slot.push.avoidedConnectionNumber }
     public var outcome: Outcome { slot.ending.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
-    public var supersededCount: Int { Int(slot.ending.supersededCount.commands) }
+    public var supersededCount: Int { Int(slot.ending.supersededCount.commandCount) }
     /// The HTTP status of APNs' last response; nil: there is none.
     public var httpStatus: UInt16? { slot.push.httpStatus }
-    public var sentTimestamp: Int64 { slot.push.timestamp }
+    public var sentTimestamp: Int64 { slot.push.sentTimestamp }
     public var topic: RecordTopic { slot.source.topic }
     /// The number of the partition from which the record was read; for a deferred command, the one from which it was
     /// read before its first deferral.
@@ -86,9 +86,9 @@ public struct RecordView {
 
     /// Apple's `aps` dictionary as received, except for what the core changes: the timestamp, the alert, and fields
     /// that are dropped because the body is too large.
-    public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
+    public var aps: UnsafeRawBufferPointer { slot.bodyLayout.aps.bytes(in: body) }
     /// The JSON fields beside `aps`, without braces; empty if there are none.
-    public var payloadMembers: UnsafeRawBufferPointer { slot.layout.payloadMembers.bytes(in: body) }
+    public var payloadMembers: UnsafeRawBufferPointer { slot.bodyLayout.payloadMembers.bytes(in: body) }
 
     /// Returns the command as a record of the commands topic. Redis stores this record if the command is held or if
     /// the timetable keeps the command. The deferred record is also made from it.
@@ -104,16 +104,16 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // A command without an id gets its place as a default id: `topic/partition/offset`. With a long topic name this
-        // may be too long for an id. The record is then written without one, and its reader makes a default id again. A
-        // deferred command gets the same id, because its record names its source (`Deferral`). A held command gets the
-        // place of the registration that releases it.
+        // A command without an id has its place as a default id: `topic/partition/offset`. If this is too long for an
+        // id, the record is written without one, and the next reader makes a default id. A deferred command gets the
+        // same id again, because its record names its source (`Deferral`). A held command gets the place of the
+        // registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
         record.expirationSeconds = slot.ownExpirationSeconds
-        if !slot.layout.alert.isAbsent { record.alertVersion = slot.alert.sourceVersion }
+        if !slot.bodyLayout.alert.isAbsent { record.alertVersion = slot.alert.sourceVersion }
         return record
     }
 
@@ -136,7 +136,7 @@ public struct RecordView {
     /// The ``ActivityIdentifierTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
-    public var layout: Body.Layout { slot.layout }
+    public var layout: Body.Layout { slot.bodyLayout }
     /// The expiration that the command names, UNIX seconds; -1: it names none. For a start, the policy's `startSeconds`
     /// limit the expiration, so it is never -1.
     public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }
@@ -156,9 +156,9 @@ public struct RecordView {
         slot.bytes(kind == .device && slot.texts.device.count > 0 ? slot.texts.device : slot.texts.subject)
     }
 
-    var deferralState: DeferralState { slot.deferral }
-    /// The claim under which Redis may have admitted the start: the earlier reading's claim, until this
-    /// reading's claim has replaced it.
+    var recordDeferral: RecordDeferral { slot.deferral }
+    /// The claim with which Redis may have admitted the start. This is the earlier reading's claim, until Redis has
+    /// replaced it by this reading's claim.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }
@@ -178,7 +178,7 @@ public struct RecordView {
     /// For a dead letter: the record's value as received; nil if the record had none, or if Kafka refused the dead
     /// letter with the value because of its size.
     public var deadLetterValue: UnsafeRawBufferPointer? {
-        slot.deadLetter.value == .asReceived ? slot.body.bytes : nil
+        slot.deadLetter.writtenValue == .asReceived ? slot.body.bytes : nil
     }
 }
 

@@ -32,25 +32,25 @@ extension Delivery {
             if mustRemoveLife(slot) { records[record].ending.followUps.insert(.endLife) }
             return
         }
-        let restarts = policies.restartsAfterLifetime(slot.pointee.policyIndex)
-        guard showsLifeOrEnd(slot, outcome, restarts: restarts) else { return }
-        records[record].lifetime.mustKeepCommandInTimetable = restarts && slot.pointee.event != .end
+        let restartsActivity = policies.restartsAfterLifetime(slot.pointee.policyIndex)
+        guard showsLifeOrEnd(slot, outcome, restartsActivity: restartsActivity) else { return }
+        records[record].lifetime.mustKeepCommandInTimetable = restartsActivity && slot.pointee.event != .end
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
     /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a
     /// worker may have settled the record in Redis and died before it reported to the timetable.
-    private func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restarts: Bool) -> Bool {
+    private func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // Without an admission, Redis has not said whether an end belongs to the newest life. Such an end is a
-        // duplicate of another record in the lane, which reports the end to the timetable.
+        // An end without an admission is a duplicate of another record in the lane. Redis has not said whether this end
+        // belongs to the newest life. The other record reports the end to the timetable.
         case .duplicate: event != .end || slot.pointee.times.admittedAtMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start
         case .held: event == .end
-        case .ended: event == .end || event == .update && restarts
+        case .ended: event == .end || event == .update && restartsActivity
         case .superseded, .expired, .invalid, .unregistered, .failed: false
         }
     }
@@ -103,7 +103,7 @@ extension Delivery {
     }
 
     private func defaultLifetimeMilliseconds(_ appIndex: UInt16) -> Int64 {
-        policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy))
+        policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].defaultPolicyIndex))
     }
 
     /// Returns the event that a record reports to the timetable.
@@ -121,8 +121,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .removed }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
-        // A start that is read again may never have been accepted by APNs. So it reports only `alive`, which replaces
-        // no life that a start began. The event `began` could replace the newest life.
+        // A start that is read again reports only `alive`, because APNs may never have accepted this start. The event
+        // `began` could replace the newest life. `alive` replaces no life that a start began.
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
@@ -179,19 +179,20 @@ extension Delivery {
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
-            // Redis refuses a restart that names an older state than the timetable keeps, and the keeper makes another
-            // restart. But if the push of this restart was attempted, the activity may have begun, and another restart
-            // could begin a second one. So this restart then names no state, and Redis does not refuse it.
-            stateVersion: slot.pointee.push.attempts == 0 ? identifier?.stateVersion : nil,
+            // A restart names the state that it brings. If the timetable has a newer one, Redis refuses the restart,
+            // and the keeper makes another. After an attempted push that would be wrong: the activity may have begun,
+            // and another restart could begin a second one. So the restart then names no state.
+            stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: leaseMilliseconds
         )
     }
 
-    /// Returns an event which says that the activity was alive at the time `reported`, or now if that time is in the
+    /// Returns an event which says that the activity was alive at the reported time, or now if that time is in the
     /// future. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
-    private func aliveEvent(atMilliseconds reported: Int64, _ lifetimeMilliseconds: Int64, now: Moment) -> LifetimeEvent
+    private func aliveEvent(atMilliseconds reportedAtMilliseconds: Int64, _ lifetimeMilliseconds: Int64, now: Moment)
+        -> LifetimeEvent
     {
-        let aliveMilliseconds = max(0, min(reported, now.wallMilliseconds))
+        let aliveMilliseconds = max(0, min(reportedAtMilliseconds, now.wallMilliseconds))
         return lifetimeMilliseconds > 0
             ? .alive(atMilliseconds: aliveMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds) : .removed
     }
@@ -315,9 +316,9 @@ extension Delivery {
     /// Merges a command with the last waiting one, `tail`. At least one of them is the end of a lifetime. This end has
     /// no state, so it replaces none, and it is always the last in the list.
     /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
-    /// - An update that is not newer than the end is put before the end, even if the lane reads the update later.
-    /// - An update with a higher version than the end stays before the end if it was in the list first. If the lane
-    ///   reads the update after the end, the update's outcome is `ended`.
+    /// - An update that is not newer than the end is put before the end, no matter which of them the lane reads first.
+    /// - A newer update stays before the end if the lane has read the update first.
+    /// - A newer update that the lane reads after the end gets the outcome `ended`.
     /// - Of two ends of lifetimes, the older one stays.
     ///
     /// - Returns: whether the record's slot is still in use. The slot is freed at once if a waiting command superseded

@@ -1,14 +1,13 @@
-/// Allocates the bytes of the core's records and activity ids: blocks of a few sizes, cut from chunks of 1 MiB and used
-/// again. At a steady load it allocates no memory. (R3)
+/// Holds the bytes of the core's records and activity ids. Allocates memory in chunks of 1 MiB, cuts each chunk into
+/// blocks of one size, and reuses freed blocks. So at a steady load no memory is allocated. (R3)
 ///
-/// The lists of free blocks are not stored in the blocks themselves. Otherwise taking or freeing a block would read the
-/// block, which would often be a cache miss.
+/// The lists of free blocks are outside the blocks. Otherwise taking or freeing a block would read the block, which
+/// would often be a cache miss.
 ///
-/// A block above the largest size is allocated separately. Only records far above every limit of the domain
+/// A block above the largest size (128 KiB) is allocated separately. Only records far above every limit of the domain
 /// need one, and they go to the dead letters.
 ///
-/// Memory for a backlog, or for records of another size, must not stay allocated forever. So `Records` calls
-/// `releaseFreeChunks`, which frees the chunks in which every block is free.
+/// After a backlog most blocks are free. `releaseFreeChunks` then frees each chunk in which every block is free.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
@@ -16,20 +15,21 @@ struct Arena: ~Copyable {
 
         /// No block. Its address is never read, and freeing it does nothing.
         static var none: Block {
-            Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absentClass)
+            Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absentSizeClass)
         }
 
-        var isNone: Bool { sizeClass == Arena.absentClass }
+        var isNone: Bool { sizeClass == Arena.absentSizeClass }
     }
 
     /// The sizes of blocks are powers of two, from 64 bytes to 128 KiB.
     private static var sizeClassCount: Int { 12 }
-    private static var smallestShift: Int { 6 }
+    /// The logarithm to the base 2 of the smallest size: 2⁶ = 64 bytes.
+    private static var smallestSizeShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
-    /// The class of a block above the largest size. `free` deallocates such a block.
-    private static var outsizedClass: UInt8 { 255 }
-    /// The class of `Block.none`. `free` ignores it.
-    private static var absentClass: UInt8 { 254 }
+    /// The size class of a block above the largest size. `free` deallocates such a block.
+    private static var outsizedSizeClass: UInt8 { 255 }
+    /// The size class of `Block.none`. `free` ignores it.
+    private static var absentSizeClass: UInt8 { 254 }
 
     /// A stack of the free blocks of one size. It has room for every block of this size.
     private struct FreeBlocks: BitwiseCopyable {
@@ -70,7 +70,7 @@ struct Arena: ~Copyable {
 
     mutating func free(_ block: Block) {
         guard block.sizeClass < Self.sizeClassCount else {
-            if block.sizeClass == Self.outsizedClass { freeOutsized(block) }
+            if block.sizeClass == Self.outsizedSizeClass { freeOutsized(block) }
             return
         }
         let sizeClass = Int(block.sizeClass)
@@ -83,18 +83,18 @@ struct Arena: ~Copyable {
 
     private static func sizeClass(of count: Int) -> Int {
         precondition(count >= 0)
-        let lastIndex = max(count, 1 << smallestShift) - 1
-        return Int.bitWidth - lastIndex.leadingZeroBitCount - smallestShift
+        let lastIndex = max(count, 1 << smallestSizeShift) - 1
+        return Int.bitWidth - lastIndex.leadingZeroBitCount - smallestSizeShift
     }
 
-    private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestShift) }
+    private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestSizeShift) }
 
     /// Allocates a block above the largest size separately, with its size in front of it.
     private mutating func allocateOutsized(_ count: Int) -> Block {
         let allocation = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
         allocation.storeBytes(of: count, as: Int.self)
         usedBlockBytes += count
-        return Block(base: allocation + Self.outsizedHeaderBytes, sizeClass: Self.outsizedClass)
+        return Block(base: allocation + Self.outsizedHeaderBytes, sizeClass: Self.outsizedSizeClass)
     }
 
     private mutating func freeOutsized(_ block: Block) {

@@ -1,6 +1,8 @@
-/// A first-in first-out ring of trivial values. It doubles when it is full, and never shrinks. (R3)
+/// A first-in first-out queue of trivial values, such as slot indices. Its memory doubles when it is full, and never
+/// shrinks. (R3)
 ///
-/// The ring traps on an element beyond `limit`: its owner has a fault if it adds so many.
+/// The queue traps if it gets more than `limit` elements. Its owner chooses a limit that it never exceeds, so more
+/// elements are a fault of the program.
 package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int
@@ -8,7 +10,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private let limit: Int
     package private(set) var count = 0
 
-    /// - Parameter limit: the maximum number of elements that the owner can ever have in the ring.
+    /// - Parameter limit: the maximum number of elements that the owner can ever have in the queue.
     package init(limit: Int) {
         precondition(limit > 0)
         self.limit = limit
@@ -20,8 +22,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// Inlined. Otherwise the compiler uses one function for records and for activities, and each call has two more
-    /// instructions.
+    /// Inlined, because that saves two instructions a call: otherwise records and activities would share one function.
     @inline(__always)
     package mutating func append(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")
@@ -38,7 +39,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
         count &+= 1
     }
 
-    /// The element that `popFirst` removes next; nil if the ring is empty. The element stays in the ring.
+    /// The element that `popFirst` removes next; nil if the queue is empty.
     package var first: Element? { count == 0 ? nil : storage[head] }
 
     package mutating func popFirst() -> Element? {

@@ -1,18 +1,17 @@
 import CProcessor
 
-/// Stores elements of one trivial type, named by ``SlabIndex``. The memory grows to `limit` and never shrinks, and an
-/// element keeps its index. (R3)
+/// A table of elements of one trivial type. A ``SlabIndex`` names an element, and stays the same until the element is
+/// freed. The memory grows up to `limit` elements and never shrinks. (R3)
 ///
-/// The index of a freed element is used again, so an index must not be used after a free, except to prefetch. The core
-/// frees an element only when no call, push or outgoing record names it.
+/// The index of a freed element is used again for a new one. So an index must not be used after the free, except to
+/// prefetch. The core frees an element only when no call, push or outgoing record names it.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in other modules.
 /// Otherwise the core of audiences would ask Swift's runtime for the element's size on each call, which took 11 % of a
 /// round's CPU.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// In front of each element is a header of four bytes: `inUseHeader`, or the index of the next free element. Each
-    /// access checks the header, and traps if the element was freed. If header and element do not fit into one cache
-    /// line, the header begins on a cache line.
+    /// access checks the header, and traps if the element was freed.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree = SlabIndex<Element>.null
@@ -22,7 +21,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     private static var cacheLineBytes: Int { 64 }
     private static var elementOffsetBytes: Int { 8 }
-    /// Bytes of one element, including the slab's own bytes for it.
+    /// Bytes from one element to the next, with the header. An element that needs several cache lines begins on a cache
+    /// line, header first.
     static var strideBytes: Int {
         let bytes = elementOffsetBytes + MemoryLayout<Element>.size
         let alignmentBytes = bytes > cacheLineBytes ? cacheLineBytes : 16
@@ -51,7 +51,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .null {
             index = firstFree
             firstFree = SlabIndex(rawValue: header(of: index))
-            // Prefetch the element that is allocated next: its last use may be long ago, so that it is no longer in the
+            // Prefetch the element that the next call allocates. Its last use may be long ago, so it may have left the
             // cache.
             prefetch(firstFree)
         } else {

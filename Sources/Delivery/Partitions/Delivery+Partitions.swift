@@ -3,15 +3,15 @@ import LiveActivity
 /// Assignment and revocation of partitions, and the offsets that may be committed.
 extension Delivery {
     /// The maximum number of partitions at a time.
-    package static var partitionsMax: Int { PartitionTable<Partition>.limit }
+    package static var partitionsMax: Int { PartitionTable<Partition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.
     /// - Returns: the partition's index in the lane, which its records name; nil if the lane already has
     ///   `partitionsMax` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
-        let windowOffsets = configuration.ledgerWindowOffsets
+        let windowOffsetCount = configuration.ledgerWindowOffsetCount
         return partitions.assign {
-            Partition(topic: topic, number: number, assignmentEpoch: $0, windowOffsets: windowOffsets)
+            Partition(topic: topic, number: number, assignmentEpoch: $0, windowOffsetCount: windowOffsetCount)
         }
     }
 
@@ -30,7 +30,10 @@ extension Delivery {
     ) {
         guard let partition = partitions[index] else { return }
         let settledRanges = SettledOffsetsText.decode(metadata, committedOffset: settledEndOffset) ?? []
-        partition.pointee.rereadOffsets = RereadOffsets(below: settledEndOffset, above: settledRanges)
+        partition.pointee.rereadOffsets = RereadOffsets(
+            settledEndOffset: settledEndOffset,
+            settledRanges: settledRanges
+        )
     }
 
     /// Notes the records above the committed offset that earlier owners of the partition settled, so that the lane
@@ -87,9 +90,9 @@ extension Delivery {
         removeLag(for: partition, now: now)
     }
 
-    /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not dropped:
-    /// Redis admitted it, and only the holder of its claim may send it. If the start's pool is blocked, the start is
-    /// deferred together with the claim.
+    /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
+    /// dropped, because Redis has admitted it for this lane's claim only. If the start's pool is blocked, the start is
+    /// deferred together with this claim.
     private mutating func dropUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -117,8 +120,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this lane loses or has lost the record's partition: the revocation is under way, or the assignment in
-    /// which the record was read has ended. If the record is not settled, the next owner reads it again.
+    /// Whether this lane loses or has lost the record's partition: the partition is being revoked, or the assignment in
+    /// which the record was read has ended. The next owner reads unsettled records again.
     public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         guard let partition = partitions.partition(of: slot.pointee.place) else { return true }
@@ -145,7 +148,7 @@ extension Delivery {
     /// records are settled or dropped, or if the partition is not assigned.
     public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.unsettledRecordCount > 0 else { return nil }
-        return partition.pointee.receiptTimes.receiptMilliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receiptTimes.receivedAtMilliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
@@ -170,9 +173,9 @@ extension Delivery {
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if none is named. Left
-    /// out are records that the next owner must read again (`RecordEnding.isLeftOutOfMetadata`), and the highest ones
-    /// if there is no room for all.
+    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if it names none. Two
+    /// kinds of settled records are left out: those that the next owner must read again
+    /// (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room for all.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

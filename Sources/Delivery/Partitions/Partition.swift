@@ -19,10 +19,10 @@ struct Partition: AssignedPartition, ~Copyable {
     var unsettledRecordCount = 0
     var lag = ReadAhead.Lag()
 
-    init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, windowOffsets: Int) {
+    init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {
         self.topic = topic
         self.number = number
         self.assignmentEpoch = assignmentEpoch
-        ledger = PartitionLedger(windowOffsets: windowOffsets)
+        ledger = PartitionLedger(windowOffsetCount: windowOffsetCount)
     }
 }

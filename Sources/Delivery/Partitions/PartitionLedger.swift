@@ -1,8 +1,8 @@
 /// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
-/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each of
-/// `windowOffsets` offsets. Some offsets have no record, because of compaction or transaction markers. They count as
-/// settled as soon as the lane receives a later offset.
+/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each of the next
+/// `windowOffsetCount` offsets. Some offsets have no record, because of compaction or transaction markers. They count
+/// as settled as soon as the lane receives a later offset.
 ///
 /// Settled offsets above the committable one are written to the metadata of the commit, as far as there is room
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`). When
@@ -18,7 +18,7 @@ package struct PartitionLedger: ~Copyable {
     /// The number of bits in the ring of bits. It is a power of two, so that the lowest bits of an offset are its index
     /// in the ring. The lane takes no record that is this many offsets or more above an unsettled one
     /// (`hasRoom(for:)`).
-    let windowOffsets: Int
+    let windowOffsetCount: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls once the lane has received a record.
     package private(set) var committableOffset: Int64
@@ -31,17 +31,17 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
     /// although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// One bit for each settled offset that the commit's metadata must not name, because another record now has what
-    /// its record brought (``RecordEnding/isLeftOutOfMetadata``). Nil until there is one. In a backlog whose commands
-    /// bring tokens, these are nearly all settled offsets, because each command takes over the token of the command
-    /// that it replaces. Bits take the same memory for any number of them.
+    /// One bit for each settled offset that the commit's metadata must not name: another record of the lane now has
+    /// what the offset's record brought (``RecordEnding/isLeftOutOfMetadata``). For example, a newer command takes over
+    /// the token of the command that it replaces. In a backlog with tokens these are nearly all settled offsets. Bits
+    /// take the same memory for any number of them. Nil until there is one.
     private var leftOutBits: UnsafeMutablePointer<UInt64>?
 
-    package init(windowOffsets: Int) {
-        precondition(windowOffsets >= 64 && windowOffsets & (windowOffsets - 1) == 0)
-        self.windowOffsets = windowOffsets
-        settledBits = .allocate(capacity: windowOffsets / 64)
-        settledBits.initialize(repeating: 0, count: windowOffsets / 64)
+    package init(windowOffsetCount: Int) {
+        precondition(windowOffsetCount >= 64 && windowOffsetCount & (windowOffsetCount - 1) == 0)
+        self.windowOffsetCount = windowOffsetCount
+        settledBits = .allocate(capacity: windowOffsetCount / 64)
+        settledBits.initialize(repeating: 0, count: windowOffsetCount / 64)
         committableOffset = 0
         nextOffset = 0
     }
@@ -60,7 +60,7 @@ package struct PartitionLedger: ~Copyable {
         guard hasReceivedRecord, offset > committableOffset else { return true }
         // All received offsets are settled, so the window can move over a gap of any size.
         if committableOffset == nextOffset { return true }
-        return offset - committableOffset < Int64(windowOffsets)
+        return offset - committableOffset < Int64(windowOffsetCount)
     }
 
     /// Notes that the lane received the record at `offset`. Detects an offset that came before, and a record that an
@@ -100,9 +100,9 @@ package struct PartitionLedger: ~Copyable {
         logEndOffset: Int64
     ) -> Int? {
         guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
-        let knownRanges = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEndOffset)) }
-        restoreSettledOffsets(at: committedOffset, settled: knownRanges)
-        return knownRanges.reduce(0) { $0 + $1.count }
+        let rangesInLog = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEndOffset)) }
+        restoreSettledOffsets(at: committedOffset, settled: rangesInLog)
+        return rangesInLog.reduce(0) { $0 + $1.count }
     }
 
     /// Marks the offsets that earlier owners of the partition settled. Call this before the first record.
@@ -111,7 +111,7 @@ package struct PartitionLedger: ~Copyable {
     ///   are dropped.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!hasReceivedRecord)
-        let window = committedOffset..<committedOffset + Int64(windowOffsets)
+        let window = committedOffset..<committedOffset + Int64(windowOffsetCount)
         committableOffset = committedOffset
         for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
             for offset in range { setSettledBit(offset) }
@@ -119,8 +119,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets above the committable one that the metadata may name, lowest first. Without the ranges that
-    /// are beyond the limits of both forms of `SettledOffsetsText`.
+    /// The settled offsets above the committable one that the metadata may name, lowest first. Offsets that neither
+    /// form of `SettledOffsetsText` could name are left out.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)
@@ -138,18 +138,18 @@ package struct PartitionLedger: ~Copyable {
     private func firstOffset(from first: Int64, below end: Int64, isNamedInMetadata: Bool) -> Int64 {
         var offset = first
         while offset < end {
-            let position = Int(offset) & (windowOffsets - 1)
-            let namedBits = settledBits[position >> 6] & ~(leftOutBits?[position >> 6] ?? 0)
+            let bitIndex = Int(offset) & (windowOffsetCount - 1)
+            let namedBits = settledBits[bitIndex >> 6] & ~(leftOutBits?[bitIndex >> 6] ?? 0)
             let word = isNamedInMetadata ? namedBits : ~namedBits
-            let rest = word >> UInt64(position & 63)
+            let rest = word >> UInt64(bitIndex & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
-            offset += Int64(64 - position & 63)
+            offset += Int64(64 - bitIndex & 63)
         }
         return end
     }
 
     /// Clears the bits of restored offsets whose records the lane will not receive. The bits are a ring: an offset and
-    /// the one `windowOffsets` above it share a bit. With the old bit, the later offset would seem to be settled.
+    /// the one `windowOffsetCount` above it share a bit. With the old bit, the later offset would seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {
@@ -192,33 +192,33 @@ package struct PartitionLedger: ~Copyable {
         }
         guard let leftOutBits else { return }
         for offset in previousOffset..<committableOffset {
-            let position = Int(offset) & (windowOffsets - 1)
-            leftOutBits[position >> 6] &= ~(1 << UInt64(position & 63))
+            let bitIndex = Int(offset) & (windowOffsetCount - 1)
+            leftOutBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
         }
     }
 
     private mutating func leaveOutOfMetadata(_ offset: Int64) {
         if leftOutBits == nil {
-            let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
-            bits.initialize(repeating: 0, count: windowOffsets / 64)
+            let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsetCount / 64)
+            bits.initialize(repeating: 0, count: windowOffsetCount / 64)
             leftOutBits = bits
         }
-        let position = Int(offset) & (windowOffsets - 1)
-        leftOutBits?[position >> 6] |= 1 << UInt64(position & 63)
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        leftOutBits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
     }
 
     private func isSettled(_ offset: Int64) -> Bool {
-        let position = Int(offset) & (windowOffsets - 1)
-        return settledBits[position >> 6] & (1 << UInt64(position & 63)) != 0
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        return settledBits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
     private func setSettledBit(_ offset: Int64) {
-        let position = Int(offset) & (windowOffsets - 1)
-        settledBits[position >> 6] |= 1 << UInt64(position & 63)
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        settledBits[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
     }
 
     private func clearSettledBit(_ offset: Int64) {
-        let position = Int(offset) & (windowOffsets - 1)
-        settledBits[position >> 6] &= ~(1 << UInt64(position & 63))
+        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        settledBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
     }
 }

@@ -15,7 +15,7 @@ public protocol AssignedPartition: ~Copyable {
 /// modules.
 public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
     /// The maximum number of partitions of a core at a time. (R4)
-    package static var limit: Int { 4_096 }
+    package static var partitionsMax: Int { 4_096 }
 
     private var assignedPartitions: [UnsafeMutablePointer<Assigned>?] = []
     private var nextAssignmentEpoch: UInt32 = 1
@@ -36,15 +36,15 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     /// - Returns: the partition's index; nil if the table is full.
     package mutating func assign(_ makePartition: (_ assignmentEpoch: UInt32) -> Assigned) -> UInt32? {
         let freeIndex = assignedPartitions.firstIndex { $0 == nil }
-        guard freeIndex != nil || assignedPartitions.count < Self.limit else { return nil }
-        let memory = UnsafeMutablePointer<Assigned>.allocate(capacity: 1)
-        memory.initialize(to: makePartition(nextAssignmentEpoch))
+        guard freeIndex != nil || assignedPartitions.count < Self.partitionsMax else { return nil }
+        let newPartition = UnsafeMutablePointer<Assigned>.allocate(capacity: 1)
+        newPartition.initialize(to: makePartition(nextAssignmentEpoch))
         nextAssignmentEpoch &+= 1
         guard let freeIndex else {
-            assignedPartitions.append(memory)
+            assignedPartitions.append(newPartition)
             return UInt32(assignedPartitions.count - 1)
         }
-        assignedPartitions[freeIndex] = memory
+        assignedPartitions[freeIndex] = newPartition
         return UInt32(freeIndex)
     }
 

@@ -2,17 +2,18 @@
 /// been waiting. The receipt time counts, not the record's own time: a registration may be months old when it
 /// is read.
 ///
-/// Only some records have a sample, which is an offset with its receipt time. A sample counts for all records up to the
-/// next sample. When there is no room for a sample, the samples of settled records are dropped, if they are at least
-/// half of all. Otherwise every second sample is dropped, and the interval between samples is doubled. So the error is
-/// at most 250 ms or a few hundredths of the age, whichever is more.
+/// Only some records have a sample: an offset with its receipt time. The sample counts for all records up to the next
+/// sample. So a time is wrong by at most 250 ms, or by a few hundredths of the age if that is more.
+///
+/// When there is no room for another sample, the samples of settled records are dropped if they are at least half of
+/// all. Otherwise every second sample is dropped, and the interval between samples is doubled.
 package struct ReceiptTimes: ~Copyable {
     static var samplesMax: Int { 128 }
     static var sampleIntervalMillisecondsMin: Int64 { 250 }
 
     private struct Sample: BitwiseCopyable {
         var offset: Int64
-        var milliseconds: Int64
+        var receivedAtMilliseconds: Int64
     }
 
     private let samples = UnsafeMutablePointer<Sample>.allocate(capacity: ReceiptTimes.samplesMax)
@@ -30,7 +31,7 @@ package struct ReceiptTimes: ~Copyable {
     ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that earlier samples are not needed.
     package mutating func noteReceipt(
         _ offset: Int64,
-        milliseconds: Int64,
+        atMilliseconds receivedAtMilliseconds: Int64,
         committableOffset: Int64,
         areEarlierRecordsSettled: Bool
     ) {
@@ -39,26 +40,27 @@ package struct ReceiptTimes: ~Copyable {
             sampleIntervalMilliseconds = Self.sampleIntervalMillisecondsMin
             nextSampleDueMilliseconds = .min
         }
-        guard milliseconds >= nextSampleDueMilliseconds else { return }
-        if sampleCount == Self.samplesMax { makeRoom(committableOffset: committableOffset) }
-        (samples + sampleCount).initialize(to: Sample(offset: offset, milliseconds: milliseconds))
+        guard receivedAtMilliseconds >= nextSampleDueMilliseconds else { return }
+        if sampleCount == Self.samplesMax { dropSamples(committableOffset: committableOffset) }
+        (samples + sampleCount).initialize(to: Sample(offset: offset, receivedAtMilliseconds: receivedAtMilliseconds))
         sampleCount += 1
-        nextSampleDueMilliseconds = milliseconds + sampleIntervalMilliseconds
+        nextSampleDueMilliseconds = receivedAtMilliseconds + sampleIntervalMilliseconds
     }
 
-    /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. Only for a
-    /// received record that is not settled. The time may be too early, at most by the time between two samples.
-    package func receiptMilliseconds(of offset: Int64) -> Int64? {
+    /// Returns when the record at `offset` was received, a monotonic time; nil if no sample is at this offset or below.
+    /// Only for a received record that is not settled. The time may be too early, at most by the time between two
+    /// samples.
+    package func receivedAtMilliseconds(of offset: Int64) -> Int64? {
         var low = 0
         var high = sampleCount
         while low < high {
             let middle = (low + high) / 2
             if samples[middle].offset <= offset { low = middle + 1 } else { high = middle }
         }
-        return low > 0 ? samples[low - 1].milliseconds : nil
+        return low > 0 ? samples[low - 1].receivedAtMilliseconds : nil
     }
 
-    private mutating func makeRoom(committableOffset: Int64) {
+    private mutating func dropSamples(committableOffset: Int64) {
         var first = 0
         while first + 1 < sampleCount, samples[first + 1].offset <= committableOffset { first += 1 }
         if first >= Self.samplesMax / 2 {

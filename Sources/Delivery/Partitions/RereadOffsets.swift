@@ -8,23 +8,23 @@ struct RereadOffsets {
     private let lastRangeEndOffset: Int64
 
     /// Makes the value for a partition whose settled records are not read again.
-    init() { self.init(below: .min, above: []) }
+    init() { self.init(settledEndOffset: .min, settledRanges: []) }
 
-    init(below: Int64, above: [Range<Int64>]) {
-        settledEndOffset = below
-        settledRanges = above
-        lastRangeEndOffset = above.last?.upperBound ?? below
+    init(settledEndOffset: Int64, settledRanges: [Range<Int64>]) {
+        self.settledEndOffset = settledEndOffset
+        self.settledRanges = settledRanges
+        lastRangeEndOffset = settledRanges.last?.upperBound ?? settledEndOffset
     }
 
     func contains(_ offset: Int64) -> Bool {
         guard offset < lastRangeEndOffset else { return false }
         if offset < settledEndOffset { return true }
         // Binary search for the first range that ends above the offset.
-        var (first, last) = (0, settledRanges.count)
-        while first < last {
-            let middle = (first + last) / 2
-            if settledRanges[middle].upperBound <= offset { first = middle + 1 } else { last = middle }
+        var (low, high) = (0, settledRanges.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if settledRanges[middle].upperBound <= offset { low = middle + 1 } else { high = middle }
         }
-        return first < settledRanges.count && settledRanges[first].contains(offset)
+        return low < settledRanges.count && settledRanges[low].contains(offset)
     }
 }

@@ -9,8 +9,8 @@
 ///
 /// The payload begins with the committable offset as a varint, so that text which was copied to another offset is
 /// refused. Then follow:
-/// - In the form `r`: the lengths of runs as varints. An unsettled run (the first may have length 0), then a settled
-///   run, and so on.
+/// - In the form `r`: the lengths of runs as varints. An unsettled run comes first, then a settled one, and so on. For
+///   example, 2, 1, 3, 4 means 2 unsettled offsets, 1 settled, 3 unsettled, 4 settled. The first length may be 0.
 /// - In the form `b`: one bit for each offset from the committable offset on, lowest offset first.
 ///
 /// `encode` uses the form that has room for more offsets.
@@ -81,8 +81,8 @@ package enum SettledOffsetsText {
         var offsetCount: Int64 = 0
         for range in ranges where range.lowerBound < end {
             let settledRange = range.clamped(to: committableOffset..<end)
-            let bytes = offsetByteCount + Int((settledRange.upperBound - committableOffset + 7) / 8)
-            payload.append(contentsOf: repeatElement(0, count: max(0, bytes - payload.count)))
+            let byteCount = offsetByteCount + Int((settledRange.upperBound - committableOffset + 7) / 8)
+            payload.append(contentsOf: repeatElement(0, count: max(0, byteCount - payload.count)))
             for offset in settledRange {
                 let bit = Int(offset - committableOffset)
                 payload[offsetByteCount + bit / 8] |= 1 << UInt8(bit % 8)
@@ -168,11 +168,11 @@ package enum SettledOffsetsText {
 
     private static func ranges(
         ofRuns payload: [UInt8],
-        from first: Int,
+        from firstPosition: Int,
         above committedOffset: Int64
     ) -> [Range<Int64>]? {
         var ranges: [Range<Int64>] = []
-        var (position, offset) = (first, committedOffset)
+        var (position, offset) = (firstPosition, committedOffset)
         while position < payload.count {
             guard let unsettledCount = readVarint(in: payload, at: &position),
                 let settledCount = readVarint(in: payload, at: &position),

@@ -1,10 +1,10 @@
-/// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that predicts
-/// the core's decisions. A command's age counts from `aps.timestamp`, a registration's age from its own time. All times
-/// are UNIX times. (R20)
+/// The maximum ages of commands, alerts and registrations. The cores apply these rules. `causeway replay` uses them
+/// too, to predict what the cores would decide. A command's age counts from `aps.timestamp`, a registration's age from
+/// its own time. All times are UNIX times. (R20)
 package enum AgeRules {
-    /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. This
-    /// time also limits an `apns-expiration` that comes from a stale date. Because of retries, an update that is
-    /// admitted in time may still arrive later.
+    /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. An
+    /// `apns-expiration` that comes from a stale date is limited by this time too. The age is checked at the admission:
+    /// an update whose push is retried may still arrive later.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
     /// The Lock Screen shows no activity for longer than this, whether the activity has ended or not (Apple,
     /// "ActivityKit").
@@ -38,7 +38,8 @@ package enum AgeRules {
     private static let pushToStartAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
-    /// as expired. A compacted topic keeps the last registration of each key, so in time most of them are this old.
+    /// as expired. Kafka keeps the last registration of each key forever (log compaction), so in time most of them are
+    /// this old.
     package static func isRegistrationExpired(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,
@@ -48,8 +49,9 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
-    /// Whether an update is so old that the system has ended its activity, or an end so old that the Lock Screen no
-    /// longer shows its activity. If Redis also has no version of the activity, the command ends as `expired`.
+    /// Whether an update or end is too old to change what a phone shows. By then the system has ended the activity of
+    /// an update, and the Lock Screen no longer shows the activity of an end. The command ends as `expired` if Redis
+    /// has no version of the activity.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// The policies as the core uses them. Records name a policy by its index in this table. The numbers of a policy are in
-/// ``Values``, which has no references, so that the core can copy it cheaply.
+/// The policies as the core uses them. Records name a policy by its index in this table.
 package struct PolicyTable: Sendable {
-    package struct Values: BitwiseCopyable {
+    /// The numbers of one policy. The type has no references, so the core can copy it cheaply.
+    package struct CompactPolicy: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
         /// How long a start waits at most before it asks Redis for its device's budget again.
@@ -14,24 +14,25 @@ package struct PolicyTable: Sendable {
         package var endSeconds: Int64
     }
 
-    private let names: [[UInt8]]
-    private let values: [Values]
-    /// The fields that each policy drops from a body that is too large for APNs.
-    private let droppedFields: [OversizeFields]
-    private let lifetimesMilliseconds: [Int64]
+    private let policyNames: [[UInt8]]
+    private let compactPolicies: [CompactPolicy]
+    /// The fields that each policy may drop from a body that is too large for APNs.
+    private let oversizeFieldsByPolicy: [OversizeFields]
+    /// How long an activity of each policy may live; 0: without limit.
+    private let lifetimeMillisecondsByPolicy: [Int64]
     private let restartsActivitiesByPolicy: [Bool]
     /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
     /// except for lifetime commands.
     package let limitsLifetimes: Bool
-    /// Whether any policy starts activities again after their lifetime. If so, an end ends an activity even if the
-    /// activity's newest start is newer: Causeway may have made that start (`StateAdmission.endsNewerLife`, R13).
+    /// Whether any policy starts activities again after their lifetime. If so, an end also ends a life whose start is
+    /// newer than the end, because Causeway may have made that start (`StateAdmission.endsNewerLife`, R13).
     package let restartsActivities: Bool
 
     package init(_ policies: [Policy]) {
-        names = policies.map { Array($0.name.utf8) }
-        droppedFields = policies.map { OversizeFields($0.oversize) }
-        values = policies.map {
-            Values(
+        policyNames = policies.map { Array($0.name.utf8) }
+        oversizeFieldsByPolicy = policies.map { OversizeFields($0.oversize) }
+        compactPolicies = policies.map {
+            CompactPolicy(
                 pace: $0.pace,
                 startBudget: $0.startBudget,
                 startBudgetRecheckMillisecondsMax: $0.startBudget.intervalMilliseconds,
@@ -41,25 +42,25 @@ package struct PolicyTable: Sendable {
                 endSeconds: $0.expiration.endSeconds
             )
         }
-        lifetimesMilliseconds = policies.map { $0.lifetimeSeconds * 1_000 }
+        lifetimeMillisecondsByPolicy = policies.map { $0.lifetimeSeconds * 1_000 }
         restartsActivitiesByPolicy = policies.map(\.restartsActivities)
-        limitsLifetimes = lifetimesMilliseconds.contains { $0 > 0 }
+        limitsLifetimes = lifetimeMillisecondsByPolicy.contains { $0 > 0 }
         restartsActivities = policies.contains(where: \.restartsActivities)
     }
 
-    package subscript(_ policy: UInt8) -> Values { values[Int(policy)] }
+    package subscript(_ policy: UInt8) -> CompactPolicy { compactPolicies[Int(policy)] }
 
-    package func droppedFields(_ policy: UInt8) -> OversizeFields { droppedFields[Int(policy)] }
+    package func oversizeFields(_ policy: UInt8) -> OversizeFields { oversizeFieldsByPolicy[Int(policy)] }
     /// Returns how long an activity of this policy may live, in milliseconds; 0: without limit.
-    package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimesMilliseconds[Int(policy)] }
+    package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimeMillisecondsByPolicy[Int(policy)] }
     /// Whether Causeway starts an activity of this policy again after the end of its lifetime.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool {
         restartsActivitiesByPolicy[Int(policy)]
     }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
-        for position in 0..<names.count {
-            let matches = names[position].withUnsafeBytes { isEqual($0, name) }
+        for position in 0..<policyNames.count {
+            let matches = policyNames[position].withUnsafeBytes { isEqual($0, name) }
             if matches { return UInt8(position) }
         }
         return nil

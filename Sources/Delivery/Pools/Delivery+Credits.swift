@@ -1,7 +1,7 @@
 /// Takes and returns credits, and begins the activities that wait for them.
 ///
-/// A returned credit begins activities that wait for one (`beginActivitiesAwaitingCredit`). Such an activity has no
-/// credit that it could return. So `returnCredit` does not call itself through the activities that it begins.
+/// A returned credit begins activities that wait for one (`beginActivitiesAwaitingCredit`). This is no endless
+/// recursion: an activity that waits for a credit has none to return.
 extension Delivery {
     /// Takes a credit of the activity's pool, or makes the activity wait for a credit. Frees no activity.
     /// - Returns: false if the activity waits.
@@ -16,10 +16,10 @@ extension Delivery {
         return true
     }
 
-    /// Moves the activity's credit to `pool`, the pool of its current command. When the credit was taken, the
-    /// environment may have been unknown. Begins activities that wait for a credit of the old pool. The caller may
-    /// still use `activity`.
-    /// - Returns: false if that pool has no free credit.
+    /// Moves the activity's credit to `pool`, the pool of its current command. The activity may have taken a credit of
+    /// another pool, because its environment was not known. Begins activities that wait for a credit of that pool. The
+    /// caller may still use `activity`.
+    /// - Returns: false if `pool` has no free credit.
     @inline(__always)
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Names the pool whose credits a command takes: its app's production or sandbox pool, or the third kind of credits
-/// (``PoolTable``). Until an admission names the activity's environment, or a command brings a token with it,
-/// ``PoolTable/poolKey(of:_:)`` chooses the pool.
+/// Names the credits that a command takes: those of its app's production pool, of its sandbox pool, or of a third kind
+/// (``PoolTable``). The environment of an activity is unknown until an admission or a command's token names it. Until
+/// then ``PoolTable/poolKey(of:_:)`` chooses the credits.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
@@ -38,7 +38,7 @@ final class PoolTable {
         var activitiesAwaitingCredit: IndexQueue<ActivityIndex>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
         /// credit when it enters a phase without one (`ActivityPhase.holdsCredit`).
-        var creditsTaken = 0
+        var takenCreditCount = 0
         var throughput = PoolThroughput()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
         let isConfigured: Bool
@@ -119,13 +119,13 @@ final class PoolTable {
 
     func takeCredit(of poolKey: PoolKey) -> Bool {
         guard hasCredit(of: poolKey) else { return false }
-        poolStates[poolKey.tableIndex].creditsTaken += 1
+        poolStates[poolKey.tableIndex].takenCreditCount += 1
         return true
     }
 
     func returnCredit(of poolKey: PoolKey) {
-        poolStates[poolKey.tableIndex].creditsTaken -= 1
-        precondition(poolStates[poolKey.tableIndex].creditsTaken >= 0, "a credit was returned that was not taken")
+        poolStates[poolKey.tableIndex].takenCreditCount -= 1
+        precondition(poolStates[poolKey.tableIndex].takenCreditCount >= 0, "a credit was returned that was not taken")
     }
 
     /// Takes a credit of the new pool and returns the credit of the old one, so that a push uses only the credits of
@@ -139,7 +139,7 @@ final class PoolTable {
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
         let creditsMax = isBlocked(poolKey) ? min(creditsPerPoolMax, Self.creditsWhileBlockedMax) : creditsPerPoolMax
-        return poolStates[poolKey.tableIndex].creditsTaken < creditsMax
+        return poolStates[poolKey.tableIndex].takenCreditCount < creditsMax
     }
 
     /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
@@ -192,17 +192,21 @@ final class PoolTable {
     // MARK: - Outages
 
     /// Notes a response that is about the push itself or its token. Such a response shows that APNs works.
-    /// - Parameter isProgress: whether the response counts in the pool's rate of responses. False if APNs refused a
-    ///   token that may still be right: its push waits and is sent again.
-    func noteDecisiveResponse(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
+    /// - Parameter isCountedInRate: whether the response counts in the pool's rate of responses. False if APNs refused
+    ///   a token that may still be right: its push waits and is sent again.
+    func noteDecisiveResponse(of poolKey: PoolKey, isCountedInRate: Bool, sendingMillisecondsMax: Int64, now: Moment) {
         let index = poolKey.tableIndex
         outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
-        guard isProgress else { return }
+        guard isCountedInRate else { return }
         poolStates[index].throughput.countResponse()
         guard poolStates[index].throughput.isBlocked else { return }
-        let waitingPushes = queuedCount(of: poolKey)
+        let waitingPushCount = queuedCount(of: poolKey)
         poolStates[index].throughput
-            .unblockIfFastEnough(waitingPushes: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
+            .unblockIfFastEnough(
+                waitingPushCount: waitingPushCount,
+                sendingMillisecondsMax: sendingMillisecondsMax,
+                now: now
+            )
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
@@ -220,28 +224,33 @@ final class PoolTable {
     /// Whether the pool is too slow to send its waiting pushes soon (`PoolThroughput`).
     func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
-    func evaluateThroughput(_ poolKey: PoolKey, measuredMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
+    func evaluateThroughput(
+        _ poolKey: PoolKey,
+        measuredMillisecondsMin: Int64,
+        sendingMillisecondsMax: Int64,
+        now: Moment
+    ) {
         // With the credits of `unknownEnvironment`, activities only ask Redis for their environment. The pool of that
         // environment then sends their pushes. So this key has no rate of responses to measure.
         guard poolKey.kind != .unknownEnvironment else { return }
-        let waitingPushes = queuedCount(of: poolKey)
+        let waitingPushCount = queuedCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
         poolStates[poolKey.tableIndex].throughput
             .evaluateThroughput(
-                waitingPushes: waitingPushes,
+                waitingPushCount: waitingPushCount,
                 measuredMillisecondsMin: measuredMillisecondsMin,
-                delayMilliseconds: delayMilliseconds,
+                sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now
             )
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
     /// Unblocks a pool for which nothing waits any longer, if responses came lately
-    /// (`PoolThroughput.unblockIfAnyResponse`). `reviewPoolQueues` calls this, because it may have finished the last
-    /// pushes that waited for any pool. While nothing waits, it checks no pool, so this pool would stay blocked.
-    func unblockIfIdle(_ poolKey: PoolKey) {
+    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this, because it may have finished the last
+    /// waiting pushes. While no pool has a waiting push, it reviews no pool, so this one would stay blocked.
+    func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedCount(of: poolKey) == 0 else { return }
-        poolStates[poolKey.tableIndex].throughput.unblockIfAnyResponse()
+        poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 

@@ -3,15 +3,16 @@
 /// Does no I/O; time is an argument. One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins
 /// while pushes wait, because a pool without work gets no responses although it is not slow.
 ///
-/// A pool is blocked if it would need more than `delayMilliseconds` at that rate to send the waiting pushes. The block
-/// ends when responses come fast enough again. It also ends when no push waits any longer and responses came during
-/// this measurement or the previous one.
+/// A pool is blocked if it would need more than `sendingMillisecondsMax` at that rate to send the waiting pushes. For
+/// example, with 30 s and 3,000 waiting pushes, it is blocked below 100 responses a second. The block ends when
+/// responses come fast enough again. It also ends when no push waits any longer and responses came during this
+/// measurement or the previous one.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the present measurement of the rate began; `.max`: the rate is not being measured.
     private var measurementBeganAtMilliseconds: Int64 = .max
     /// The number of responses during the present measurement. A response counts if `PoolTable.noteDecisiveResponse` is
-    /// called with `isProgress`.
+    /// called with `isCountedInRate`.
     private var responseCount: Int64 = 0
     /// The number of responses during the previous measurement.
     private var previousResponseCount: Int64 = 0
@@ -26,16 +27,17 @@ struct PoolThroughput: BitwiseCopyable {
     @inline(__always) mutating func countResponse() { responseCount &+= 1 }
 
     /// Ends the block of a pool if responses come fast enough. Called after each counted response of a blocked pool.
-    mutating func unblockIfFastEnough(waitingPushes: Int, delayMilliseconds: Int64, now: Moment) {
-        guard isBlocked, !isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now) else { return }
+    mutating func unblockIfFastEnough(waitingPushCount: Int, sendingMillisecondsMax: Int64, now: Moment) {
+        guard isBlocked, !isTooSlow(for: waitingPushCount, sendingMillisecondsMax: sendingMillisecondsMax, now: now)
+        else { return }
         isBlocked = false
         beginMeasurement(now: now)
     }
 
     mutating func evaluateThroughput(
-        waitingPushes: Int,
+        waitingPushCount: Int,
         measuredMillisecondsMin: Int64,
-        delayMilliseconds: Int64,
+        sendingMillisecondsMax: Int64,
         now: Moment
     ) {
         guard measurementBeganAtMilliseconds != .max,
@@ -43,19 +45,19 @@ struct PoolThroughput: BitwiseCopyable {
         else {
             return
         }
-        if waitingPushes > 0 {
-            isBlocked = isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
+        if waitingPushCount > 0 {
+            isBlocked = isTooSlow(for: waitingPushCount, sendingMillisecondsMax: sendingMillisecondsMax, now: now)
         } else if responseCount > 0 {
             isBlocked = false
         }
         beginMeasurement(now: now)
-        if waitingPushes == 0, !isBlocked { measurementBeganAtMilliseconds = .max }
+        if waitingPushCount == 0, !isBlocked { measurementBeganAtMilliseconds = .max }
     }
 
     /// Unblocks the pool and ends the measurement, if responses came during this measurement or the previous one.
     /// Called when no push waits. The previous measurement counts too: `evaluateThroughput` may have begun this one
     /// just before the last push left, so that no response could come during it.
-    mutating func unblockIfAnyResponse() {
+    mutating func unblockIfResponsesCame() {
         guard responseCount > 0 || previousResponseCount > 0 else { return }
         isBlocked = false
         measurementBeganAtMilliseconds = .max
@@ -67,9 +69,10 @@ struct PoolThroughput: BitwiseCopyable {
         if measurementBeganAtMilliseconds != .max { beginMeasurement(now: now) }
     }
 
-    private func isTooSlow(for waitingPushes: Int, delayMilliseconds: Int64, now: Moment) -> Bool {
-        let spanMilliseconds = max(1, now.monotonicMilliseconds - measurementBeganAtMilliseconds)
-        return Double(responseCount) * Double(delayMilliseconds) < Double(waitingPushes) * Double(spanMilliseconds)
+    private func isTooSlow(for waitingPushCount: Int, sendingMillisecondsMax: Int64, now: Moment) -> Bool {
+        let measuredMilliseconds = max(1, now.monotonicMilliseconds - measurementBeganAtMilliseconds)
+        return Double(responseCount) * Double(sendingMillisecondsMax) < Double(waitingPushCount)
+            * Double(measuredMilliseconds)
     }
 
     private mutating func beginMeasurement(now: Moment) {

@@ -11,14 +11,14 @@ extension Delivery {
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned even if it is
     ///   false.
     public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> RecordIndex? {
-        guard mayPush(pool, now: now) else { return nil }
+        guard !holdBackPushesIfNeeded(of: pool, now: now) else { return nil }
         while let record = pools.popReadyPush(of: PoolKey(pool)) {
             let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
-            } else if records[record].push.attempts > 0, !permitsRetry {
+            } else if records[record].push.attemptCount > 0, !permitsRetry {
                 beginWaitForRetryBudget(record, of: activity, now: now)
             } else {
                 removeAlertIfOld(of: record, now: now)
@@ -26,7 +26,7 @@ extension Delivery {
                 activities.enter(.inFlight, activity)
                 lastOfferedPush = OfferedPush(
                     record: record,
-                    previousEarliestBeginMilliseconds: activities[activity].earliestBeginMilliseconds
+                    previousEarliestBeginAtMilliseconds: activities[activity].earliestBeginAtMilliseconds
                 )
                 // The spacing counts from the sending. The push may have waited for its stream since its
                 // admission.
@@ -60,7 +60,7 @@ extension Delivery {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
-        activities[activity].restoreEarliestBegin(lastOfferedPush.previousEarliestBeginMilliseconds)
+        activities[activity].restoreEarliestBegin(lastOfferedPush.previousEarliestBeginAtMilliseconds)
         records[record].uncountAttempt()
         uncountPush()
         lastOfferedPush = OfferedPush()
@@ -79,25 +79,26 @@ extension Delivery {
         if result.disposition.isDecisive {
             // If the configuration may be wrong instead of the refused token, the push waits and is sent again. Such a
             // response does not count in the pool's rate of responses.
-            let isProgress = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
-            let delayMilliseconds = configuration.deferredDelayMilliseconds
+            let isCountedInRate = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
+            let sendingMillisecondsMax = configuration.deferredDelayMilliseconds
             pools.noteDecisiveResponse(
                 of: PoolKey(records[record].pool),
-                isProgress: isProgress,
-                delayMilliseconds: delayMilliseconds,
+                isCountedInRate: isCountedInRate,
+                sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now
             )
         }
         let isStart = records[record].isStart
         switch result.disposition {
         case .accepted:
-            dropAlertsNotNewer(than: record, of: activity)
+            removeAlertsNotNewer(than: record, of: activity)
             activities[activity].resetServiceFaultCount()
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then `tokenSuspect`
-        // retires no token, `topicSuspect` fails no command, and the last case of this switch retries the push.
+        // A suspect token is retired, and a command with a suspect topic fails, only if the refusal is trusted.
+        // Otherwise the pool's environment or topic may be wrong for all tokens, and the last case of this switch
+        // retries the push.
         case .tokenSuspect where result.isTokenRefusalTrusted:
             handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted:
@@ -133,5 +134,5 @@ extension Delivery {
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.null`: none.
     var record = RecordIndex.null
-    var previousEarliestBeginMilliseconds: Int64 = 0
+    var previousEarliestBeginAtMilliseconds: Int64 = 0
 }

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 extension Delivery {
-    /// Retires a token that APNs refused. But if the token was registered at or after the time from which APNs calls it
-    /// dead, APNs may not know the registration yet. Then the push is retried later instead.
+    /// Retires a token that APNs refused. The exception: the token was registered at or after the time from which APNs
+    /// calls it dead. APNs may not know this registration yet, so the push is retried later.
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
@@ -18,11 +18,11 @@ extension Delivery {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
         }
         activities[activity].resetServiceFaultCount()
-        produce(.invalidation, record)
+        queueOutgoingRecord(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // An earlier attempt of this end, whose response was lost, may have ended the activity. Then settle the end
-            // as `accepted`: if the next owner reads the end again after a crash, Redis replies that the phone has
-            // shown it, and the life leaves the timetable. With `notShown`, the life would stay there.
+            // Perhaps an earlier attempt ended the activity, and its response was lost. Then settle the end as
+            // `accepted`: if the end is read again after a crash, Redis replies that the phone has shown it, and the
+            // life leaves the timetable. With `notShown`, the life would stay there.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -31,10 +31,10 @@ extension Delivery {
         queueStoreCall(.retireToken, record)
     }
 
-    /// Holds the command for the activity's next token. Called only when Redis has replied to the call `retireToken`,
-    /// or refused it, and Kafka has acknowledged the invalidation. Both steps read the dead token from the record's
-    /// slot. Only now may the slot get another token: if Redis replies `retry` to the call `hold`, the command is
-    /// admitted again, with a token that has registered meanwhile.
+    /// Holds the command for the activity's next token. Called after the call `retireToken` has ended, and after Kafka
+    /// has acknowledged the invalidation, because both read the dead token from the record's slot. Afterwards the slot
+    /// may get another token: if Redis replies `retry` to the call `hold`, the command is admitted again with a token
+    /// that has registered meanwhile.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

@@ -27,12 +27,16 @@ extension Delivery {
         }
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
-        let faults = activities[activity].serviceFaultCount
+        let faultCount = activities[activity].serviceFaultCount
         guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        guard disposition == .retryNow, faults <= Self.immediateRetryFaultsMax else {
-            return beginWaitForService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
+        guard disposition == .retryNow, faultCount <= Self.immediateRetryFaultsMax else {
+            return beginWaitForService(
+                activity,
+                milliseconds: randomRetryPauseMilliseconds(faultCount: faultCount),
+                now: now
+            )
         }
-        let dueMilliseconds = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
+        let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
         activities[activity].delayBegin(until: dueMilliseconds)
         activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
     }
@@ -43,13 +47,13 @@ extension Delivery {
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
-        let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaultCount)
+        let faultPauseMilliseconds = randomRetryPauseMilliseconds(faultCount: activities[activity].serviceFaultCount)
         beginWaitForService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
     /// commands of the pool can begin. A newer state that arrives replaces the command. The newer state does not
-    /// wait for this retry, but only for `earliestBeginMilliseconds`.
+    /// wait for this retry, but only for `earliestBeginAtMilliseconds`.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
@@ -62,9 +66,9 @@ extension Delivery {
         returnCredit(of: activity, now: now)
     }
 
-    private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
+    private mutating func randomRetryPauseMilliseconds(faultCount: UInt8) -> Int64 {
         // Without the limit of 24, many faults would shift all bits out of the number, and the pause would be 0.
-        let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
+        let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faultCount), 24)
         return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, pauseMilliseconds))
     }
 
@@ -97,13 +101,13 @@ extension Delivery {
     }
 
     /// Replaces the current command, which waits for a retry, by a command that arrived. The new command does not wait
-    /// for the retry, but only for `earliestBeginMilliseconds`.
+    /// for the retry, but only for `earliestBeginAtMilliseconds`.
     mutating func replaceCommandAwaitingRetry(of activity: ActivityIndex, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
         let hadCredit = activities[activity].phase.holdsCredit
-        let earliestBeginMilliseconds = activities[activity].earliestBeginMilliseconds
-        if earliestBeginMilliseconds > now.monotonicMilliseconds {
-            activities.enter(.paused, activity, untilMilliseconds: earliestBeginMilliseconds)
+        let earliestBeginAtMilliseconds = activities[activity].earliestBeginAtMilliseconds
+        if earliestBeginAtMilliseconds > now.monotonicMilliseconds {
+            activities.enter(.paused, activity, untilMilliseconds: earliestBeginAtMilliseconds)
         } else {
             activities.enter(.queuedToBegin, activity)
         }

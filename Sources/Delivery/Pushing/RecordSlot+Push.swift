@@ -5,8 +5,8 @@ extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: token.environment) }
 
     /// Whether an admitted push expired while it waited for a stream or for a retry. If the command names no
-    /// expiration, this test computes one from the time of its receipt. `setSentExpiration` computes the one for APNs
-    /// from the time of sending.
+    /// expiration, this test computes one from the receipt of the command. The expiration for APNs counts from the
+    /// sending instead (`setSentExpiration`).
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard ownExpirationSeconds < 0 else { return ownExpirationSeconds < now.wallSeconds }
@@ -17,8 +17,8 @@ extension RecordSlot {
             < now.wallSeconds
     }
 
-    mutating func setSentExpiration(by policy: PolicyTable.Values, now: Moment) {
-        push.expirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
+    mutating func setSentExpiration(by policy: PolicyTable.CompactPolicy, now: Moment) {
+        push.sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
     /// Returns when a push expires, UNIX seconds; the first of these rules that applies:
@@ -27,7 +27,7 @@ extension RecordSlot {
     ///   ``AgeRules/updateAgeSecondsMax`` after `seconds`.
     /// - Any other push expires when its policy's time for the event has passed since `seconds`.
     /// - Parameter seconds: the UNIX time of the command's receipt, or of the sending.
-    private func expirationSeconds(by policy: PolicyTable.Values, from seconds: Int64) -> Int64 {
+    private func expirationSeconds(by policy: PolicyTable.CompactPolicy, from seconds: Int64) -> Int64 {
         switch event {
         case _ where ownExpirationSeconds >= 0: ownExpirationSeconds
         case .start: preconditionFailure("a start has an expiration")
@@ -38,10 +38,10 @@ extension RecordSlot {
     }
 
     /// Counts an attempt. A push may have any number of attempts, but the counter stops at its maximum.
-    mutating func countAttempt() { if push.attempts < .max { push.attempts += 1 } }
+    mutating func countAttempt() { if push.attemptCount < .max { push.attemptCount += 1 } }
 
     /// Takes an attempt back, because no stream took the push.
-    mutating func uncountAttempt() { push.attempts -= 1 }
+    mutating func uncountAttempt() { push.attemptCount -= 1 }
 
     mutating func noteResponse(_ result: PushResult) {
         push.httpStatus = result.status == 0 ? nil : result.status

@@ -1,7 +1,7 @@
 /// Decides whether one pool of a lane may retry a push now. Does no I/O; time is an argument. (R21)
 ///
-/// If the pool's budget permits a retry, it is sent. But only first attempts fill the budget, so it can stay
-/// empty after an outage. Retries are therefore also permitted in two cases:
+/// A retry is sent if the pool's budget permits it. Only first attempts fill the budget, so the budget can stay empty
+/// after an outage. Retries are therefore also permitted in two cases:
 /// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
 /// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
 ///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.

@@ -1,3 +1,4 @@
+/// Makes the lane read ahead while it has a backlog, and after an outage of Redis or of a pool. (R21)
 extension Delivery {
     /// Whether the lane reads ahead because of a backlog. While it does, it begins no command.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
@@ -7,46 +8,49 @@ extension Delivery {
     ///
     /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet. A guess
     ///   makes the lane read ahead, so that it does not begin to send before it knows the lag of all its partitions.
-    public mutating func noteLag(_ index: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
+    public mutating func noteLag(_ index: UInt32, recordCount: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
         carryOut(
-            readAhead.noteLag(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now),
+            readAhead.noteLag(&partition.pointee.lag, recordCount: recordCount, isAssumed: isAssumed, now: now),
             now: now
         )
     }
 
-    /// Whether calls may be made to the store. After an outage of the store, the lane reads ahead first, so that Redis
-    /// is asked only about the newest states. (R21)
+    /// Holds back the store calls after an outage of the store, until the lane has read ahead. So Redis is asked only
+    /// about the newest states.
+    /// - Returns: whether no call may be made now.
     @inline(__always)
-    mutating func mayAskStore(now: Moment) -> Bool {
-        guard storeOutageWatch.holdBackIfUnavailable(now: now) else { return true }
-        guard isReadAheadDone(since: storeOutageWatch.readingAheadSinceMilliseconds, now: now) else { return false }
+    mutating func holdBackStoreCallsIfNeeded(now: Moment) -> Bool {
+        guard storeOutageWatch.holdBackIfUnavailable(now: now) else { return false }
+        guard checkReadAheadEnd(since: storeOutageWatch.readingAheadSinceMilliseconds, now: now) else { return true }
         storeOutageWatch.noteReadAheadEnd(now: now)
-        return true
+        return false
     }
 
-    /// Whether a push of the pool may be sent. After an outage of APNs, the lane reads ahead first, so that no state is
-    /// sent that a record in the backlog has replaced. (R21)
+    /// Holds back the pushes of a pool after an outage of APNs, until the lane has read ahead. So no state is sent if
+    /// the backlog has a newer one.
+    /// - Returns: whether no push of the pool may be sent now.
     @inline(__always)
-    mutating func mayPush(_ pool: PoolIdentifier, now: Moment) -> Bool {
+    mutating func holdBackPushesIfNeeded(of pool: PoolIdentifier, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
-        guard watch.pointee.holdBackIfUnavailable(now: now) else { return true }
-        guard isReadAheadDone(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return false }
+        guard watch.pointee.holdBackIfUnavailable(now: now) else { return false }
+        guard checkReadAheadEnd(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return true }
         watch.pointee.noteReadAheadEnd(now: now)
-        return true
+        return false
     }
 
-    /// Whether the lane has read far enough ahead. If not, sets the time of the next check.
-    private mutating func isReadAheadDone(since milliseconds: Int64, now: Moment) -> Bool {
+    /// Checks whether the lane has read far enough ahead after an outage. If not, sets the time of the next check.
+    /// - Returns: whether the lane has read far enough ahead.
+    private mutating func checkReadAheadEnd(since milliseconds: Int64, now: Moment) -> Bool {
         if readAhead.isReadAheadDone(since: milliseconds, fullness, now: now) { return true }
         readAheadCheckDueMilliseconds = now.monotonicMilliseconds + Self.readAheadRecheckMilliseconds
         return false
     }
 
-    /// How often the lane checks whether reading ahead after an outage is done. A limit of time can end it, and no
-    /// event wakes the lane then.
+    /// How often the lane checks whether reading ahead after an outage is done. Reading ahead can end because a time
+    /// has passed, and only this check notices that.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
@@ -63,13 +67,14 @@ extension Delivery {
         return isFuller(thanQuarters: 2) ? .upToThreeQuarters : .upToHalf
     }
 
-    /// Whether the lane is fuller than this many quarters: it has used more of its room for records, of its
-    /// room for bytes, or of a partition's window of offsets.
+    /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
+    /// partition's window.
     private func isFuller(thanQuarters quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters
             || partitions.contains {
-                $0.pointee.ledger.offsetCountAboveCommittable > Int64(configuration.ledgerWindowOffsets / 4 * quarters)
+                $0.pointee.ledger.offsetCountAboveCommittable
+                    > Int64(configuration.ledgerWindowOffsetCount / 4 * quarters)
             }
     }
 

@@ -2,9 +2,9 @@
 /// then holds them back until it has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace older ones.
 /// Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
-    /// The service counts as unavailable when calls or pushes have waited this long, and no response has shown that the
-    /// service works (`noteResponse`). The time begins again when reading ahead ends. Otherwise calls and pushes that
-    /// have waited since before would at once count as another outage.
+    /// If calls or pushes have waited this long without a response (`noteResponse`), the service counts as unavailable.
+    /// The time begins again when reading ahead ends. Otherwise the calls or pushes that were held back would at once
+    /// count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
@@ -13,8 +13,8 @@ struct OutageWatch: BitwiseCopyable {
     private(set) var readingAheadSinceMilliseconds = Int64.max
     /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
-    /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. A push that was admitted earlier
-    /// may be older than a state that the lane has read meanwhile.
+    /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. If a push was admitted earlier, the
+    /// lane may have read a newer state since (`Delivery.isReplacedAtOnce`).
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back. This begins when `holdBackIfUnavailable` finds an outage, and ends with
@@ -26,15 +26,14 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     /// Notes a response which shows that the service works. If other calls or pushes still wait, their time without a
-    /// response counts from now. Never call this for a response about a fault of the service, because it would hide an
-    /// outage.
+    /// response counts from now. Do not call this for a response about a fault of the service: it would hide an outage.
     /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }
 
-    /// Holds calls or pushes back if their service is unavailable, until the lane has read ahead. If the service then
-    /// gives no response for `outageAfterMilliseconds`, they are held back once more.
+    /// If the service was unavailable, holds calls or pushes back until `noteReadAheadEnd`. If the service then gives
+    /// no response for `outageAfterMilliseconds`, they are held back once more.
     /// - Returns: whether calls or pushes are held back.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Bool {

@@ -1,37 +1,38 @@
 /// Decides when a lane reads ahead. A lane that is far behind begins no command and keeps only the newest state of each
 /// activity, as far as it has room. So a backlog of many commands needs only one push for each activity. (R21)
 ///
-/// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
-/// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
+/// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time. Until the end of
+/// reading ahead, activities wait in the phase `awaitingReadAhead` (`ActivityPhase`).
 struct ReadAhead {
     enum Phase {
         /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more than
         /// `readAheadLagRecords`.
         case off
-        /// No activity begins. Newer states replace those that wait. Each of the next phases lets the waiting
-        /// activities begin. Next:
-        /// - `off` when the lane has caught up, or when it was behind by less than half of `readAheadLagRecords` for as
-        ///   long as `smallLagMilliseconds`.
+        /// No activity begins. Newer states replace those that wait. In both next phases the waiting activities begin.
+        /// Next:
+        /// - `off` when the lane has caught up, or when its lag was small for `smallLagMilliseconds`: less than half of
+        ///   `readAheadLagRecords`.
         /// - `emptying` when the lane is more than three quarters full, or has read ahead for
         ///   `readAheadMillisecondsMax`.
         case reading
-        /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room again and the
-        /// lane is still behind by more than `readAheadLagRecords`; `off` when the lane is not so far behind.
+        /// The waiting activities begin, which makes room in the lane. Next:
+        /// - `off` when the lane is behind by `readAheadLagRecords` at most.
+        /// - `reading` when the lane is half full or less, and still behind by more.
         case emptying
     }
 
     /// How far one partition is behind, as the shell last reported.
     struct Lag: BitwiseCopyable {
-        /// Records of the partition that the lane has not received.
-        fileprivate var recordsBehind: Int64 = 0
-        /// The same number as `recordsBehind`, or 0 if `recordsBehind` is a guess. A guess makes the lane read ahead,
-        /// but does not set `isBacklogKnown`.
-        fileprivate var recordsKnownBehind: Int64 = 0
+        /// The number of the partition's records that the lane has not received.
+        fileprivate var recordCount: Int64 = 0
+        /// Equal to `recordCount` if the shell knows that number; 0 if it is a guess. A guess makes the lane read
+        /// ahead, but does not set `isBacklogKnown`.
+        fileprivate var knownRecordCount: Int64 = 0
     }
 
-    /// How much a lane has used of its room for records, of its room for bytes, or of a partition's window of offsets:
-    /// the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With a single
-    /// bound, nearly each record would change the phase.
+    /// How full a lane is. It has room for a number of records, for a number of bytes, and in the window of offsets of
+    /// each partition: the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half.
+    /// With only one bound, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -40,32 +41,32 @@ struct ReadAhead {
 
     /// What the lane must do with the activities that wait for the end of reading ahead.
     enum Decision {
-        case unchanged
+        case nothing
         case beginActivities
     }
 
-    /// How long a lane continues to read ahead while it is behind by less than half of `readAheadLagRecords`. Each
-    /// record that it still reads may save a push. The time is limited, because producers write all the time, and the
-    /// lane may never catch up completely.
+    /// How long a lane continues to read ahead after its lag has become small: less than half of `readAheadLagRecords`.
+    /// Each record that it still reads may save a push. The time is limited, because producers write all the time, and
+    /// the lane may never catch up completely.
     static let smallLagMilliseconds: Int64 = 2_000
-    /// The largest lag that counts for one partition. A broker may report any number, and the sum over
-    /// partitions must not overflow.
+    /// The largest lag that counts for one partition. A broker may report any number, and the sum over all partitions
+    /// must not overflow.
     static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last `off`. The
-    /// guessed lag of a new partition does not count: in the mode `countedWhenBehind`, superseded commands may lack
-    /// results only in a real backlog.
+    /// Whether the lane is known to have a backlog: since the phase was last `off`, it was behind by more than
+    /// `readAheadLagRecords`. Guessed lags of new partitions do not count, because in the mode `countedWhenBehind`
+    /// superseded commands may lack results only in a real backlog.
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
     private var readingSinceMilliseconds: Int64 = 0
-    /// The sum of `Lag.recordsBehind` over the lane's partitions of the commands topic.
-    private var recordsBehind: Int64 = 0
-    /// The sum of `Lag.recordsKnownBehind` over the lane's partitions of the commands topic.
-    private var recordsKnownBehind: Int64 = 0
-    /// Since when the lane is behind by less than half of `readAheadLagRecords`; `.max` while it is behind by at least
-    /// half, and before the first report of a lag.
+    /// The sum of `Lag.recordCount` over the lane's partitions of the commands topic.
+    private var lagRecordCount: Int64 = 0
+    /// The sum of `Lag.knownRecordCount` over the lane's partitions of the commands topic.
+    private var knownLagRecordCount: Int64 = 0
+    /// Since when the lag is small, a monotonic time: less than half of `readAheadLagRecords`. `.max`: the lag is not
+    /// small, or was never reported.
     private var smallLagSinceMilliseconds: Int64 = .max
 
     init(_ configuration: DeliveryConfiguration) { apply(configuration) }
@@ -75,8 +76,7 @@ struct ReadAhead {
         readAheadMillisecondsMax = configuration.readAheadMillisecondsMax
     }
 
-    /// The monotonic time at which reading ahead ends if the lag does not change; nil when the lane does not read
-    /// ahead.
+    /// When reading ahead ends if the lag does not change, a monotonic time; nil: the lane does not read ahead.
     var dueMilliseconds: Int64? { phase == .reading ? min(smallLagDueMilliseconds, readingLimitDueMilliseconds) : nil }
 
     private var readingLimitDueMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
@@ -85,36 +85,36 @@ struct ReadAhead {
         smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
     }
 
-    /// Notes that a partition is this many records behind.
+    /// Notes how many records a partition is behind, and changes the phase if necessary.
     ///
-    /// - Parameter isAssumed: whether `records` is a guess, because the partition's lag is not known yet.
-    mutating func noteLag(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
-        let records = min(max(0, records), Self.partitionLagRecordsMax)
-        setLag(&lag, records: records, knownRecords: isAssumed ? 0 : records)
-        if recordsKnownBehind > readAheadLagRecords { isBacklogKnown = true }
+    /// - Parameter isAssumed: whether `recordCount` is a guess, because the partition's lag is not known yet.
+    mutating func noteLag(_ lag: inout Lag, recordCount: Int64, isAssumed: Bool, now: Moment) -> Decision {
+        let recordCount = min(max(0, recordCount), Self.partitionLagRecordsMax)
+        setLag(&lag, recordCount: recordCount, knownRecordCount: isAssumed ? 0 : recordCount)
+        if knownLagRecordCount > readAheadLagRecords { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
-            if recordsBehind > readAheadLagRecords { beginReading(now: now) }
+            if lagRecordCount > readAheadLagRecords { beginReading(now: now) }
         case .reading:
-            guard recordsBehind > 0 else { return endReading() }
+            guard lagRecordCount > 0 else { return endReading() }
         case .emptying:
-            if recordsBehind <= readAheadLagRecords { return endReading() }
+            if lagRecordCount <= readAheadLagRecords { return endReading() }
         }
-        return .unchanged
+        return .nothing
     }
 
-    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. Otherwise
-    /// waiting states would be sent although their partitions have newer ones. After a loss of data, Redis may not know
-    /// the newer states, and would admit the older ones.
+    /// Removes the lag of a revoked partition. While other partitions are behind, reading ahead continues, because
+    /// their backlogs may have newer states than those that wait. Redis would not always supersede the waiting states:
+    /// after a loss of data, it may not know the newer ones.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
-        setLag(&lag, records: 0, knownRecords: 0)
+        setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)
-        guard phase == .reading, recordsBehind <= 0 else { return .unchanged }
+        guard phase == .reading, lagRecordCount <= 0 else { return .nothing }
         return endReading()
     }
 
-    /// Changes the phase if necessary. Called once a turn with the time and with how full the lane is.
+    /// Changes the phase if necessary. Called in every iteration of the lane, unless the phase is `off`.
     mutating func advance(_ fullness: Fullness, now: Moment) -> Decision {
         switch phase {
         case .off: break
@@ -125,33 +125,33 @@ struct ReadAhead {
                 return .beginActivities
             }
         case .emptying:
-            if recordsBehind <= readAheadLagRecords { return endReading() }
+            if lagRecordCount <= readAheadLagRecords { return endReading() }
             if fullness == .upToHalf { beginReading(now: now) }
         }
-        return .unchanged
+        return .nothing
     }
 
     /// Whether a lane that reads ahead after an outage has read far enough:
     /// - The lane has caught up.
-    /// - The lane was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`.
+    /// - The lag was small for `smallLagMilliseconds`: less than half of `readAheadLagRecords`.
     /// - The lane is more than three quarters full.
     /// - The lane has read ahead for `readAheadMillisecondsMax`.
     /// - Parameter milliseconds: when this reading ahead began, a monotonic time.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
-        guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
+        guard lagRecordCount > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds
         return nowMilliseconds - milliseconds >= readAheadMillisecondsMax
             || nowMilliseconds - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
     }
 
-    private mutating func setLag(_ lag: inout Lag, records: Int64, knownRecords: Int64) {
-        recordsBehind += records - lag.recordsBehind
-        recordsKnownBehind += knownRecords - lag.recordsKnownBehind
-        (lag.recordsBehind, lag.recordsKnownBehind) = (records, knownRecords)
+    private mutating func setLag(_ lag: inout Lag, recordCount: Int64, knownRecordCount: Int64) {
+        lagRecordCount += recordCount - lag.recordCount
+        knownLagRecordCount += knownRecordCount - lag.knownRecordCount
+        (lag.recordCount, lag.knownRecordCount) = (recordCount, knownRecordCount)
     }
 
     private mutating func noteWhetherLagIsSmall(now: Moment) {
-        if recordsBehind >= readAheadLagRecords / 2 {
+        if lagRecordCount >= readAheadLagRecords / 2 {
             smallLagSinceMilliseconds = .max
         } else if smallLagSinceMilliseconds == .max {
             smallLagSinceMilliseconds = now.monotonicMilliseconds
@@ -164,8 +164,7 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`. The result lets the waiting activities begin. After `emptying`, none
-    /// waits.
+    /// Ends the phase `reading` or `emptying`. After `emptying`, no activity waits, so the decision has no effect.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -46,7 +46,8 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
-        // If a registration released this command, the slot still has the token of the registration.
+        // If a registration released this command, the slot still names the token of the registration. The caller frees
+        // that token.
         slot.pointee.token.block = .none
         slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -88,7 +89,7 @@ extension Delivery {
             let textBytes = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
             writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
             slot.pointee.texts.subject = writer.append(activity.activity, from: value)
-            slot.pointee.registration.audiences = writer.appendDigests(
+            slot.pointee.registration.audienceDigests = writer.appendDigests(
                 of: activity.audiences,
                 count: activity.audienceCount,
                 from: value
@@ -103,7 +104,7 @@ extension Delivery {
             writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
             slot.pointee.texts.device = writer.append(start.device, from: value)
             slot.pointee.texts.attributesType = writer.append(start.attributesType, from: value)
-            slot.pointee.registration.audiences = writer.appendDigests(
+            slot.pointee.registration.audienceDigests = writer.appendDigests(
                 of: start.audiences,
                 count: start.audienceCount,
                 from: value

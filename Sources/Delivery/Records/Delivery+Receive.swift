@@ -8,7 +8,7 @@ extension Delivery {
     /// - Its offset was received before in this assignment.
     /// - An earlier owner of the partition settled it.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
-        guard let partition = enterInLedger(record, now: now) else { return }
+        guard let partition = noteInLedger(record, now: now) else { return }
         let index = records.allocate(Self.makeSlot(of: record, partition: partition, now: now))
         switch (partition.pointee.topic, record.value) {
         case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
@@ -23,7 +23,7 @@ extension Delivery {
     /// Notes a record in its partition's ledger.
     /// - Returns: the partition; nil if the caller must ignore the record.
     @inline(__always)
-    mutating func enterInLedger(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
+    mutating func noteInLedger(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return nil }
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
@@ -34,7 +34,7 @@ extension Delivery {
         }
         partition.pointee.receiptTimes.noteReceipt(
             record.offset,
-            milliseconds: now.monotonicMilliseconds,
+            atMilliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
             areEarlierRecordsSettled: partition.pointee.unsettledRecordCount == 0
         )
@@ -87,8 +87,8 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
             identifier = command.identifier
-            // The worker that first read a deferred command has accepted the timestamp, by a clock that may be ahead of
-            // this worker's clock. So the time of the first receipt counts, if it is later than now.
+            // A deferred command's timestamp was accepted at its first receipt, perhaps by a worker whose clock is
+            // ahead of this one's. So the timestamp is compared with that receipt, if it is later than now.
             let firstReceivedAtSeconds = (deferral?.receivedAtMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
             guard let appIndex = findAppIndex(named: command.app, in: value) else {
@@ -96,9 +96,9 @@ extension Delivery {
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
             records[index].appIndex = appIndex
-            // The worker that first read a deferred command knew its policy. If the policy is missing now, the app's
-            // default policy replaces it. A lifetime command only carries out its own policy, so without that policy it
-            // is `invalid`.
+            // The policy of a deferred command was configured when the command was first read. If the policy is missing
+            // now, the app's default policy replaces it. But a lifetime command is then `invalid`, because it only
+            // carries out its own policy.
             let mayReplacePolicy = deferral != nil && !command.isLifetimeCommand(in: value)
             let replacementPolicy = mayReplacePolicy ? defaultPolicyIndex(of: appIndex) : nil
             guard let policyIndex = findPolicyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
@@ -125,7 +125,7 @@ extension Delivery {
 
     /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
     ///
-    /// Four kinds of commands take another way: a start that is read again, a lifetime command, a command that is
+    /// Four kinds of commands do not go there: a start that is read again, a lifetime command, a command that is
     /// rejected because no phone could decode it, and a command to an audience or channel.
     @inline(__always)
     mutating func dispatch(
@@ -194,7 +194,7 @@ extension Delivery {
         slot.pointee.texts.block = writer.block
         slot.pointee.texts.subject = writer.append(key)
         slot.pointee.setRegistrationTimeFromRecord()
-        recordsAwaitingStore += 1
+        awaitingStoreRecordCount += 1
         for appIndex in 0..<UInt16(configuration.apps.count) {
             queueStoreCall(.unregisterActivity, index, appIndex: appIndex)
             queueStoreCall(.unregisterDevice, index, appIndex: appIndex)
@@ -220,7 +220,7 @@ extension Delivery {
     }
 
     func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {
-        UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy)
+        UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].defaultPolicyIndex)
     }
 }
 

@@ -45,13 +45,14 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - address: the command's activity and device. Needed only if a store call about them follows the result.
-    ///   - text: the bytes from which the command was decoded, which may lack dropped fields; nil: the record's value.
+    ///   - decodedBytes: the bytes from which the command was decoded, if fields were dropped from the record's value
+    ///     first; nil: the record's value.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,
         _ identifier: TextRange = .absent,
         of address: (activity: TextRange, device: TextRange) = (.absent, .absent),
-        decodedFrom text: UnsafeRawBufferPointer? = nil,
+        decodedFrom decodedBytes: UnsafeRawBufferPointer? = nil,
         code: StaticString,
         detail: String
     ) {
@@ -61,8 +62,8 @@ extension Delivery {
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
-        let text = text ?? value
-        slot.deadLetter.value = record.value == nil ? .absent : .asReceived
+        let decodedBytes = decodedBytes ?? value
+        slot.deadLetter.writtenValue = record.value == nil ? .absent : .asReceived
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
@@ -78,10 +79,10 @@ extension Delivery {
             slot.texts.trace = writer.append(record.trace)
             slot.texts.reason = writer.append(code)
             slot.deadLetter.detail = writer.append(detail)
-            slot.texts.subject = writer.append(address.activity, from: text)
-            slot.texts.device = writer.append(address.device, from: text)
+            slot.texts.subject = writer.append(address.activity, from: decodedBytes)
+            slot.texts.device = writer.append(address.device, from: decodedBytes)
             guard identifier.isAbsent else {
-                slot.texts.commandIdentifier = writer.append(identifier, from: text)
+                slot.texts.commandIdentifier = writer.append(identifier, from: decodedBytes)
                 return
             }
             let writtenByteCount = DefaultCommandIdentifier.write(
@@ -90,7 +91,7 @@ extension Delivery {
                 offset: slot.source.offset,
                 into: writer.writePointer
             )
-            slot.texts.commandIdentifier = writer.advance(writtenByteCount)
+            slot.texts.commandIdentifier = writer.takeRange(writtenByteCount)
         }
         records[index] = slot
         finish(index, .invalid)

@@ -5,9 +5,9 @@ import LiveActivity
 /// Such a record writes its token, its version or its held state to Redis again:
 /// - A state is sent again if Redis cannot know that the phone displays it. This push has no alert, because an alert
 ///   rings only once.
-/// - A start is not sent: nothing says any more whether it was sent before, and a second push could begin a second
-///   activity. The start only tells Redis its version (`recordStart`). Otherwise an end of the earlier life, if it is
-///   read again too, would end the new life.
+/// - A start is not sent. It may have been sent before, and a second push could begin a second activity. The start only
+///   tells Redis its version (`recordStart`). Otherwise an end of the earlier life could end the new life, because the
+///   end may be read again too.
 extension Delivery {
     /// Settles a record that is read again, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {
@@ -23,8 +23,8 @@ extension Delivery {
 }
 
 extension Outcome {
-    /// Whether a record that is read again needs no second result if it has this outcome. It was neither sent nor held
-    /// this time, so its first result stays valid. A result that counts superseded commands is written in any case.
+    /// Whether a record that is read again needs no second result if this is its outcome now. It was neither sent nor
+    /// held this time, so its first result stays valid. But if it counts superseded commands, it always gets a result.
     var needsNoResultIfReread: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

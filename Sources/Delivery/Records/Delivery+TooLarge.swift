@@ -17,8 +17,8 @@ extension Delivery {
         deferral: Deferral?,
         now: Moment
     ) {
-        let fields = policies.droppedFields(records[index].policyIndex)
-        guard !fields.isEmpty, let value = record.value else {
+        let oversizeFields = policies.oversizeFields(records[index].policyIndex)
+        guard !oversizeFields.isEmpty, let value = record.value else {
             let fault = command.sizeFault
             let detail = record.value.map { fault.message(in: $0) } ?? ""
             return rejectTooLarge(
@@ -31,16 +31,17 @@ extension Delivery {
             )
         }
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
-            let dropResult = fields.drop(from: value, of: command, into: buffer)
+            let dropResult = oversizeFields.drop(from: value, of: command, into: buffer)
             let smallerValue = UnsafeRawBufferPointer(rebasing: buffer[..<dropResult.byteCount])
-            let names = fields.droppedFieldNames(of: dropResult)
+            let droppedFieldNames = oversizeFields.droppedFieldNames(of: dropResult)
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
-                // `lastAps` has the dictionary as it was read, but the body is made from the smaller record.
+                // The next command may have the same dictionary, but must not share this smaller body. So forget the
+                // dictionary that was read.
                 lastAps.forget()
                 contracts.templates.forgetMatchedState()
-                names.withUnsafeBytes { droppedFields in
+                droppedFieldNames.withUnsafeBytes { droppedFields in
                     dispatch(
                         smallerCommand,
                         from: smallerValue,
@@ -59,7 +60,7 @@ extension Delivery {
                     index: index,
                     record: record,
                     code: fault.code.name,
-                    detail: fault.message(in: value, afterDropping: names),
+                    detail: fault.message(in: value, afterDropping: droppedFieldNames),
                     now: now
                 )
             }

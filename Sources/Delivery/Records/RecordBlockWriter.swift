@@ -13,13 +13,13 @@ struct RecordBlockWriter {
 
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> BlockRange {
         if let base = bytes.baseAddress { (block.base + position).copyMemory(from: base, byteCount: bytes.count) }
-        return advance(bytes.count)
+        return takeRange(bytes.count)
     }
 
     mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> BlockRange {
         guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
         let buffer = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
-        return advance(unescape(text, from: record, into: buffer))
+        return takeRange(unescape(text, from: record, into: buffer))
     }
 
     /// Writes the digests of the audiences that a registration names, each once.
@@ -29,19 +29,20 @@ struct RecordBlockWriter {
             start: block.base + position,
             count: count * AudienceList.digestBytes
         )
-        return advance(Registration.writeDigests(of: audiences, in: record, into: buffer))
+        return takeRange(Registration.writeDigests(of: audiences, in: record, into: buffer))
     }
 
     /// Reserves a range of at most `byteCount` bytes for a text that is written later.
     mutating func reserve(_ byteCount: Int) -> BlockRange {
-        var range = advance(byteCount)
+        var range = takeRange(byteCount)
         range.count = 0
         return range
     }
 
-    mutating func advance(_ count: Int) -> BlockRange {
-        let range = BlockRange(offset: UInt32(position), count: UInt32(count))
-        position += count
+    /// Returns the range of the next bytes. The caller has just written them, or reserves them.
+    mutating func takeRange(_ byteCount: Int) -> BlockRange {
+        let range = BlockRange(offset: UInt32(position), count: UInt32(byteCount))
+        position += byteCount
         return range
     }
 
@@ -54,7 +55,7 @@ extension RecordSlot {
     }
 
     /// The value of the alert in the body; empty if there is none.
-    var alertBytes: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
+    var alertBytes: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
     /// Sets the reason. Keeps only its first `RecordBlockWriter.reasonBytesMax` bytes.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {

@@ -14,9 +14,9 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 ///
 /// The type is public only because `RecordIndex` names it. Its members are not.
 public struct RecordSlot: BitwiseCopyable {
-    // Merging, settling and freeing read mainly the fields from here to the block in `texts`. So these fields are
-    // together in the first three cache lines, which `Slab.prefetch` reads: each further line would cost a cache miss.
-    // Among them, an absent index, expiration or priority is a number and no optional.
+    // Merging, settling and freeing read mainly the fields from here to the block in `texts`. So these fields are in
+    // the first three cache lines, which `Slab.prefetch` fetches. Each further line would cost a cache miss. To save
+    // room, an absent index, expiration or priority is a number here, and not nil.
     var kind: RecordKind
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
@@ -54,7 +54,8 @@ public struct RecordSlot: BitwiseCopyable {
     /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed
     /// together with its token (`RecordToken`).
     var body = SharedBody.none
-    var layout = Body.Layout.none
+    /// Where the parts of a command's body are, such as its alert.
+    var bodyLayout = Body.Layout.none
     var texts = RecordTexts()
 
     // Most results need the parts from here to `push`. The order of the later parts keeps the slot small: few bytes of
@@ -63,13 +64,13 @@ public struct RecordSlot: BitwiseCopyable {
     var times: RecordTimes
     var push = RecordPush()
     var deadLetter = RecordDeadLetter()
-    var deferral = DeferralState()
+    var deferral = RecordDeferral()
     var alert = RecordAlert()
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStart()
     var registration = RecordRegistration()
     /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. An update without an expiration expires at its
-    /// stale date if that date is in the future. `expirationSeconds` needs no test for -1, because it is a past date.
+    /// stale date, if that date is in the future. For `expirationSeconds`, -1 is simply a date in the past.
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body; nil while a carried alert may still be written into the body.
     var digest: UInt64?
@@ -83,18 +84,20 @@ public struct RecordSlot: BitwiseCopyable {
     }
 
     /// Whether the command has an alert in its body, or has a rider. The rider's alert may not be in the body yet.
-    @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .null }
+    @inline(__always) var hasAlert: Bool { !bodyLayout.alert.isAbsent || rider != .null }
 
     /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,
     /// whose alert no other command carries.
     @inline(__always)
-    var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : alert.sourceVersion ?? version }
+    var bodyAlertVersion: Version? {
+        event == .start || bodyLayout.alert.isAbsent ? nil : alert.sourceVersion ?? version
+    }
 
     /// The version of the older command whose alert is in the body; nil: the body has no alert, or the command's own.
-    /// `alert.sourceVersion` may be the command's own version: its alert may come from a held copy of the same command.
+    /// The alert is also the command's own if it comes from a second record of this command, which Redis held.
     @inline(__always)
     var carriedAlertVersion: Version? {
-        layout.alert.isAbsent || alert.sourceVersion == version ? nil : alert.sourceVersion
+        bodyLayout.alert.isAbsent || alert.sourceVersion == version ? nil : alert.sourceVersion
     }
 
     /// Sets when the token was registered or unregistered: the record's time, or its receipt if Kafka has no time for
@@ -117,11 +120,11 @@ extension RecordSlot {
     var isLifetimeCommand: Bool { lifetime.isEnd || lifetime.isRestart }
     var isEndFromProducer: Bool { event == .end && !lifetime.isEnd }
 
-    /// The audiences that the member is in after a registration; nil: the record does not change them. Nil also for a
-    /// registration's record that has got a held command: its `kind` is then `command`.
+    /// The digests of the audiences that the member is in after a registration; nil: the record does not change them.
+    /// Nil also after the token has released a held command, because the record's `kind` is then `command`.
     var namedAudiences: UnsafeRawBufferPointer? {
         kind == .registration && source.topic == .registrations && !registration.needsNoMembershipChange
-            ? bytes(registration.audiences) : nil
+            ? bytes(registration.audienceDigests) : nil
     }
 }
 

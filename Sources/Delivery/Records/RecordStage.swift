@@ -25,11 +25,10 @@
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
 /// audiences has ended it.
 ///
-/// A record without an outcome whose partition is revoked is `dropped`, unless a step of it is under way. If a start's
-/// draw must be refunded first, the start is `refunding` until then.
+/// When a partition is revoked, its records without an outcome are `dropped`. A record whose step is under way is not
+/// dropped. A start whose draw must be refunded first is `refunding` until then.
 ///
-/// In the comments of the cases, *Next* names the next stages. They do not repeat the stages after a deferral or a
-/// revocation.
+/// In the comments of the cases, *Next* names the next stages, but not those after a deferral or a revocation.
 enum RecordStage: UInt8 {
     /// Being decoded; only within one call. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.
@@ -61,10 +60,10 @@ enum RecordStage: UInt8 {
     /// - `finished` when that command cannot carry the alert, when the wait is over, or when another command with a
     ///   newer alert begins to wait: only one command of an activity waits for a carrier.
     case awaitingCarrier
-    /// The calls that register the record's token are not finished, or the audiences that the registration changes are
-    /// not notified. Next: `settled`; `received` if the token released a held command.
-    ///
-    /// Also a lifetime command until Redis has replied about the life. Next: `received`.
+    /// Two kinds of records have this stage:
+    /// - A registration whose calls have no replies yet, or whose audiences are not notified. Next: `settled`; or
+    ///   `received` if the token released a held command.
+    /// - A lifetime command until Redis has replied about the life. Next: `received`.
     case registering
     /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
@@ -91,8 +90,8 @@ enum RecordStage: UInt8 {
     /// Its partition is revoked, and the next owner reads the record again. The slot is freed.
     case dropped
 
-    // Each of these properties tests one bit and is inlined: a record enters four or five stages, and each
-    // change reads the properties.
+    // Each of these properties tests only one bit and is inlined, because they run often: each record enters four or
+    // five stages, and each change reads the properties.
 
     /// Whether the record waits only for acknowledgements, and needs no decision until then.
     @inline(__always)

@@ -4,11 +4,11 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The body of the last command that was read and did not share one. If the next command has the same `aps`
-    /// dictionary and custom keys, it shares this body.
+    /// The last body that was made for a command just read. If the next command has the same `aps` dictionary and
+    /// custom keys, it shares this body.
     private var lastBody = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
-    private(set) var awaitingAcknowledgementsCount = 0
+    private(set) var unacknowledgedCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }
 
@@ -42,8 +42,9 @@ struct Records: ~Copyable {
         slots.mutableAddress(of: record)
     }
 
-    /// Prefetches the slot of a record that will be read soon. The index may be stale or `.null`. Without prefetching,
-    /// merging and delivery reports take 1.0 µs for each command of a backlog instead of 0.3 µs (Measurements.md).
+    /// Prefetches the slot of a record that will be read soon. The slot may be free, and the index may be `.null`.
+    /// Without prefetching, merging and delivery reports take 1.0 µs for each command of a backlog instead of 0.3 µs
+    /// (Measurements.md).
     func prefetch(_ record: RecordIndex) { slots.prefetch(record) }
 
     /// Inlined, so that Swift builds the slot in place and does not copy it.
@@ -59,7 +60,7 @@ struct Records: ~Copyable {
         let awaitedAcknowledgements = slot.pointee.stage.awaitsAcknowledgements
         slot.pointee.enter(next)
         if next.awaitsAcknowledgements != awaitedAcknowledgements {
-            awaitingAcknowledgementsCount += awaitedAcknowledgements ? -1 : 1
+            unacknowledgedCount += awaitedAcknowledgements ? -1 : 1
         }
     }
 
@@ -101,7 +102,7 @@ struct Records: ~Copyable {
         return UnsafeMutableRawBufferPointer(start: slots[record].token.block.base, count: Limits.tokenDigitsMax)
     }
 
-    /// Bytes beyond the maximum length of a token are cut.
+    /// Sets a token that Redis or another command brought. Bytes beyond the maximum length of a token are cut.
     mutating func setToken(of record: RecordIndex, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
         findOrAllocateTokenBlock(of: record).copyMemory(from: token)
@@ -117,12 +118,12 @@ struct Records: ~Copyable {
         )
     }
 
-    /// Gives the token of a replaced command to the command that replaces it, because Redis may not know this token
-    /// yet. If the replacing command has a later token, the earlier token is discarded. Does nothing if the tokens are
-    /// of different kinds or devices.
+    /// Gives the token of a replaced command to the command that replaces it, so that Redis still registers this token.
+    /// If the replacing command has a token that was registered later, the earlier token is discarded. Does nothing if
+    /// the tokens are of different kinds or devices.
     ///
-    /// Causeway registers a command's token whatever the command's outcome is. But the token is passed in memory only.
-    /// If the worker dies, the token can be lost until the next command or registration brings it.
+    /// The token is passed in memory only. If the worker dies, the token can be lost until the next command or
+    /// registration brings it.
     mutating func passToken(from replaced: RecordIndex, to replacement: RecordIndex) {
         guard self[replaced].token.mustBeRegistered else { return }
         let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])
@@ -181,7 +182,7 @@ struct Records: ~Copyable {
     /// Makes a body for a record's command. No other record shares this body.
     mutating func setBody(of record: RecordIndex, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyByteCount, in: &arena)
-        slots[record].layout = Body.write(command, from: value, into: body.mutableBytes)
+        slots[record].bodyLayout = Body.write(command, from: value, into: body.mutableBytes)
         slots[record].body = body
     }
 
@@ -197,9 +198,9 @@ struct Records: ~Copyable {
     ) {
         let last = lastBody
         if last.apsDictionaryNumber == apsDictionaryNumber,
-            isEqual(last.layout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
+            isEqual(last.bodyLayout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
-            slots[record].layout = last.layout
+            slots[record].bodyLayout = last.bodyLayout
             slots[record].body = last.body.retain()
             return
         }
@@ -207,25 +208,25 @@ struct Records: ~Copyable {
         lastBody.body.release(to: &arena)
         lastBody = BodyCache(
             body: slots[record].body.retain(),
-            layout: slots[record].layout,
+            bodyLayout: slots[record].bodyLayout,
             apsDictionaryNumber: apsDictionaryNumber
         )
     }
 
     /// Writes another command's alert into a record's body. The body must have room for it.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: RecordIndex) {
-        let (oldBody, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.byteCount(oldBody.bytes, layout, carryingAlertBytes: alert.count), in: &arena)
-        slots[record].layout = Body.write(oldBody.bytes, layout, carrying: alert, into: body.mutableBytes)
+        let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
+        let body = SharedBody(Body.byteCount(oldBody.bytes, bodyLayout, carryingAlertBytes: alert.count), in: &arena)
+        slots[record].bodyLayout = Body.write(oldBody.bytes, bodyLayout, carrying: alert, into: body.mutableBytes)
         slots[record].alert.sourceVersion = version
         slots[record].body = body
         oldBody.release(to: &arena)
     }
 
     mutating func removeAlert(fromBodyOf record: RecordIndex) {
-        let (oldBody, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, layout), in: &arena)
-        slots[record].layout = Body.writeWithoutAlert(oldBody.bytes, layout, into: body.mutableBytes)
+        let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
+        let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, bodyLayout), in: &arena)
+        slots[record].bodyLayout = Body.writeWithoutAlert(oldBody.bytes, bodyLayout, into: body.mutableBytes)
         slots[record].alert.sourceVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
@@ -235,9 +236,9 @@ struct Records: ~Copyable {
     /// Sets the timestamp in a record's body. Most bodies already have this timestamp, so they are not changed, and
     /// records with the same body continue to share it.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: RecordIndex) {
-        let layout = slots[record].layout
-        guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }
-        Body.setTimestamp(timestamp, in: makeBodyUnique(of: record), layout)
+        let bodyLayout = slots[record].bodyLayout
+        guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, bodyLayout) else { return }
+        Body.setTimestamp(timestamp, in: makeBodyUnique(of: record), bodyLayout)
     }
 
     /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not change,

@@ -59,10 +59,10 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The last body that a lane made for a command just read, and the number of the `aps` dictionary that is in it.
+/// The last body that a lane made for a command just read. `apsDictionaryNumber` says which dictionary the body has.
 struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
-    var layout = Body.Layout.none
+    var bodyLayout = Body.Layout.none
     /// The number that `ApsCache` gave to the dictionary; 0: none.
     var apsDictionaryNumber: UInt64 = 0
 }

@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// Some superseded commands get no result of their own (`kafka.supersededResults`). The newer command that replaces
-/// such a command counts it. If the newer command is later counted too, its count passes to the command that replaces
-/// it. The result of the last command reports the count.
+/// such a command counts it. For example, version 2 replaces version 1, and version 3 replaces version 2. Then only
+/// version 3 gets a result, which reports the count 2.
 ///
 /// The older command's offset may be settled at once, because its record is not needed any more. The newer command is
 /// received and not settled, so the commit of its own partition cannot pass it. If this process dies, the next owner
@@ -12,9 +12,9 @@ import LiveActivity
 /// - It is dropped with its partition. Then the next owner reads it.
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
-/// A superseded command with an alert is counted only if its alert is replaced: the command that replaces it has an
-/// alert of its own, or has a rider with one. Otherwise the superseded command gets a result, even if the activity's
-/// current command has a newer alert.
+/// A superseded command with an alert is counted only if its alert is replaced by that of the newer command, or of the
+/// newer command's rider. Otherwise the superseded command gets a result, even if the activity's current command has a
+/// newer alert.
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
@@ -39,7 +39,7 @@ extension Delivery {
         countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].texts.trace.count == 0 else {
-            produce(.endWithoutResult, record)
+            queueOutgoingRecord(.endWithoutResult, record)
             return true
         }
         continueAfterAcknowledgements(record)

@@ -39,17 +39,17 @@ extension Delivery {
     @inline(__always)
     private mutating func queueResult(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.ending.supersededCount.commands == 0 {
-            produce(.endWithoutResult, record)
+        if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.ending.supersededCount.commandCount == 0 {
+            queueOutgoingRecord(.endWithoutResult, record)
         } else {
-            produce(.result, record)
-            if outcome == .invalid { produce(.deadLetter, record) }
+            queueOutgoingRecord(.result, record)
+            if outcome == .invalid { queueOutgoingRecord(.deadLetter, record) }
         }
     }
 
-    /// Queues the calls that settle a finished command in Redis, and the one that refunds the draw of a start that was
-    /// not sent. A start has two keys there: its activity's and its device's. A held start leaves the device's key only
-    /// after its result is acknowledged (`FollowUps.settleHeldStart`).
+    /// Queues the calls that settle a finished command in Redis, and the refund of an unsent start's draw. A start is
+    /// settled under two keys: its activity's and its device's. A held start leaves the device's key only after its
+    /// result is acknowledged (`FollowUps.settleHeldStart`).
     @inline(__always)
     private mutating func settleAndRefundInRedis(_ record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
@@ -78,18 +78,18 @@ extension Delivery {
 
     /// Settles a registration or a tombstone that gets no result, or no further one. All of its calls are acknowledged.
     mutating func settleWithoutResult(_ record: RecordIndex) {
-        if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
+        if records[record].stage == .unregistering { awaitingStoreRecordCount -= 1 }
         settle(record)
     }
 
-    mutating func produce(_ kind: OutgoingRecord.Kind, _ record: RecordIndex) {
+    mutating func queueOutgoingRecord(_ kind: OutgoingRecord.Kind, _ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
         outgoingRecords.append(OutgoingRecord(kind: kind, record: record))
     }
 
-    /// Produces a command to the deferred topic. Deferrals have another queue than results, so that results are written
+    /// Queues a command for the deferred topic. Deferrals have another queue than results, so that results are written
     /// even if the deferred topic accepts nothing.
-    mutating func produceDeferral(_ record: RecordIndex) {
+    mutating func queueDeferral(_ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
         deferrals.append(OutgoingRecord(kind: .deferral, record: record))
     }
@@ -125,10 +125,10 @@ extension Delivery {
             // A dead letter is larger than its record, so it may be too large although the record was not. It is
             // written again without the value. Anything else that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
-            guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.value != .leftOutAsTooLarge else {
+            guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.writtenValue != .leftOutAsTooLarge else {
                 return acknowledge(outgoingRecord.record)
             }
-            slot.pointee.deadLetter.value = .leftOutAsTooLarge
+            slot.pointee.deadLetter.writtenValue = .leftOutAsTooLarge
             outgoingRecords.append(outgoingRecord)
         }
     }
@@ -185,8 +185,8 @@ extension Delivery {
     }
 
     /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again. All its calls
-    /// and outgoing records are acknowledged. But if the draw of an unsent start must be refunded, this is one more
-    /// call, and the record is `refunding` until its acknowledgement. (R8)
+    /// and outgoing records are acknowledged. An unsent start may need one more call, which refunds its draw. Until
+    /// that call is acknowledged, the record is `refunding`. (R8)
     mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)

@@ -1,44 +1,44 @@
 /// The records to produce, in order. A record that could not be written goes to the end, and `next` then returns nil
 /// for a short time.
-package struct OutgoingRecordQueue<Item: BitwiseCopyable>: ~Copyable {
+package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
     /// How long nothing is produced after a failure, because the next record is likely to fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
 
-    private var outgoingRecords: IndexQueue<Item>
-    private var blockedUntilMilliseconds: Int64 = .min
+    private var outgoingRecords: IndexQueue<Record>
+    private var pausedUntilMilliseconds: Int64 = .min
 
     package init(limit: Int) { outgoingRecords = IndexQueue(limit: limit) }
 
-    package mutating func append(_ outgoingRecord: Item) { outgoingRecords.append(outgoingRecord) }
+    package mutating func append(_ outgoingRecord: Record) { outgoingRecords.append(outgoingRecord) }
 
     /// Returns the first record, which stays first until `removeFirst`; nil if there is none, or during the pause after
     /// a failure.
-    package func next(now: Moment) -> Item? {
-        blockedUntilMilliseconds <= now.monotonicMilliseconds ? outgoingRecords.first : nil
+    package func next(now: Moment) -> Record? {
+        pausedUntilMilliseconds <= now.monotonicMilliseconds ? outgoingRecords.first : nil
     }
 
     package mutating func removeFirst() {
-        blockedUntilMilliseconds = .min
+        pausedUntilMilliseconds = .min
         precondition(outgoingRecords.popFirst() != nil)
     }
 
     /// Queues a record again that the producer could not write, and pauses the queue.
-    package mutating func retry(_ outgoingRecord: Item, now: Moment) {
-        blockedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
+    package mutating func retry(_ outgoingRecord: Record, now: Moment) {
+        pausedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
         outgoingRecords.append(outgoingRecord)
     }
 
     /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise
-    /// `dueMilliseconds` would stay in the past and wake the lane in every turn, until the producer has room for the
-    /// next record.
+    /// `dueMilliseconds` would stay in the past and wake the lane in every iteration, until the producer has room for
+    /// the next record.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
-        if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
+        if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
     }
 
     /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record in the queue.
     /// A pause that is over stays here until ``endPauseIfDue(now:)`` is called.
     package var dueMilliseconds: Int64? {
-        outgoingRecords.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
+        outgoingRecords.isEmpty || pausedUntilMilliseconds == .min ? nil : pausedUntilMilliseconds
     }
 }

@@ -20,13 +20,13 @@ struct SupersededCounting {
 /// The number of commands that get no result because a command has replaced them, directly or through another replaced
 /// command.
 struct SupersededCount: BitwiseCopyable {
-    private(set) var commands: UInt32 = 0
+    private(set) var commandCount: UInt32 = 0
 
-    /// Adds a replaced command, and the commands that it had counted. At its maximum the number no longer
-    /// grows.
-    mutating func add(commandWith other: SupersededCount) {
-        let (sum, didOverflow) = commands.addingReportingOverflow(other.commands &+ 1)
-        commands = didOverflow ? .max : sum
+    /// Adds a replaced command, and the commands that it had counted (`olderCount`). At its maximum the number no
+    /// longer grows.
+    mutating func add(commandWith olderCount: SupersededCount) {
+        let (sum, didOverflow) = commandCount.addingReportingOverflow(olderCount.commandCount &+ 1)
+        commandCount = didOverflow ? .max : sum
     }
 }
 
@@ -48,7 +48,7 @@ extension RecordSlot {
     /// to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
-        !layout.alert.isAbsent && alert.sourceVersion == nil && source.topic == .commands
+        !bodyLayout.alert.isAbsent && alert.sourceVersion == nil && source.topic == .commands
             && ending.earlierResultCount == 0
     }
 }

@@ -15,7 +15,7 @@ extension Delivery {
             if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
-        case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
+        case .wait: waitForStartBudget(record, of: activity, waitMilliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
             if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
@@ -23,8 +23,8 @@ extension Delivery {
         }
     }
 
-    /// Whether an older start, which opens the activity for this command, waits or is expected from the deferred topic.
-    /// The start may have come while Redis decided.
+    /// Whether an older start will open the activity for this command: a start that waits in the lane, or is expected
+    /// from the deferred topic. The start may have come while Redis decided.
     private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
@@ -40,12 +40,13 @@ extension Delivery {
     private mutating func waitForStartBudget(
         _ record: RecordIndex,
         of activity: ActivityIndex,
-        milliseconds: Int64,
+        waitMilliseconds: Int64,
         now: Moment
     ) {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policyIndex]
-        let pauseMilliseconds = records[record].pauseForStartBudget(milliseconds: milliseconds, by: policy, now: now)
+        let pauseMilliseconds = records[record]
+            .noteEmptyStartBudget(waitMilliseconds: waitMilliseconds, by: policy, now: now)
         activities[activity].delayBegin(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endCurrentCommand(of: activity, now: now)
@@ -89,7 +90,7 @@ extension Delivery {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
             }
-            beginWaitForCarrier(of: activity, now: now)
+            awaitCarrierOrFinish(of: activity, now: now)
         case .departures where membershipChanges.contains(ChangingMember(record, records[record], .activity)):
             membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrentCommand(record, .held, now: now)
@@ -104,10 +105,10 @@ extension Delivery {
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
-            // If the push of this start was attempted, Redis had admitted the start before. Since then the activity has
-            // ended, or a token of the activity has registered. Such a token shows that an attempt has begun the
-            // activity. So no other attempt is needed. Settle the start, so that its other records end as `duplicate`.
-            let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
+            // A start whose push was attempted had been admitted before. Redis supersedes it now because its activity
+            // has ended, or has registered a token, which shows that an attempt began the activity. Settle the start,
+            // so that its other records end as `duplicate`.
+            let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
             // Redis admitted another record of this start, and nothing says whether the start was sent. Settle the
@@ -181,20 +182,20 @@ extension Delivery {
             let reason = hasPool ? Self.unexpectedReplyReason : "no key for this environment"
             return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
-        slot.pointee.push.timestamp = reply.timestamp
+        slot.pointee.push.sentTimestamp = reply.timestamp
         slot.pointee.deferral.wasOfferedToPool = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its `apns-id`, because Redis allowed only one start for all its attempts (R16).
-        if !isStart || slot.pointee.push.attempts == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
+        if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
         activities.enter(.ready, activity)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
     /// Asks Redis to hold the current command until a token registers.
     ///
-    /// A known gap: if the reply is lost, both this record and the registration that releases the command may send it,
-    /// with the same timestamp. Redis admits it twice, because the worker of the first admission may have died before
-    /// it sent anything.
+    /// A known gap: if the reply is lost, the command may be sent twice with the same timestamp, for this record and
+    /// for the registration that releases it. Redis admits both, because the worker of the first admission may have
+    /// died before it sent anything.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
         // An earlier admission may have raised the timestamp in the body. Redis must hold the timestamp of the
         // command's own version.

@@ -2,21 +2,22 @@ import LiveActivity
 
 /// Registers tokens, and continues the commands that were held for a token.
 ///
-/// A command may also bring a token, which its admission registers whatever the outcome is. But only the reply to a
-/// registration returns a command that Redis holds for the token. So after outcomes that may leave such a command in
-/// Redis, the record registers the token once more before it settles (`planTokenRegistration`).
+/// A command may also bring a token. Its admission registers the token, but only the reply to a registration returns a
+/// command that Redis holds for this token. So after outcomes that may leave such a command in Redis, the record
+/// registers the token once more before it settles (`planTokenRegistration`).
 ///
 /// Redis may hold several starts for a device's token, one for each activity. Each registration returns the oldest of
 /// them. When Redis no longer holds that start, the same record registers the token again, until no start is left. So
 /// the starts draw on the device's budget one after another.
 ///
-/// A stale registration registers no token. But if it is for a device, Redis still returns the next held start, which
-/// is sent with the newer token that Redis knows. Otherwise this start could be lost: it waits for its device's budget,
-/// the partition of its registration moves, and the record that registered the newer token is already settled.
+/// A stale registration registers no token. For a device, Redis still returns the next held start, which is sent with
+/// the newer token that Redis knows. Otherwise this start could be lost. For example, it waits for its device's budget
+/// when the partition of its registration moves. The next owner reads the registration again, which is now stale, and
+/// the record of the newer token is already settled.
 extension Delivery {
     /// The maximum number of results of one record, so that every record settles in the end. Redis holds at most 8
-    /// starts for one token at a time. So the limit is reached only if new starts are held, or the same start is
-    /// released, again and again.
+    /// starts for one token at a time. A record has more results only if further starts are held meanwhile, or if Redis
+    /// releases the same start again and again.
     static var resultsPerRecordMax: UInt8 { 16 }
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may
@@ -64,8 +65,8 @@ extension Delivery {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
-            // The registration may have been settled before, but the held command has no outcome yet. So it is
-            // processed like a record that is read for the first time.
+            // The registration may have been settled before, but the held command has no outcome yet. So process the
+            // held command like a record that is read for the first time.
             records[record].isReread = false
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
@@ -85,7 +86,7 @@ extension Delivery {
             records.free(contentOf: slot)
             // The slot now contains the held command and no registration. When the command has ended, `registerToken`
             // may make the slot a registration again, and then sets these fields.
-            records[record].registration.audiences = BlockRange()
+            records[record].registration.audienceDigests = BlockRange()
             records[record].registration.wasHeldStart = false
             // The command brings no token: the token is registered in Redis, and the reply to the admission names it.
             records[record].token.mustBeRegistered = false
@@ -103,7 +104,7 @@ extension Delivery {
     ///
     /// If Redis holds the newer command, the current command ends as `superseded`, and its record registers the token
     /// again. The reply then brings the newer command, and `copyAlert` copies the older alert into its body. Otherwise
-    /// the current command waits until this lane reads the newer command (`beginWaitForCarrier`).
+    /// the current command waits until this lane reads the newer command (`awaitCarrierOrFinish`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
@@ -111,7 +112,7 @@ extension Delivery {
             return endCurrentCommand(of: activity, now: now)
         }
         records[record].token.mustBeRegistered = false
-        beginWaitForCarrier(of: activity, now: now)
+        awaitCarrierOrFinish(of: activity, now: now)
     }
 
     /// Copies the alert of the older command, which brought the token, into the held command's body, so that the alert
@@ -119,9 +120,9 @@ extension Delivery {
     /// the alert if it is a start, has an alert, is not newer, or would become too large for APNs.
     private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
-        guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
+        guard !older.bodyLayout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
             !slot.pointee.hasAlert, older.version < slot.pointee.version,
-            slot.pointee.hasRoom(forAlertBytes: Int(older.layout.alert.count))
+            slot.pointee.hasRoom(forAlertBytes: Int(older.bodyLayout.alert.count))
         else { return }
         records.write(older.alertBytes, of: older.alert.sourceVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
@@ -130,8 +131,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Makes the slot by which a record, after its command has ended, continues as a registration. The record registers
-    /// the token that the command brought or, for a held command, the token that released the command.
+    /// Makes the slot of a record that continues as a registration after its command has ended. It registers the token
+    /// that the command brought or, for a held command, the token that released the command.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -165,7 +166,7 @@ extension RecordSlot {
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.ending.outcome == .superseded else { return false }
         (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
-        (body, layout) = (slot.body, slot.layout)
+        (body, bodyLayout) = (slot.body, slot.bodyLayout)
         return true
     }
 }

@@ -32,27 +32,27 @@ extension Delivery {
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) {
-            putBackUntilRedisServerRecovers(ticket, now: now)
+            putBackForRedisServerPause(ticket, now: now)
         } else {
             storeQueue.append(ticket)
         }
     }
 
-    /// Called when a Redis server has refused a command's call for a temporary reason. If another command waits for a
-    /// credit, this command gives up its credit and waits, because the server of the other command may work.
+    /// Called when a Redis server has refused a command's call for a temporary reason. If other commands wait for a
+    /// credit, this command gives up its own and waits, because the Redis servers of the others may work.
     /// - Returns: false if the command keeps the credit, so that its call is repeated.
-    private mutating func passCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
+    private mutating func giveUpCreditIfAwaited(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.creditedPoolKind)
         guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
-        putBackUntilRedisServerRecovers(ticket, now: now)
+        putBackForRedisServerPause(ticket, now: now)
         return true
     }
 
-    private mutating func putBackUntilRedisServerRecovers(_ ticket: StoreTicket, now: Moment) {
+    private mutating func putBackForRedisServerPause(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
-        recordsAwaitingStore -= 1
+        awaitingStoreRecordCount -= 1
         acknowledge(ticket.record)
         activities[activity].delayBegin(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
@@ -96,19 +96,19 @@ extension Delivery {
         case .noReply: repeatCall(ticket)
         case .serverRefusesMostCalls:
             storeQueue.pause(now: now)
-            if !passCreditToNext(ticket, now: now) { repeatCall(ticket) }
+            if !giveUpCreditIfAwaited(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endCallIfRefund(ticket), !passCreditToNext(ticket, now: now) {
+            if !endCallIfRefund(ticket), !giveUpCreditIfAwaited(ticket, now: now) {
                 storeQueue.setAside(ticket, now: now)
             }
         case .refused:
             handleRefusedCall(ticket, reason: reason, now: now)
-            storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
+            storeOutageWatch.noteResponse(awaitsMore: awaitingStoreRecordCount > 0, now: now)
         }
     }
 
-    /// If the next call asks for a token or an admission, and a newer waiting command can replace the call's command:
-    /// removes the call and replaces the command. So after an outage, Redis is asked only about the newest commands.
+    /// Removes the next call and replaces its command, if a newer waiting command can replace it. Only calls that ask
+    /// for a token or an admission are removed. So after an outage, Redis is asked only about the newest commands.
     /// - Returns: false if the call must be made.
     mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
@@ -116,9 +116,9 @@ extension Delivery {
         let activity = records[record].activity
         guard isCurrentCommandSuperseded(of: activity) else { return false }
         guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
-        recordsAwaitingStore -= 1
+        awaitingStoreRecordCount -= 1
         acknowledge(record)
-        let isAttemptedStart = records[record].isStart && records[record].push.attempts > 0
+        let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
         supersedeAndEndCurrentCommand(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
         return true
     }
@@ -149,7 +149,7 @@ extension Delivery {
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
-        if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
+        if ticket.purpose.isAwaited { awaitingStoreRecordCount -= 1 }
         acknowledge(record)
         switch ticket.purpose {
         case .takeStartToken, .admit, .hold:
@@ -171,8 +171,8 @@ extension Delivery {
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = decodeTicket(tag)
         let record = ticket.record
-        if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
-        storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
+        if ticket.purpose.isAwaited { awaitingStoreRecordCount -= 1 }
+        storeOutageWatch.noteResponse(awaitsMore: awaitingStoreRecordCount > 0, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].lifetime.hasLeftAudiences = true
@@ -199,7 +199,7 @@ extension Delivery {
 
     mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: RecordIndex, appIndex: UInt16? = nil) {
         records[record].ending.expectAcknowledgement()
-        if purpose.isAwaited { recordsAwaitingStore += 1 }
+        if purpose.isAwaited { awaitingStoreRecordCount += 1 }
         storeQueue.append(StoreTicket(purpose, appIndex: appIndex ?? records[record].appIndex, record: record))
     }
 }

@@ -14,7 +14,7 @@ extension Delivery {
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
-        guard var ticket = storeQueue.next(now: now), mayAskStore(now: now) else { return nil }
+        guard var ticket = storeQueue.next(now: now), !holdBackStoreCallsIfNeeded(now: now) else { return nil }
         while withdrawIfSuperseded(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
@@ -24,7 +24,7 @@ extension Delivery {
             StoreCall(
                 tag: ticket.tag,
                 subject: subject(of: ticket, slot),
-                operation: operation(of: ticket, slot, now: now)
+                operation: makeOperation(of: ticket, slot, now: now)
             )
         )
     }
@@ -53,7 +53,7 @@ extension Delivery {
     }
 
     @inline(__always)
-    private mutating func operation(
+    private mutating func makeOperation(
         of ticket: StoreTicket,
         _ slot: UnsafePointer<RecordSlot>,
         now: Moment
@@ -109,7 +109,10 @@ extension Delivery {
         case .confirmActivityDepartures, .confirmDeviceDepartures:
             return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .reportLifetimeEvent:
-            return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: commandKeptForRestart(of: slot))
+            return .reportLifetimeEvent(
+                lifetimeEvent(of: slot, now: now),
+                keeping: writeCommandKeptForRestart(of: slot)
+            )
         case .checkLifetime: return lifetimeCheck(of: slot)
         }
     }
@@ -168,7 +171,7 @@ extension Delivery {
     }
 
     /// Returns the command that the timetable must keep, because a restart of the activity needs it; nil: none.
-    private mutating func commandKeptForRestart(
+    private mutating func writeCommandKeptForRestart(
         of slot: UnsafePointer<RecordSlot>
     ) -> CommandKeptForRestart<UnsafeRawBufferPointer>? {
         guard slot.pointee.lifetime.mustKeepCommandInTimetable else { return nil }
@@ -190,9 +193,9 @@ extension Delivery {
 
 // These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether Redis may admit the command although it holds an older one with an alert. True if the command has an
-    /// alert of its own, or if the lane has already examined the held alert. Otherwise Redis first returns the held
-    /// alert.
+    /// Whether this command may replace a held command that has an alert. If not, Redis first returns the held alert,
+    /// so that this command can carry it. True if this command has an alert of its own, or if the lane has already seen
+    /// the held alert.
     @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || alert.heldStatus != .notReported }
 
     @inline(__always)

@@ -12,20 +12,22 @@ extension RecordSlot {
 
     /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
-    mutating func pauseForStartBudget(milliseconds: Int64, by policy: PolicyTable.Values, now: Moment) -> Int64 {
+    mutating func noteEmptyStartBudget(waitMilliseconds: Int64, by policy: PolicyTable.CompactPolicy, now: Moment)
+        -> Int64
+    {
         start.draw = .awaitingBudget
         let untilExpirationMilliseconds = (ownExpirationSeconds + 1) * 1_000 - now.wallMilliseconds
-        return max(1, min(milliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
+        return max(1, min(waitMilliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if the start was not sent: for example, it was not admitted, expired, or
-    /// was replaced while it waited for a stream. The phone then did not count a start.
+    /// Marks the draw of a start as refunded if no push was attempted, because the phone then counted no start. For
+    /// example, the start was not admitted, expired, or was replaced while it waited for a stream.
     ///
-    /// A start that was passed to a stream keeps its draw, whatever its outcome is. But if such a start is deferred,
-    /// `refundDrawForDeferral` refunds the draw.
+    /// After an attempt the start keeps its draw, whatever its outcome is. Only a deferral refunds this draw
+    /// (`refundDrawForDeferral`).
     /// - Returns: false if there is nothing to refund.
     mutating func refundUnsentDraw() -> Bool {
-        guard case .drawn(let draw) = start.draw, push.attempts == 0 else { return false }
+        guard case .drawn(let draw) = start.draw, push.attemptCount == 0 else { return false }
         start.draw = .refunded(draw)
         return true
     }

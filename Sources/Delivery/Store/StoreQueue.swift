@@ -9,7 +9,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
-    private var blockedUntilMilliseconds: Int64 = .min
+    private var pausedUntilMilliseconds: Int64 = .min
     /// Calls that wait while the queue's other calls are made (`setAside`). All of them are made again when the first
     /// has waited long enough, at `setAsideUntilMilliseconds`.
     private var setAsideTickets: IndexQueue<Ticket>
@@ -25,17 +25,18 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// The monotonic time at which the next pause ends; nil if no call waits for the end of a pause. When the pause is
     /// over, the time stays the same until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
     package var dueMilliseconds: Int64? {
-        let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
-        let earliestMilliseconds = min(isBlocked ? blockedUntilMilliseconds : .max, setAsideUntilMilliseconds)
+        let isPaused = !tickets.isEmpty && pausedUntilMilliseconds != .min
+        let earliestMilliseconds = min(isPaused ? pausedUntilMilliseconds : .max, setAsideUntilMilliseconds)
         return earliestMilliseconds == .max ? nil : earliestMilliseconds
     }
 
     /// Ends the pauses that are over. ``next(now:)`` does this too, but the shell does not call it while no Redis
     /// server is ready. So the core calls this method whenever time passes. Otherwise `dueMilliseconds` would stay in
-    /// the past and wake the lane in every turn. Inlined, because ``next(now:)`` runs it for each call of the store.
+    /// the past and wake the lane in every iteration. Inlined, because ``next(now:)`` runs it for each call of the
+    /// store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
-        if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
+        if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
         guard setAsideUntilMilliseconds <= now.monotonicMilliseconds else { return }
         setAsideUntilMilliseconds = .max
         while let ticket = setAsideTickets.popFirst() { tickets.append(ticket) }
@@ -45,7 +46,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// has made it, because its server may not be ready.
     package mutating func next(now: Moment) -> Ticket? {
         endPausesIfDue(now: now)
-        return blockedUntilMilliseconds == .min ? tickets.first : nil
+        return pausedUntilMilliseconds == .min ? tickets.first : nil
     }
 
     /// Postpones a call by `setAsidePauseMilliseconds` or less, while the queue's other calls are made. (R23)
@@ -59,11 +60,11 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     package mutating func append(_ ticket: Ticket) { tickets.append(ticket) }
 
     package mutating func removeFirst() -> Ticket? {
-        blockedUntilMilliseconds = .min
+        pausedUntilMilliseconds = .min
         return tickets.popFirst()
     }
 
     package mutating func pause(now: Moment) {
-        blockedUntilMilliseconds = now.monotonicMilliseconds + Self.refusalPauseMilliseconds
+        pausedUntilMilliseconds = now.monotonicMilliseconds + Self.refusalPauseMilliseconds
     }
 }

@@ -40,8 +40,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// timetable still has the life that the command names.
         case checkLifetime
 
-        /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. These
-        /// calls are not counted:
+        /// Whether `awaitingStoreRecordCount` counts the call, because a command or registration waits for the reply.
+        /// These calls are not counted:
         /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
         /// - Calls for whose replies no command waits: they record a start that is read again or an outcome, refund a
         ///   draw, or confirm departures.

@@ -3,12 +3,13 @@ import LiveActivity
 /// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The age of an
 /// alert is the age of the command that brought it, not of the state that carries it.
 ///
-/// An alert is first checked when the turn of its command or carrier comes. This is before the admission, because
-/// digest, priority and budget depend on the alert. It is checked again when the push is sent, because the push may
-/// have waited for a stream or for a retry.
+/// An alert is checked twice:
+/// - When the turn of its command or carrier comes. This is before the admission, because digest, priority and budget
+///   depend on the alert.
+/// - When the push is sent, because the push may have waited for a stream or for a retry.
 ///
-/// The rider of a waiting carrier is not checked before the carrier's turn. A rider whose alert is found to be too old
-/// needs a result. In a backlog most carriers are replaced before their turn, and their riders are then only counted.
+/// No rider is checked before its carrier's turn. A rider with an old alert needs a result of its own, but in a backlog
+/// most carriers are replaced before their turn, and their riders are then only counted.
 extension Delivery {
     mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -18,8 +19,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // A state carries a rider only if the rider's alert is newer than the alert in the state's body. So an
-            // alert in the body is too old as well.
+            // A rider's alert is newer than the alert of the state that carries it. So an alert in the body is too old
+            // as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

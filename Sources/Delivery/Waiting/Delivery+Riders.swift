@@ -19,96 +19,95 @@ import LiveActivity
 ///   rider ends at once.
 /// - A rider is finished together with its carrier, as `superseded`.
 /// - A carried alert is written into the carrier's body only when the body is needed, usually when the carrier's turn
-///   comes. Most carriers are replaced earlier. The carrier then also gets the alert's priority.
+///   comes: most carriers are replaced earlier. With the alert, the carrier gets the alert's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
-/// - In a lane no alert rings after a newer one, except in the rare cases that the comments below name. So an alert is
-///   not carried while a newer alert is under way. When APNs has accepted an alert, waiting states lose this alert and
+/// - Within a lane, no alert rings after a newer one; the comments below name the rare exceptions. So no alert is
+///   carried while a newer alert is under way. When APNs has accepted an alert, waiting states lose this alert and
 ///   older ones.
 /// - If a carrier expires as the current command, its alert is lost. A phone may have displayed the carrier's state, so
 ///   the rider's older state must not follow.
 extension Delivery {
     /// Replaces the command `older`, which APNs has not accepted, by `newer`.
     ///
-    /// `older` may have an alert of its own, or carry one for its rider. If `newer` can carry this alert
-    /// (`mayCarryAlert`, `hasRoom`), the command that brought the alert becomes the rider of `newer`. A replaced
-    /// command that does not become a rider is finished or counted now.
+    /// If `newer` can carry the alert of `older` (`mayCarryAlert`, `hasRoom`), the command that brought this alert
+    /// becomes the rider of `newer`: `older` itself, or the rider that `older` has now. If `older` does not become a
+    /// rider, it is finished or counted now.
     ///
-    /// - Returns: whether the slot of `older` is still in use. Not needed by callers that do not use `older`
-    ///   afterwards.
+    /// - Returns: whether the slot of `older` is still in use. Callers that do not use `older` afterwards need not
+    ///   check this.
     @discardableResult
     mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> Bool {
-        let source = records.alertSource(of: older)
-        if mayCarryAlert(source, on: newer, now: now) {
-            if hasRoom(forAlertOf: source, in: newer) {
-                moveAlert(of: source, from: older, to: newer)
-                guard source != older else { return true }
+        let alertSource = records.alertSource(of: older)
+        if mayCarryAlert(alertSource, on: newer, now: now) {
+            if hasRoom(forAlertOf: alertSource, in: newer) {
+                moveAlert(of: alertSource, from: older, to: newer)
+                guard alertSource != older else { return true }
             } else {
-                // The alert is lost, and the result of `source` says so.
-                records[source].setReason("alertDidNotFit")
+                // The alert is lost, and the result of `alertSource` says so.
+                records[alertSource].setReason("alertDidNotFit")
             }
         }
-        // The alert of `older` may still be unsent, so Redis must not settle `older` now. Otherwise this could happen:
-        // Redis counts the alert as sent or replaced, `newer` is dropped, and the record of `older` is read again. Then
-        // its alert would never ring.
+        // Redis must not settle `older` now, because its alert may be unsent. Otherwise the alert could be lost: Redis
+        // counts it as sent or replaced, `newer` is dropped, and the record of `older` is read again without effect.
         if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
         return endSupersededCommand(older, by: newer)
     }
 
-    /// Makes `source` the rider of `newer`. Until now `older` had the alert of `source`: `source` is `older` itself or
+    /// Makes `alertSource` the rider of `newer`. Until now `older` had this alert: `alertSource` is `older` itself, or
     /// the rider of `older`.
     @inline(__always)
-    private mutating func moveAlert(of source: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
+    private mutating func moveAlert(of alertSource: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
         records.unlinkRider(of: older)
         endSupersededRider(of: newer, by: newer)
-        records.setRider(of: newer, to: source)
-        activities[records[newer].activity].lastRider = source
+        records.setRider(of: newer, to: alertSource)
+        activities[records[newer].activity].lastRider = alertSource
         countCarriedAlert()
     }
 
-    /// Whether the alert of `source` fits into the newer command's body.
-    private func hasRoom(forAlertOf source: RecordIndex, in newer: RecordIndex) -> Bool {
-        records[newer].hasRoom(forAlertBytes: Int(records[source].layout.alert.count))
+    /// Whether the alert of `alertSource` fits into the newer command's body.
+    private func hasRoom(forAlertOf alertSource: RecordIndex, in newer: RecordIndex) -> Bool {
+        records[newer].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
     }
 
-    /// Whether the newer command may carry the alert of `source`.
-    private func mayCarryAlert(_ source: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
+    /// Whether the newer command may carry the alert of `alertSource`.
+    private func mayCarryAlert(_ alertSource: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
         // A start's alert counts as none, because no other command carries it.
-        guard let alert = records.alertVersion(of: source) else { return false }
+        guard let alert = records.alertVersion(of: alertSource) else { return false }
         // A start begins a new life, and the alert belongs to an earlier one.
         guard !records[newer].isStart else { return false }
         // An alert in the end of a lifetime belongs to the life that ends. The newer command may be of a later life.
-        guard !records[source].lifetime.isEnd else { return false }
-        // A command may replace one with a higher version (`isSuperseded`), but it does not carry that one's alert.
-        guard records.isNewer(newer, than: source) else { return false }
+        guard !records[alertSource].lifetime.isEnd else { return false }
+        // A command carries no alert of a newer command, even if it replaces the newer command (`isSuperseded`).
+        guard records.isNewer(newer, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
-        guard !records[source].isExpired(now: now) else { return false }
+        guard !records[alertSource].isExpired(now: now) else { return false }
         // This alert would ring after a newer one.
-        guard !isOlderThanAlertUnderWay(alert, of: source) else { return false }
-        // A command that has or carries an alert already only gets a newer one.
+        guard !isOlderThanAlertUnderWay(alert, of: alertSource) else { return false }
+        // If the newer command already has or carries an alert, only a newer alert replaces it.
         guard let alertOfNewer = records.alertVersion(of: newer) else { return true }
         return alertOfNewer < alert
     }
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
     ///
-    /// The newer alert does not count if the command that brought it is not in this lane (`hasAlertFromRedisOnly`).
-    /// Such an alert leaves the lane if the current command is dropped, and then `alert` is still needed.
-    private func isOlderThanAlertUnderWay(_ alert: Version, of source: RecordIndex) -> Bool {
-        let current = activities[records[source].activity].currentCommand
+    /// A newer alert that only Redis brought to this lane does not count (`hasAlertFromRedisOnly`). It leaves the lane
+    /// if the current command is dropped, and then `alert` is still needed.
+    private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
+        let current = activities[records[alertSource].activity].currentCommand
         // While the current command is being replaced, its slot may already be free.
-        guard current != .null, current != source, records.isInUse(current),
+        guard current != .null, current != alertSource, records.isInUse(current),
             let currentAlert = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
         else { return false }
         return alert < currentAlert
     }
 
-    /// If the first carrier behind `endCommand` in the waiting list carries the alert of a command that is older than
-    /// `endCommand`, moves this alert to `endCommand`: it belongs to the life that ends.
+    /// Moves an alert from a carrier behind `endCommand` in the waiting list to `endCommand`, if the rider is older
+    /// than the end: its alert belongs to the life that ends. Only the first carrier is checked.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
-        // The rider stays if its alert is already in the carrier's body. It also stays if the carrier is not newer than
-        // the end: the carrier may be a second record of the same end.
+        // The rider stays with its carrier if the alert is already in the carrier's body. It also stays if the carrier
+        // is not newer than the end: then the carrier may be a second record of the same end.
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
             mayCarryAlert(rider, on: endCommand, now: now)
         else { return }
@@ -119,45 +118,45 @@ extension Delivery {
     /// Returns the first command with a rider behind `endCommand` in the waiting list; nil if there is none.
     private func firstCarrier(behind endCommand: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
-        var waiting = list.successor(of: endCommand, in: records)
-        while let candidate = waiting, records[candidate].rider == .null {
-            waiting = list.successor(of: candidate, in: records)
+        var carrier = list.successor(of: endCommand, in: records)
+        while let candidate = carrier, records[candidate].rider == .null {
+            carrier = list.successor(of: candidate, in: records)
         }
-        return waiting
+        return carrier
     }
 
-    /// Called when APNs has accepted the current command. Removes the command's alert, and older ones, from the first
-    /// waiting states. Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
+    /// Called when APNs has accepted the current command. The first waiting states then lose its alert and older ones.
+    /// Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
-    /// sent without the alert that it carries.
-    mutating func dropAlertsNotNewer(than current: RecordIndex, of activity: ActivityIndex) {
+    /// still sent, but without the alert that it carries.
+    mutating func removeAlertsNotNewer(than current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
             guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,
                 records.mayReplace(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // The waiting state is newer than the current command, so it is still sent, but without the carried
-                // alert. An incomplete body does not have the alert yet, so it is enough to finish the rider. A
-                // complete body has the alert: at the state's next admission, Redis replies `alertAlreadyAccepted`, and
-                // `removeAcceptedAlert` removes the alert.
+                // This state is newer than the current command. If its body does not have the alert yet, finishing the
+                // rider is enough. If the body has the alert, Redis replies `alertAlreadyAccepted` at the state's next
+                // admission, and `removeAcceptedAlert` removes the alert.
                 if !records[head].isBodyComplete { finishRider(of: head) }
                 return
             }
             countCoalescedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // Give the older state a result of its own. The current command must not count it: if the partition of the
-            // current command was revoked, the next owner may have committed its offset.
+            // The older state gets a result of its own. It is not counted by the current command, because that
+            // command's partition may be revoked, and the next owner may have committed its offset.
             finish(head, .superseded)
         }
     }
 
-    /// Gives the current command the alert of the command that Redis holds, if the current command has no alert, and
-    /// the held one fits and is not too old. Redis keeps the held command until the current command is settled.
+    /// Gives the current command the alert of the older command that Redis holds. Does not do so if the current command
+    /// has an alert, or if the held one is too old or does not fit. Redis keeps the held command until the current
+    /// command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
-        slot.pointee.alert.heldStatus = .examined
+        slot.pointee.alert.heldStatus = .takenOrNotNeeded
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
@@ -197,28 +196,29 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If a waiting command
-    /// replaces the rider, the rider ends or rides on that command. A rider whose own partition is revoked is dropped.
+    /// Puts the rider of a carrier back into the waiting list, because the carrier was dropped or has expired. If a
+    /// waiting command replaces the rider there, the rider ends, or rides on that command. A rider whose own partition
+    /// is revoked is dropped.
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }
-        // If Redis had admitted the rider, it was to settle the rider together with its carrier. Now the rider waits
-        // for another admission, which decides again how it is settled.
+        // Redis may have admitted the rider before. Now the rider waits for another admission, which decides again how
+        // Redis settles it.
         records[rider].ending.settlement = nil
-        requeue(rider: rider, now: now)
+        putBackRider(rider, now: now)
     }
 
     // MARK: - Riders that wait for their carrier
 
-    /// Called when Redis has a newer command than the current one, and the newer one is not settled. If the current
+    /// Called when Redis has a newer command than the current one, and has not settled the newer one. If the current
     /// command has an alert, it waits for a carrier. A start, or a command without an alert, ends as `superseded`.
     ///
-    /// Usually another worker admitted the newer command, and its offset is not committed. If this lane reads the newer
-    /// command too, that command carries the alert if it can.
+    /// Usually another worker admitted the newer command, and has not committed its offset. So this lane may read the
+    /// newer command too, and that command then carries the alert.
     ///
-    /// A known gap: the other worker may still live, and send the newer command with an alert of its own. Redis does
-    /// not know which states have alerts of their own, so the older alert may then ring after the newer one.
-    mutating func beginWaitForCarrier(of activity: ActivityIndex, now: Moment) {
+    /// A known gap: the other worker may send the newer command with an alert of its own. Redis does not know which
+    /// states have alerts of their own, so the older alert may then ring after the newer one.
+    mutating func awaitCarrierOrFinish(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
@@ -239,8 +239,8 @@ extension Delivery {
         endCurrentCommand(of: activity, now: now)
     }
 
-    /// Called when the lane has read the command `record`. If an older command waits for a carrier, `record` carries
-    /// its alert. But if `record` rides on a carrier itself, that carrier brings the newer of the two alerts.
+    /// Called when the lane has read the command `record`. If an older command waits for a carrier, `record` becomes
+    /// its carrier. But if `record` is now a rider itself, its own carrier brings the newer of the two alerts.
     mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .null, !records[record].stage.awaitsAcknowledgements,

@@ -2,26 +2,25 @@ import LiveActivity
 
 /// Queues commands until their activity's turn, and replaces older commands by newer ones.
 ///
-/// The commands in an activity's waiting list do not replace each other, and have the order of their versions. An
-/// update replaces older updates. An end replaces all older commands. A start replaces only older starts. Lifetime
-/// commands have rules of their own: `mergeInvolvingLifetimeEnd` for the end of a lifetime, which is always last, and
-/// `replaceRestarts` for a start after a lifetime.
+/// The waiting list of an activity has the order of versions. A command joins it by these rules:
+/// - An update replaces older updates.
+/// - An end replaces all older commands.
+/// - A start replaces only older starts.
+/// - Lifetime commands have other rules: the end of a lifetime is always last (`mergeInvolvingLifetimeEnd`), and an end
+///   that the producer sent replaces a start after a lifetime (`replaceRestarts`).
 ///
-/// An end that the producer sent finishes no newer commands: only Redis knows whether a start has begun a new life
-/// since that end. (R13) So merging only saves calls, and Redis decides the order at the admission.
+/// An end that the producer sent does not replace newer commands, because only Redis knows whether they belong to a new
+/// life (R13). So merging only saves calls. Redis decides about each command at its admission.
 extension Delivery {
-    /// Adds a command to its activity's waiting list, where it may replace waiting commands. Instead, a waiting command
-    /// may replace the new one at once. The new one is then finished, or becomes a rider.
+    /// Adds a command to its activity's waiting list, where it may replace waiting commands. But if a waiting command
+    /// replaces the new one, the new one is finished at once, or becomes a rider.
     /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
     mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
         if rider != .null, !records[record].lifetime.isEnd, records.areSameVersion(rider, record) {
-            countCoalescedCommand(of: record)
-            records.passToken(from: record, to: rider)
-            leaveRegistrationOutOfMetadata(record)
-            finish(record, .duplicate)
+            finish(record, asDuplicateOf: rider)
         } else {
             let isSlotInUse = merge(record, into: activity, now: now)
             if isSlotInUse { carryAwaitingRider(on: record, of: activity, now: now) }
@@ -48,8 +47,8 @@ extension Delivery {
         return activity
     }
 
-    /// Merges a command into the activity's waiting list: adds it, replaces waiting commands by it, or replaces it by a
-    /// waiting command.
+    /// Adds a command to the activity's waiting list. It may replace waiting commands there, or a waiting command may
+    /// replace it.
     /// - Returns: whether the slot of `record` is still in use. The slot is freed at once if a waiting command
     ///   superseded `record` and counts it.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> Bool {
@@ -77,31 +76,35 @@ extension Delivery {
         return true
     }
 
-    /// Merges two records of the same command. Usually the waiting record stays. There are two exceptions:
-    /// - A start: the record that was deferred more often stays, because Redis knows only its claim. The deferred topic
-    ///   can contain several records of a start.
-    /// - An update or end: if only the new record has an alert, it stays. A deferred record may carry an older
-    ///   command's alert.
+    /// Merges two records of the same command: one stays, the other ends as a duplicate. Usually the waiting record
+    /// stays. The new record stays in two cases:
+    /// - The command is a start, and the new record was deferred more often: Redis knows only that record's claim.
+    /// - The command is an update or end, and only the new record has an alert, for example the alert of an older
+    ///   command that a deferred record carries.
     private mutating func mergeSameVersion(_ record: RecordIndex, with waiting: RecordIndex, of activity: ActivityIndex)
     {
         let replacesWaiting =
             records[record].isStart
             ? records[record].deferral.count > records[waiting].deferral.count
             : records.alertVersion(of: record) != nil && records.alertVersion(of: waiting) == nil
-        guard replacesWaiting else { return finish(record, asDuplicateOf: waiting) }
-        activities[activity].waitingList.insert(record, before: waiting, in: &records)
-        activities[activity].waitingList.remove(waiting, in: &records)
-        finish(waiting, asDuplicateOf: record)
+        if replacesWaiting {
+            activities[activity].waitingList.insert(record, before: waiting, in: &records)
+            activities[activity].waitingList.remove(waiting, in: &records)
+        }
+        let (kept, duplicate) = replacesWaiting ? (record, waiting) : (waiting, record)
+        finish(duplicate, asDuplicateOf: kept)
+        // If the command is a held start, only the kept record settles it in Redis.
+        records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Merges a command that is older than the last waiting one. `next` is the first waiting command that does not come
-    /// before it (`firstWaitingCommand`).
+    /// Merges a command that is older than the last waiting one. `next` is the waiting command before which it belongs
+    /// (`firstWaitingCommand`).
     ///
     /// - An update is superseded by `next`.
-    /// - A start is put before an update, because without the start there is nothing to update. A start comes late, for
-    ///   example, because Redis held it. Another start or an end supersedes the start.
-    /// - An end is put before an update or a start: only Redis knows whether the end belongs to the life of `next`, or
-    ///   to an earlier one. (R13) Another end supersedes the end.
+    /// - A start is put before an update, because without the start there is nothing to update. A start may come late
+    ///   because Redis held it. If `next` is a start or an end, it supersedes the start.
+    /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
+    ///   `next` is an end, it supersedes the older end.
     ///
     /// - Returns: whether the slot of `record` is still in use. The slot is freed at once if `next` superseded `record`
     ///   and counts it.
@@ -133,12 +136,12 @@ extension Delivery {
         return true
     }
 
-    /// Removes the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`), because the
-    /// producer ends the activity. The producer's end wins, whatever the versions are. (R35)
+    /// Replaces the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`) by an end that the
+    /// producer sent. The end wins even if its version is lower. (R35)
     private mutating func replaceRestarts(by end: RecordIndex, of activity: ActivityIndex, now: Moment) {
-        var waiting = activities[activity].waitingList.head
-        while let candidate = waiting {
-            waiting = activities[activity].waitingList.successor(of: candidate, in: records)
+        var nextCandidate = activities[activity].waitingList.head
+        while let candidate = nextCandidate {
+            nextCandidate = activities[activity].waitingList.successor(of: candidate, in: records)
             guard records[candidate].lifetime.isRestart else { continue }
             countCoalescedCommand(of: candidate)
             activities[activity].waitingList.remove(candidate, in: &records)
@@ -146,27 +149,28 @@ extension Delivery {
         }
     }
 
-    /// Returns the first waiting command that does not come before `record` in the list; nil: all come before it, or
-    /// none waits. The end of a lifetime comes before no command.
+    /// Returns the waiting command before which `record` belongs in the list; nil: `record` belongs at the end. Every
+    /// command belongs before the end of a lifetime.
     private func firstWaitingCommand(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
-        var waiting = list.head
-        while let candidate = waiting, !records[candidate].lifetime.isEnd, comesBefore(candidate, record) {
-            waiting = list.successor(of: candidate, in: records)
+        var nextCandidate = list.head
+        while let candidate = nextCandidate, !records[candidate].lifetime.isEnd, comesBefore(candidate, record) {
+            nextCandidate = list.successor(of: candidate, in: records)
         }
-        return waiting
+        return nextCandidate
     }
 
-    /// Whether the waiting command comes before `record` in the list: its version is lower. Of two commands with the
-    /// same version, an end comes last.
+    /// Whether the waiting command belongs before `record` in the list: its version is lower. If the versions are
+    /// equal, an end belongs behind a command that is no end.
     func comesBefore(_ waiting: RecordIndex, _ record: RecordIndex) -> Bool {
         records.isNewer(record, than: waiting)
             || records[record].event == .end && records[waiting].event != .end
                 && records.areSameVersion(record, waiting)
     }
 
-    /// Adds a command to the waiting list, before `next`, which `firstWaitingCommand` returned. If `next` is nil, adds
-    /// the command at the end. The command first replaces older ones (`replaceOlder`).
+    /// Adds a command to the waiting list before `next`; if `next` is nil, at the end. The command first replaces older
+    /// ones (`replaceOlder`).
+    /// - Parameter next: the result of `firstWaitingCommand`.
     mutating func insertReplacingOlder(
         _ record: RecordIndex,
         before next: RecordIndex?,
@@ -181,9 +185,10 @@ extension Delivery {
         }
     }
 
-    /// Replaces waiting commands before `next` by a newer command; if `next` is nil, any waiting commands. An end
-    /// replaces all older commands, beginning with the oldest. Any other command begins with the newest of them, and
-    /// stops at one that it does not replace (`isSuperseded`). For example, an update stops at a start.
+    /// Replaces waiting commands before `next` by a newer command; if `next` is nil, any waiting commands.
+    /// - An end begins with the oldest command, and replaces all.
+    /// - Any other command begins with the newest, and stops at the first that it does not replace (`isSuperseded`).
+    ///   For example, an update stops at a start.
     private mutating func replaceOlder(
         than record: RecordIndex,
         before next: RecordIndex?,
@@ -208,9 +213,9 @@ extension Delivery {
         return list.tail
     }
 
-    /// Queues a rider again whose carrier was dropped or has expired, so that the rider waits for its own turn. But if
-    /// the next waiting command supersedes the rider, that command replaces it.
-    mutating func requeue(rider: RecordIndex, now: Moment) {
+    /// Puts a rider back into the waiting list, because its carrier was dropped or has expired. The rider then waits
+    /// for its own turn, unless the next waiting command supersedes it.
+    mutating func putBackRider(_ rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
         let next = firstWaitingCommand(notBefore: rider, of: activity)
         if let next, records.isSuperseded(rider, by: next) {
@@ -220,36 +225,30 @@ extension Delivery {
         }
     }
 
-    /// Finishes a record because another record of the same command waits. If the command is a held start, only the
-    /// other record settles it in Redis.
-    private mutating func finish(_ record: RecordIndex, asDuplicateOf waiting: RecordIndex) {
+    /// Finishes a record because the lane keeps another record with the same version.
+    ///
+    /// If the record is a registration that released its command from Redis, the commit's metadata does not name it, so
+    /// that the next owner reads it again after a crash. The kept record may not be enough: if it is a registration
+    /// too, Redis may call it stale, and then may not return the held command.
+    private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countCoalescedCommand(of: record)
-        records.passToken(from: record, to: waiting)
-        leaveRegistrationOutOfMetadata(record)
-        finish(record, .duplicate)
-        records[record].ending.followUps.remove(.settleHeldStart)
-    }
-
-    /// Called when `record` ends because another record in the lane has the same command. If `record` is a registration
-    /// that released this command from Redis, the commit's metadata must not name it, so that the next owner reads it
-    /// again after a crash. The other record alone may not be enough: if it is a registration too, Redis could call it
-    /// stale, and not return the held command.
-    private mutating func leaveRegistrationOutOfMetadata(_ record: RecordIndex) {
+        records.passToken(from: record, to: kept)
         if records[record].source.topic == .registrations { records[record].ending.isLeftOutOfMetadata = true }
+        finish(record, .duplicate)
     }
 
-    /// Returns the waiting command that replaces the activity's current command; nil if there is none. Older ends may
-    /// wait before it. Commands behind a newer start belong to a later life, so they do not replace the current
-    /// command.
+    /// Returns the waiting command that replaces the activity's current command; nil if there is none. It need not be
+    /// the first in the list, because older ends may wait before it. The search stops at a newer start: the commands
+    /// behind the start belong to a later life.
     func commandReplacingCurrent(of activity: ActivityIndex) -> RecordIndex? {
         let slot = activities.address(of: activity)
         let current = slot.pointee.currentCommand
         guard current != .null else { return nil }
-        var waiting = slot.pointee.waitingList.head
-        while let candidate = waiting {
+        var nextCandidate = slot.pointee.waitingList.head
+        while let candidate = nextCandidate {
             if records.isSuperseded(current, by: candidate) { return candidate }
             if records[candidate].isStart, records.isNewer(candidate, than: current) { return nil }
-            waiting = slot.pointee.waitingList.successor(of: candidate, in: records)
+            nextCandidate = slot.pointee.waitingList.successor(of: candidate, in: records)
         }
         return nil
     }
@@ -282,7 +281,8 @@ extension Delivery {
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // Do not wait for the timer: the activity may be paused for a carrier, and this command may be it.
+            // Do not wait for the timer: the activity may be paused until a carrier comes, and this command may be the
+            // carrier.
             guard !activities[activity].isBeginDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:

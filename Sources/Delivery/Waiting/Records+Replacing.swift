@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Decides which of two commands of an activity replaces the other.
 extension Records {
-    /// Whether the events of two commands allow the newer one to replace the older unsent one. An end replaces its
-    /// start, because no phone must ring for an activity that has ended. The end of a lifetime has no state, so the
-    /// last state is sent before it. It replaces only another end of a lifetime.
+    /// Whether the events of two commands allow the newer one to replace the older one, which is not sent yet. An end
+    /// replaces its start, because no phone must ring for an activity that has ended. But the end of a lifetime
+    /// replaces only another end of a lifetime: it has no state, so the last state must be sent before it.
     @inline(__always)
     func mayReplace(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
@@ -27,7 +27,8 @@ extension Records {
 
     /// Whether the command `newer` replaces the command `older`. Either index may be `.null`, which means no command.
     ///
-    /// The versions of lifetime commands do not come from the producer. So two cases do not depend on versions:
+    /// Usually the newer version decides. But the versions of lifetime commands do not come from the producer, so two
+    /// cases do not depend on versions:
     /// - Any start or end replaces the end of a lifetime.
     /// - Any end that the producer sent replaces a start after a lifetime.
     @inline(__always)

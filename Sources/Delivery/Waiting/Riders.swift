@@ -1,7 +1,6 @@
 import LiveActivity
 
-/// The links of a record to the older command whose alert it carries, and to the newer command that carries
-/// its own alert. (R14)
+/// Links a record to its rider, if it is a carrier, or to its carrier, if it is a rider. (R14)
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; `.null`: there is none.
     fileprivate(set) var rider = RecordIndex.null
@@ -21,7 +20,7 @@ extension Records {
     }
 
     /// Unlinks and returns a record's rider; nil: it has none. The rider keeps the stage `riding`, so the caller must
-    /// change it in the same call.
+    /// give it another stage at once.
     mutating func removeRider(of carrier: RecordIndex) -> RecordIndex? {
         let rider = self[carrier].riderLink.rider
         guard rider != .null else { return nil }
@@ -61,28 +60,28 @@ extension Records {
 }
 
 extension RecordSlot {
-    mutating func setDigest() { digest = Body.digest(body.bytes, layout) }
+    mutating func setDigest() { digest = Body.digest(body.bytes, bodyLayout) }
 
-    /// Whether the body has its digest, and the alert that the command carries, if any (`Records.completeBody`).
+    /// Whether the body has its digest. Then it also has the alert of the command's rider (`Records.completeBody`).
     @inline(__always) var isBodyComplete: Bool { digest != nil }
 
     /// Whether the body fits into a push if an alert of this many bytes replaces its own.
     @inline(__always)
     func hasRoom(forAlertBytes count: Int) -> Bool {
-        Body.byteCount(body.bytes, layout, carryingAlertBytes: count) <= Limits.bodyBytesMax
+        Body.byteCount(body.bytes, bodyLayout, carryingAlertBytes: count) <= Limits.bodyBytesMax
     }
 
-    /// Whether the command carries the alert of a command that is not in this lane. For example, Redis held that
-    /// command.
+    /// Whether the body has the alert of a command that is not in this lane, for example of one that Redis held.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && alert.sourceVersion != nil }
 }
 
-/// A command whose alert waits for a carrier: Redis has a newer command that is not settled. When this lane reads a
-/// newer command of the activity, that command carries the alert if it can.
-///
-/// The alert is lost, and the waiting command ends as `superseded`, if no command carries the alert until
-/// `untilMilliseconds`. The same happens when another command with a newer alert begins to wait, because only one
-/// command of an activity waits. If the waiting command's partition is revoked, the command is dropped.
+/// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. When this lane
+/// reads a newer command of the activity, that command carries the alert if it can. The wait can also end in other
+/// ways:
+/// - At `untilMilliseconds` the command ends as `superseded`, and its alert is lost.
+/// - It also ends as `superseded` when another command of the activity with a newer alert begins to wait: only one can
+///   wait.
+/// - If the command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.null`: none.
     private(set) var record = RecordIndex.null

@@ -9,8 +9,8 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits. The suffix sets them apart from the optional `head`
-    // and `tail`. `merge` usually compares a new command only with the last one.
+    // The first and the last waiting record; `.null` if none waits. `head` and `tail` are the same as optionals. The
+    // last one is stored because a new command is usually compared only with it (`merge`).
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 
@@ -18,9 +18,8 @@ struct WaitingList: BitwiseCopyable {
     var head: RecordIndex? { isEmpty ? nil : headOrNull }
     var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
 
-    // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. Removing a
-    // record does not change its stage. So the caller of a removal must enter the next stage, or put the record back,
-    // before it returns.
+    // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. A removed
+    // record keeps this stage. So the caller must at once enter its next stage, or put it back into the list.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)

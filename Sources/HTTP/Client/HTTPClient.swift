@@ -14,12 +14,12 @@ package struct HTTPClient: Sendable {
     package var timeoutMilliseconds: Int
     /// The maximum length of a response's body. The body is collected in memory, and the server may be faulty.
     package var responseBodyBytesMax = 16 << 20
-    /// Whether the caller needs only the status. If true, the request ends with the response's head, and the returned
-    /// body is empty. So a faulty body causes no error, for example when traces are exported.
+    /// Whether the caller needs only the status, for example when it exports traces. If true, the request ends with the
+    /// response's head, and the returned body is empty. A faulty body then causes no error.
     package var readsOnlyStatus = false
-    /// The caller signals this wakeup to end a request in progress, for example when the worker stops. The client
-    /// leaves the wakeup signalled, so all later requests also end at once.
-    package var interruption: Wakeup?
+    /// The caller signals this wakeup to end a request in progress, for example when the worker stops. The client never
+    /// resets the wakeup, so all later requests also end at once.
+    package var cancellationWakeup: Wakeup?
 
     package init(address: HTTPAddress, timeoutMilliseconds: Int) {
         self.address = address
@@ -32,7 +32,7 @@ package struct HTTPClient: Sendable {
     ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
     ///   - fields: further header fields, each as a line that ends with CR LF.
     /// - Throws: if the response does not arrive within the time limit, is not HTTP or is too large, or if
-    ///   `interruption` is signalled. A response with an error status is returned like any other.
+    ///   `cancellationWakeup` is signalled. A response with an error status is returned like any other.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",

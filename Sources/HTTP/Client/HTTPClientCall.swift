@@ -5,17 +5,17 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private let loop: EventLoop
     private let client: HTTPClient
     private let method: String
-    private let head: [UInt8]
-    private let body: [UInt8]
+    private let requestHead: [UInt8]
+    private let requestBody: [UInt8]
     private var addressAttempts: AddressAttempts?
     private var stream: Stream?
     /// What is left to send of the request's body. Nil until the connection is open.
-    private var unsentBody: HTTPOutput?
+    private var unsentBody: HTTPBodyWriter?
     /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
     private var receivedBytes: [UInt8] = []
     private var status = 0
-    /// Reads the response's body. Nil until the head of the final response is complete, and always if the client
-    /// reads only the status.
+    /// Reads the response's body. Nil until the head of the final response is complete. If the client reads only the
+    /// status, it stays nil.
     private var bodyReader: HTTPBodyReader?
     private var result: Result<HTTPClient.Response, HTTPClientError>?
     private var deadlineTimer = TimerIdentifier.none
@@ -25,8 +25,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         loop = try EventLoop()
         self.client = client
         self.method = method
-        self.head = head
-        self.body = body
+        requestHead = head
+        requestBody = body
     }
 
     func run() throws(HTTPClientError) -> HTTPClient.Response {
@@ -41,9 +41,9 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         let timeoutMilliseconds = Int64(client.timeoutMilliseconds)
         deadlineMilliseconds = loop.nowMilliseconds + timeoutMilliseconds
         deadlineTimer = loop.schedule(afterMilliseconds: timeoutMilliseconds, handler: self, tag: 0)
-        if let interruption = client.interruption {
+        if let cancellationWakeup = client.cancellationWakeup {
             do throws(SystemError) {
-                try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
+                try loop.add(descriptor: cancellationWakeup.descriptor, interest: .readable, handler: self)
             } catch {
                 return fail(.connectFailed, error.description)
             }
@@ -87,7 +87,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         self.result = result
         stream?.close()
         loop.cancel(deadlineTimer)
-        if let interruption = client.interruption { loop.remove(descriptor: interruption.descriptor) }
+        if let cancellationWakeup = client.cancellationWakeup { loop.remove(descriptor: cancellationWakeup.descriptor) }
         loop.stop()
     }
 
@@ -98,8 +98,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     func descriptorReady(_ events: Interest) { fail(.interrupted, "nobody waits for the response any longer") }
 
     func streamConnected(_ stream: Stream) {
-        head.withUnsafeBytes { stream.write($0) }
-        unsentBody = HTTPOutput(body)
+        requestHead.withUnsafeBytes { stream.write($0) }
+        unsentBody = HTTPBodyWriter(requestBody)
         _ = unsentBody?.write(to: stream)
     }
 

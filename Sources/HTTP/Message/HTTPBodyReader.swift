@@ -10,31 +10,31 @@ struct HTTPBodyReader {
         case untilEnd
     }
 
-    /// The maximum number of bytes in each line of the chunked coding, with its line end (RFC 9112, section 7.1). Such
-    /// lines are a chunk's size, the line end after a chunk, and each line of the trailer section. `bytesMax` does not
-    /// count them, so they need limits of their own.
+    /// The maximum number of bytes in each line of the chunked coding (RFC 9112, section 7.1), with its line end: a
+    /// chunk's size, the empty line after a chunk, or a trailer field. `bytesMax` counts only the body, so these lines
+    /// need limits of their own.
     private static let lineBytesMax = 1_024
     private static let trailerLinesMax = 64
 
-    private enum State: Equatable {
-        case fixedLength(remaining: Int)
+    private enum Phase: Equatable {
+        case fixedLength(remainingBytes: Int)
         case untilEnd
         /// Reads the line with a chunk's size. Next: `chunk`, or `trailer` after the chunk of size 0.
         case chunkSize
         /// Reads the data of a chunk. Next: `chunkEnd`.
-        case chunk(remaining: Int)
+        case chunk(remainingBytes: Int)
         /// Reads the line end after a chunk's data. Next: `chunkSize`.
         case chunkEnd
         /// Reads the lines of the trailer section. Next: `complete`.
-        case trailer(lines: Int)
-        /// The body is complete. No state follows.
+        case trailer(lineCount: Int)
+        /// The body is complete. No phase follows.
         case complete
     }
 
     private(set) var body: [UInt8] = []
-    private var state: State
+    private var phase: Phase
     private let bytesMax: Int
-    /// The received part of an incomplete line: a chunk's size, a chunk's end, or a trailer field.
+    /// The bytes of the current line of the chunked coding that have arrived so far.
     private var line: [UInt8] = []
 
     /// - Throws: `bodyTooLarge` if the announced length is above `bytesMax`.
@@ -43,17 +43,16 @@ struct HTTPBodyReader {
         switch length {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
-            state = count == 0 ? .complete : .fixedLength(remaining: count)
-            // A large reservation uses almost no physical memory until bytes arrive, because the system provides
-            // memory only when it is written.
+            phase = count == 0 ? .complete : .fixedLength(remainingBytes: count)
+            // Reserving the announced length is safe: the system provides physical memory only when bytes are written.
             body.reserveCapacity(count)
-        case .chunked: state = .chunkSize
-        case .untilEnd: state = .untilEnd
+        case .chunked: phase = .chunkSize
+        case .untilEnd: phase = .untilEnd
         }
     }
 
-    var isComplete: Bool { state == .complete }
-    var endsWithConnection: Bool { state == .untilEnd }
+    var isComplete: Bool { phase == .complete }
+    var endsWithConnection: Bool { phase == .untilEnd }
 
     /// Takes the next bytes of the body.
     ///
@@ -62,14 +61,14 @@ struct HTTPBodyReader {
     mutating func read(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
         var rest = bytes[...]
         while !isComplete, !rest.isEmpty {
-            switch state {
-            case .fixedLength(let remaining):
-                let count = try appendToBody(&rest, atMost: remaining)
-                state = count == remaining ? .complete : .fixedLength(remaining: remaining - count)
+            switch phase {
+            case .fixedLength(let remainingBytes):
+                let count = try appendToBody(&rest, atMost: remainingBytes)
+                phase = count == remainingBytes ? .complete : .fixedLength(remainingBytes: remainingBytes - count)
             case .untilEnd: _ = try appendToBody(&rest, atMost: rest.count)
-            case .chunk(let remaining):
-                let count = try appendToBody(&rest, atMost: remaining)
-                state = count == remaining ? .chunkEnd : .chunk(remaining: remaining - count)
+            case .chunk(let remainingBytes):
+                let count = try appendToBody(&rest, atMost: remainingBytes)
+                phase = count == remainingBytes ? .chunkEnd : .chunk(remainingBytes: remainingBytes - count)
             case .chunkSize, .chunkEnd, .trailer:
                 guard try takeLine(&rest) else { break }
                 try parseLine()
@@ -109,20 +108,20 @@ struct HTTPBodyReader {
     }
 
     private mutating func parseLine() throws(HTTPFault) {
-        switch state {
+        switch phase {
         case .chunkSize:
             // RFC 9112 allows chunk extensions after a semicolon. The reader ignores them.
             let digits = line.prefix { $0 != UInt8(ascii: ";") }
             let size = String(decoding: digits, as: UTF8.self)[...].trimmed
             guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.digitValue($0) != nil }) else { throw .malformed }
             guard let count = Int(size, radix: 16), count <= bytesMax - body.count else { throw .bodyTooLarge }
-            state = count == 0 ? .trailer(lines: 0) : .chunk(remaining: count)
+            phase = count == 0 ? .trailer(lineCount: 0) : .chunk(remainingBytes: count)
         case .chunkEnd:
             guard line.isEmpty else { throw .malformed }
-            state = .chunkSize
-        case .trailer(let lines):
-            guard lines < Self.trailerLinesMax else { throw .malformed }
-            state = line.isEmpty ? .complete : .trailer(lines: lines + 1)
+            phase = .chunkSize
+        case .trailer(let lineCount):
+            guard lineCount < Self.trailerLinesMax else { throw .malformed }
+            phase = line.isEmpty ? .complete : .trailer(lineCount: lineCount + 1)
         case .fixedLength, .untilEnd, .chunk, .complete: break
         }
     }

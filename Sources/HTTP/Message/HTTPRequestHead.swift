@@ -7,8 +7,8 @@ package struct HTTPRequestHead: Sendable, Equatable {
     package var path: String
     package var query: HTTPQuery
     package var fields: HTTPFields
-    /// Whether the request is HTTP/1.1, not HTTP/1.0. Only an HTTP/1.1 client gets chunked responses, and more than
-    /// one response on a connection.
+    /// True for HTTP/1.1, false for HTTP/1.0. Only an HTTP/1.1 client gets chunked responses, and more than one
+    /// response on a connection.
     var isHTTP11: Bool
     /// Nil if the fields announce no length. The request then has no body.
     var bodyLength: HTTPBodyReader.Length?

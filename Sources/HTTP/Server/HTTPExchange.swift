@@ -5,7 +5,9 @@ import Synchronization
 ///
 /// If all references to an exchange are released before its response, the client gets status 500.
 package final class HTTPExchange: Sendable {
+    /// The head of the request.
     package let head: HTTPRequestHead
+    /// The body of the request.
     package let body: [UInt8]
     private let inbox: HTTPServerInbox
     private let connectionNumber: UInt64
@@ -35,16 +37,21 @@ package final class HTTPExchange: Sendable {
     /// Begins a response whose body any thread may append to the returned stream. The server's thread sends
     /// the head soon, without waiting for appended bytes.
     ///
-    /// - Parameter head: the response to begin with. Its body is the first part of the streamed body.
+    /// - Parameter initialResponse: its status and header fields are those of the response, and its body is the first
+    ///   part of the streamed body.
     /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already
     ///   has its response. If the server ends during this call, the returned stream may already have ended.
-    package func openStream(_ head: HTTPResponse) -> HTTPResponseStream? {
+    package func openStream(_ initialResponse: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.reserveStream() else { return nil }
         guard takeRightToRespond() else {
             inbox.releaseStream()
             return nil
         }
-        let stream = HTTPResponseStream(head: head, inbox: inbox, connectionNumber: connectionNumber)
+        let stream = HTTPResponseStream(
+            initialResponse: initialResponse,
+            inbox: inbox,
+            connectionNumber: connectionNumber
+        )
         inbox.post(.streamBegan(stream, connectionNumber: connectionNumber))
         return stream
     }

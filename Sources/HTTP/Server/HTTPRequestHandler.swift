@@ -5,7 +5,8 @@ package protocol HTTPRequestHandler: AnyObject {
     ///   inside this call or later.
     func respond(to exchange: HTTPExchange) -> HTTPResponse?
 
-    /// Returns the response to a request that breaks HTTP's rules or the server's limits, or that `respond` has left
-    /// without a response for too long. The server closes the connection after this response.
+    /// Returns the response to a refused request. The server closes the connection after this response. It refuses a
+    /// request that breaks HTTP's rules or the server's limits, and a request whose response takes the handler too
+    /// long.
     func refusal(status: Int) -> HTTPResponse
 }

@@ -2,9 +2,9 @@ import Synchronization
 
 /// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
 ///
-/// Any thread may append. If an append has no room for all its bytes, most often because the client reads slowly, the
-/// stream skips the whole append. If the client takes no byte for `HTTPServerLimits.idleTimeoutMilliseconds` while
-/// bytes wait, the server closes the connection.
+/// Any thread may append. If there is no room for all bytes of an append, usually because the client reads slowly, the
+/// stream skips the whole append. If bytes wait, and the client takes none for
+/// `HTTPServerLimits.idleTimeoutMilliseconds`, the server closes the connection.
 package final class HTTPResponseStream: Sendable {
     package enum AppendResult: Sendable, Equatable {
         case taken
@@ -18,30 +18,30 @@ package final class HTTPResponseStream: Sendable {
         var waitingBytes: [UInt8] = []
         var isFinished = false
         var hasEnded = false
-        /// Whether a message in the inbox asks the server's thread to take the bytes. One such message is
-        /// enough.
-        var isAnnounced = false
+        /// Whether a message in the inbox already asks the server's thread to take the bytes.
+        var isOutputAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
         /// - Returns: whether the caller must post `streamHasOutput` to the inbox.
-        mutating func announce() -> Bool {
-            guard !isAnnounced, !hasEnded else { return false }
-            isAnnounced = true
+        mutating func announceOutput() -> Bool {
+            guard !isOutputAnnounced, !hasEnded else { return false }
+            isOutputAnnounced = true
             return true
         }
     }
 
-    let head: HTTPResponse
+    /// The status, the header fields and the first part of the body.
+    let initialResponse: HTTPResponse
     private let inbox: HTTPServerInbox
     private let connectionNumber: UInt64
     private let state: Mutex<State>
 
     /// - Precondition: the caller has counted the stream with `reserveStream` of the inbox.
-    init(head: HTTPResponse, inbox: HTTPServerInbox, connectionNumber: UInt64) {
-        self.head = head
+    init(initialResponse: HTTPResponse, inbox: HTTPServerInbox, connectionNumber: UInt64) {
+        self.initialResponse = initialResponse
         self.inbox = inbox
         self.connectionNumber = connectionNumber
-        state = Mutex(State(waitingBytes: head.body))
+        state = Mutex(State(waitingBytes: initialResponse.body))
     }
 
     /// Whether the server takes no more bytes from the stream, for one of these reasons:
@@ -61,7 +61,7 @@ package final class HTTPResponseStream: Sendable {
                 return (.skipped, false)
             }
             state.waitingBytes += bytes
-            return (.taken, state.announce())
+            return (.taken, state.announceOutput())
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
         return appended
@@ -71,7 +71,7 @@ package final class HTTPResponseStream: Sendable {
     package func finish() {
         let mustPost = state.withLock { state in
             state.isFinished = true
-            return state.announce()
+            return state.announceOutput()
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
@@ -91,7 +91,7 @@ package final class HTTPResponseStream: Sendable {
     /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
     func takeWaitingBytes() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
-            state.isAnnounced = false
+            state.isOutputAnnounced = false
             defer { state.waitingBytes = [] }
             return (state.waitingBytes, state.isFinished)
         }

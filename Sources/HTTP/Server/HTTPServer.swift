@@ -137,7 +137,7 @@ package final class HTTPServer: Sendable {
     }
 }
 
-/// Why a server could not start, or that it has ended.
+/// Why a server could not start. ``serverEnded`` says instead that the server has ended.
 package struct HTTPServerError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }

@@ -3,7 +3,7 @@ import Reactor
 /// One accepted connection. It reads the client's requests one after the other, and sends the handler's response to
 /// each. The `HTTPServerLoop` owns it.
 final class HTTPServerConnection: StreamHandler {
-    enum State {
+    enum Phase {
         /// Waits for the head of a request, or for the missing part of a head. Next: `readingBody`, `awaitingResponse`,
         /// `sending` or `ending`.
         case readingHead
@@ -15,7 +15,7 @@ final class HTTPServerConnection: StreamHandler {
         case sending
         /// The response is an `HTTPResponseStream`, which has not ended. Next: `ending`.
         case streaming
-        /// Sends the rest of the last response and then closes, or is closed already. No state follows.
+        /// Sends the rest of the last response and then closes, or is closed already. No phase follows.
         case ending
     }
 
@@ -27,7 +27,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Unowned, because the server owns its connections.
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
-    private(set) var state = State.readingHead
+    private(set) var phase = Phase.readingHead
     /// When `enforceDeadline` closes the connection or refuses its request, on the loop's clock.
     private(set) var deadlineMilliseconds: Int64
 
@@ -39,15 +39,15 @@ final class HTTPServerConnection: StreamHandler {
     /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
     private var bodyBytesCountedInInbox = 0
     /// What is left to send of the response's body. Nil if no response with a length is being sent.
-    private var unsentBody: HTTPOutput?
+    private var unsentBody: HTTPBodyWriter?
     private var keepsAlive = false
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
     /// How many bytes were written to the stream so far.
     private var writtenBytes = 0
-    /// How many of `writtenBytes` had left the stream's buffer at the last `enforceDeadline`. If more have left at the
-    /// next one, the client still reads.
+    /// How many of `writtenBytes` had left the stream's buffer at the last `enforceDeadline`. If the number has grown
+    /// at the next one, the client still reads.
     private var takenBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
@@ -63,7 +63,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Whether a request waits for its response, or a streamed response has not ended. The server does not end such a
     /// connection to make room for another one.
     var isBusy: Bool {
-        switch state {
+        switch phase {
         case .awaitingResponse, .streaming: true
         case .readingHead, .readingBody, .sending, .ending: false
         }
@@ -74,7 +74,7 @@ final class HTTPServerConnection: StreamHandler {
     func streamConnected(_ stream: Stream) {}
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
-        switch state {
+        switch phase {
         case .readingHead:
             if receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
             receivedBytes.append(contentsOf: bytes)
@@ -90,7 +90,7 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     func streamDrained(_ stream: Stream) {
-        switch state {
+        switch phase {
         case .sending: sendOutput()
         case .streaming: sendStreamedBytes()
         case .readingHead, .readingBody, .awaitingResponse, .ending: break
@@ -103,18 +103,18 @@ final class HTTPServerConnection: StreamHandler {
     // MARK: - Requests
 
     private func readRequests() {
-        var requests = 0
-        while state == .readingHead {
+        var requestCount = 0
+        while phase == .readingHead {
             stream.resumeReading()
             guard !receivedBytes.isEmpty else { return }
             // If the client does not read its responses, the server reads no more requests of it.
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
-            guard requests < HTTPServerLimits.pipelinedRequestsMax else { return refuse(400) }
+            guard requestCount < HTTPServerLimits.pipelinedRequestsMax else { return refuse(400) }
             do throws(HTTPFault) {
                 guard let (head, byteCount) = try HTTPRequestHead.parse(receivedBytes, bytesMax: limits.headBytesMax)
                 else { return }
                 receivedBytes.removeFirst(byteCount)
-                requests += 1
+                requestCount += 1
                 try beginRequest(head)
             } catch {
                 return refuse(error.refusalStatus)
@@ -124,10 +124,10 @@ final class HTTPServerConnection: StreamHandler {
 
     private func beginRequest(_ head: HTTPRequestHead) throws(HTTPFault) {
         request = head
-        guard let length = head.bodyLength, length != .bytes(0) else { return handleRequest(head, body: []) }
+        guard let length = head.bodyLength, length != .bytes(0) else { return passToHandler(head, body: []) }
         guard limits.bodyBytesMax > 0 else { throw .bodyTooLarge }
         bodyReader = try HTTPBodyReader(length, bytesMax: limits.bodyBytesMax)
-        state = .readingBody
+        phase = .readingBody
         setDeadline(limits.bodyTimeoutMilliseconds)
         if head.awaitsContinue, receivedBytes.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
         let earlyBytes = receivedBytes
@@ -148,14 +148,15 @@ final class HTTPServerConnection: StreamHandler {
         guard server.inbox.addBodyBytes(addedBytes) else { return refuse(503) }
         guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
-        handleRequest(request, body: body)
+        passToHandler(request, body: body)
     }
 
-    private func handleRequest(_ head: HTTPRequestHead, body: [UInt8]) {
+    private func passToHandler(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
-        // From now on, the exchange subtracts the body's bytes from the inbox's `bodyBytes`, when it is released.
+        // When the exchange is released, it subtracts the body's bytes from the inbox's `bodyBytes`. So the connection
+        // must not subtract them.
         bodyBytesCountedInInbox = 0
-        state = .awaitingResponse
+        phase = .awaitingResponse
         setDeadline(limits.responseTimeoutMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
         guard let response = server.handler.respond(to: exchange), exchange.takeRightToRespond() else { return }
@@ -179,7 +180,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Sends the response to the request in progress. Does nothing if the request has been refused or the
     /// connection is ending.
     private func send(_ response: HTTPResponse) {
-        guard state == .awaitingResponse, let request else { return }
+        guard phase == .awaitingResponse, let request else { return }
         send(response, keepsAlive: request.keepsAlive && !server.isStopping)
     }
 
@@ -190,10 +191,10 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     private func send(_ response: HTTPResponse, keepsAlive: Bool) {
-        state = .sending
+        phase = .sending
         self.keepsAlive = keepsAlive
         write(response.makeHead(.length, keepsAlive: keepsAlive))
-        unsentBody = HTTPOutput(request?.method == "HEAD" ? [] : response.body)
+        unsentBody = HTTPBodyWriter(request?.method == "HEAD" ? [] : response.body)
         sendOutput()
     }
 
@@ -206,29 +207,29 @@ final class HTTPServerConnection: StreamHandler {
         unsentBody = nil
         request = nil
         guard keepsAlive else { return closeAfterSending() }
-        state = .readingHead
+        phase = .readingHead
         if !receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
 
-    /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
-    /// request was refused meanwhile, or if the server stops.
+    /// Sends the head of a streamed response, and from now on the bytes of its stream. If the request was refused
+    /// meanwhile, or the server stops, ends the stream instead.
     func beginStreaming(_ responseStream: HTTPResponseStream) {
-        guard state == .awaitingResponse, let request else { return responseStream.end() }
+        guard phase == .awaitingResponse, let request else { return responseStream.end() }
         self.responseStream = responseStream
         guard !server.isStopping else { return closeAfterSending() }
-        state = .streaming
+        phase = .streaming
         isChunked = request.isHTTP11
         receivedBytes = []
         stream.resumeReading()
         setDeadline(limits.idleTimeoutMilliseconds)
-        write(responseStream.head.makeHead(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
+        write(responseStream.initialResponse.makeHead(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
         if request.method == "HEAD" { closeAfterSending() } else { sendStreamedBytes() }
     }
 
     /// Sends the waiting bytes of the `HTTPResponseStream`, unless many earlier bytes are still in the buffer
     /// of the connection's `stream`.
     func sendStreamedBytes() {
-        guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
+        guard phase == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
         let (bytes, isLast) = responseStream.takeWaitingBytes()
         if !bytes.isEmpty {
@@ -254,21 +255,21 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// A client that still takes bytes of its response, or has taken all that was appended to an `HTTPResponseStream`,
-    /// first gets a later deadline.
+    /// But first gives a later deadline to a client that still takes bytes of its response, and to one that has taken
+    /// all bytes of an `HTTPResponseStream` so far.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes
-        switch state {
+        switch phase {
         case .sending, .streaming, .ending:
             let isClientReading = takenBytes > takenBytesAtLastCheck
-            let isStreamEmpty = state == .streaming && pendingBytes == 0
+            let isStreamEmpty = phase == .streaming && pendingBytes == 0
             if isClientReading || isStreamEmpty { setDeadline(limits.idleTimeoutMilliseconds) }
         case .readingHead, .readingBody, .awaitingResponse: break
         }
         takenBytesAtLastCheck = takenBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
-        switch state {
+        switch phase {
         case .readingHead where receivedBytes.isEmpty: close()
         case .readingHead, .readingBody: refuse(408)
         case .awaitingResponse: refuse(503)
@@ -279,7 +280,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Ends the connection because the server stops. A response in progress may still be sent, but a streamed response
     /// ends.
     func stop() {
-        switch state {
+        switch phase {
         case .readingHead, .readingBody, .streaming: closeAfterSending()
         case .sending: keepsAlive = false
         case .awaitingResponse, .ending: break
@@ -288,7 +289,7 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Drops the request's body and ends a streamed response. The connection closes when the written bytes are sent.
     private func closeAfterSending() {
-        state = .ending
+        phase = .ending
         dropBody()
         receivedBytes = []
         responseStream?.end()
@@ -299,7 +300,7 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     func close() {
-        state = .ending
+        phase = .ending
         dropBody()
         responseStream?.end()
         responseStream = nil

@@ -40,8 +40,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread, or drops it if the server has ended. A stream that a dropped message
-    /// would begin is ended: the server may end between `reserveStream` and this call.
+    /// Gives a message to the server's thread. If the server has ended, drops the message; if the message would begin a
+    /// stream, also ends this stream. The server may end between `reserveStream` and this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -105,9 +105,9 @@ final class HTTPServerInbox: Sendable {
 
     func releaseStream() { state.withLock { $0.streamCount -= 1 } }
 
-    /// Counts bytes of a body that have arrived. They are counted even if the sum then exceeds the limit.
+    /// Counts bytes of a body that have arrived, even if the sum of all bodies then exceeds `totalBodyBytesMax`.
     ///
-    /// - Returns: false if all counted bodies together are now larger than `totalBodyBytesMax`.
+    /// - Returns: false if the sum exceeds `totalBodyBytesMax`.
     func addBodyBytes(_ count: Int) -> Bool {
         state.withLock { state in
             state.bodyBytes += count
@@ -135,8 +135,8 @@ final class HTTPServerInbox: Sendable {
 /// How much of its limits (``HTTPServerLimits``) a server uses at one moment.
 package struct HTTPServerUsage: Sendable, Equatable {
     package var connectionCount = 0
-    /// Requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client has
-    /// disconnected or has got status 503.
+    /// Requests that wait for the handler's response. A request counts until its `HTTPExchange` is released, even if
+    /// the client has disconnected or has got status 503.
     package var exchangeCount = 0
     package var streamCount = 0
     /// The bytes of all bodies together. A body counts from its first byte until its `HTTPExchange` is released.

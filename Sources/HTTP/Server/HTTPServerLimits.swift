@@ -1,9 +1,10 @@
 /// The limits of a server. The defaults suit a server of small pages, which takes no bodies. A server that
 /// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
-    /// The maximum number of connections. At this limit, the server closes the connection that is nearest to its
-    /// deadline, so that many idle clients cannot keep out a probe. It spares connections whose request waits for the
-    /// handler, or whose `HTTPResponseStream` is open. If there are no others, it closes the new connection.
+    /// The maximum number of connections. At this limit, the server accepts a new connection and closes the one that is
+    /// nearest to its deadline, so that many idle clients cannot keep out a probe. It closes no connection whose
+    /// request waits for the handler, or whose `HTTPResponseStream` is open. If all are such, it closes the new
+    /// connection.
     package var connectionsMax = 64
     /// The maximum number of bytes in the request line and the header fields together.
     package var headBytesMax = HTTPHead.bytesMax
@@ -13,8 +14,8 @@ package struct HTTPServerLimits: Sendable {
     /// is released. The request whose body makes the sum larger gets status 503. Without this limit, each connection
     /// could bring a body of `bodyBytesMax`.
     package var totalBodyBytesMax = 0
-    /// The maximum number of requests whose `HTTPExchange` is not released: they wait for the handler's response, even
-    /// if the client has disconnected or has got status 503.
+    /// The maximum number of requests that wait for the handler's response. A request counts until its `HTTPExchange`
+    /// is released, even if the client has disconnected or has got status 503.
     package var exchangesMax = 64
     /// The maximum number of streams (`HTTPResponseStream`) that are open at one time.
     package var streamsMax = 0
@@ -29,8 +30,8 @@ package struct HTTPServerLimits: Sendable {
     /// The longest time from the end of a request to the handler's response. After this time, the client gets status
     /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
-    /// The longest time from a response to the first byte of the connection's next request. Also the longest time until
-    /// a client takes more bytes of a waiting response.
+    /// The longest time from a response to the first byte of the connection's next request. Also the longest time for
+    /// which a client may take no byte of a waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep

@@ -16,7 +16,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     let inbox: HTTPServerInbox
     private var listener: Listener?
     private var connections: [UInt64: HTTPServerConnection] = [:]
-    private var acceptedCount: UInt64 = 0
+    private var acceptedConnectionCount: UInt64 = 0
     private(set) var isStopping = false
 
     init(
@@ -45,8 +45,8 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
             Glibc.close(descriptor)
             return
         }
-        acceptedCount += 1
-        let connection = HTTPServerConnection(number: acceptedCount, descriptor: descriptor, server: self)
+        acceptedConnectionCount += 1
+        let connection = HTTPServerConnection(number: acceptedConnectionCount, descriptor: descriptor, server: self)
         connections[connection.number] = connection
         inbox.setConnectionCount(connections.count)
         connection.start()

@@ -1,7 +1,6 @@
 /// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. A channel that a
-/// producer manages has a name of the same kind. The digest is always used together with the app's id, so only
-/// audiences of one app can collide. Even among 60,000 audiences, two have the same digest only with a probability of
-/// 10⁻¹⁰.
+/// producer manages has such a name too. The app's id is always used with the digest, so only audiences of one app can
+/// have the same name. Even among 60,000 audiences of one app, the probability of two equal digests is 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 
@@ -16,9 +15,9 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 }
 
 extension AudienceDigest {
-    /// Makes the name of a broadcast channel that the producer manages. Redis admits commands to such a channel
-    /// like commands to an audience without members. A channel's digest covers its environment and its id, an
-    /// audience's digest only the id. So a channel and an audience with the same id have different digests.
+    /// Makes the name of a broadcast channel that the producer manages. Redis admits commands to such a channel like
+    /// commands to an audience without members. The digest of a channel also covers its environment, so that it differs
+    /// from the digest of an audience with the same id.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: APNsEnvironment) {

@@ -35,11 +35,10 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     }
 }
 
-/// The audiences that a member has left. Their pages may still have the member. So Redis names these audiences in its
-/// replies until a worker confirms that each of them has an entry that says that the member left.
+/// The audiences that a member has left, and whose pages may still have the member. Redis names them in its replies
+/// until a worker confirms that it has written the departure into each of them (R27).
 public struct AudienceDepartures {
-    /// ``init(_:)`` gets bytes that begin with ``leftAtMilliseconds``, a little-endian number of this many bytes. The
-    /// digests of the audiences follow.
+    /// The length of ``leftAtMilliseconds``, a little-endian number. The digests of the audiences follow it.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer
@@ -52,8 +51,8 @@ public struct AudienceDepartures {
         self.bytes = bytes
     }
 
-    /// When the member left, UNIX milliseconds, as Redis recorded it. An audience keeps the member if it registered
-    /// again after this time. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
+    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered again after this time
+    /// stays in the audience. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
     public var leftAtMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }

@@ -3,16 +3,21 @@
 public struct RangeResultRecord {
     public var command: AudienceCommandReference
     public var range: SegmentRange
-    public var members: OutcomeCounts
+    public var memberCounts: OutcomeCounts
     public var times: ResponseTimes
     /// Whether a newer version replaced this version before it had reached all members. The outcome is then
-    /// `superseded`, even if ``members`` counts no member as `superseded`.
+    /// `superseded`, even if ``memberCounts`` counts no member as `superseded`.
     public var isSuperseded = false
 
-    public init(command: AudienceCommandReference, range: SegmentRange, members: OutcomeCounts, times: ResponseTimes) {
+    public init(
+        command: AudienceCommandReference,
+        range: SegmentRange,
+        memberCounts: OutcomeCounts,
+        times: ResponseTimes
+    ) {
         self.command = command
         self.range = range
-        self.members = members
+        self.memberCounts = memberCounts
         self.times = times
     }
 
@@ -25,7 +30,7 @@ public struct RangeResultRecord {
         writer.append(UInt8(ascii: ","))
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
-        writer.writeRoundOutcome(members, isSuperseded: isSuperseded)
+        writer.writeRoundOutcome(memberCounts, isSuperseded: isSuperseded)
         command.writeEnd(times, to: &writer)
     }
 }
@@ -34,17 +39,17 @@ public struct RangeResultRecord {
 /// ranges and broadcasts of the command are finished.
 public struct AudienceResultRecord {
     public var command: AudienceCommandReference
-    public var members: OutcomeCounts
+    public var memberCounts: OutcomeCounts
     /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
-    public var broadcasts = OutcomeCounts()
-    /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
+    public var broadcastCounts = OutcomeCounts()
+    /// Why the audience lacked a channel that it should have, in one environment or in both. Nil: it lacked none.
     public var channelAbsence: ChannelAbsence?
     public var times: ResponseTimes
     /// Whether a newer version replaced this version in the range or broadcast that finished last. The
     /// outcome is then `superseded`.
     public var isSuperseded = false
-    /// Whether the command asked for priority 10 and Redis granted only 5 for some or all members, because a budget was
-    /// used up. Members whose users allow frequent updates and the other members have separate priorities.
+    /// Whether the command asked for priority 10 and Redis granted only 5 to all members, or to a part of them, because
+    /// a budget was used up (``AudienceGrant/isDemoted``).
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false
@@ -54,20 +59,20 @@ public struct AudienceResultRecord {
     public var timestamp: Int64
     /// The number of ranges into which the members were divided. Each range has a result of its own.
     public var rangeCount: Int
-    /// The timestamp of the command's record in Kafka, and the time of its admission: UNIX milliseconds, each
-    /// -1 if not known.
+    /// The timestamp of the command's record in Kafka, UNIX milliseconds; -1 if not known.
     public var recordTimestampMilliseconds: Int64 = -1
+    /// When Redis admitted the command, UNIX milliseconds; -1 if not known.
     public var admittedAtMilliseconds: Int64 = -1
 
     public init(
         command: AudienceCommandReference,
-        members: OutcomeCounts,
+        memberCounts: OutcomeCounts,
         times: ResponseTimes,
         timestamp: Int64,
         rangeCount: Int
     ) {
         self.command = command
-        self.members = members
+        self.memberCounts = memberCounts
         self.times = times
         self.timestamp = timestamp
         self.rangeCount = rangeCount
@@ -76,8 +81,8 @@ public struct AudienceResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         command.writeBeginning(to: &writer)
-        writer.writeRoundOutcome(members, isSuperseded: isSuperseded)
-        if broadcasts.total > 0 { writer.writeOutcomes("broadcasts", broadcasts) }
+        writer.writeRoundOutcome(memberCounts, isSuperseded: isSuperseded)
+        if broadcastCounts.total > 0 { writer.writeOutcomes("broadcasts", broadcastCounts) }
         if let channelAbsence {
             writer.key("channel")
             writer.string("none")
@@ -244,10 +249,10 @@ public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func writeRoundOutcome(_ members: OutcomeCounts, isSuperseded: Bool) {
+    fileprivate mutating func writeRoundOutcome(_ memberCounts: OutcomeCounts, isSuperseded: Bool) {
         key("outcome")
-        string(isSuperseded ? RoundOutcome.superseded.name : members.outcome.name)
-        writeOutcomes("members", members)
+        string(isSuperseded ? RoundOutcome.superseded.name : memberCounts.outcome.name)
+        writeOutcomes("members", memberCounts)
     }
 
     fileprivate mutating func writeOutcomes(_ name: StaticString, _ counts: OutcomeCounts) {

@@ -2,8 +2,8 @@
 /// range of an audience, or as a broadcast to one channel. The channel belongs to the audience, or the command names
 /// it.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
-    /// The range whose members get the command. In the record of a broadcast, only its `rangeCount` has a meaning; the
-    /// range is the audience's first.
+    /// The range whose members get the command. In the record of a broadcast, it is always the audience's first range,
+    /// and only its `rangeCount` is used.
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?
@@ -12,10 +12,11 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// The place of the command's record in the commands topic. Results name it as their source.
     public var partition: Int32
     public var offset: Int64
-    /// Times of the command's record, UNIX milliseconds: its timestamp in Kafka (-1 if it has none), its
-    /// receipt by a worker, and its admission by Redis.
+    /// The timestamp of the command's record in Kafka, UNIX milliseconds; -1 if it has none.
     public var recordTimestampMilliseconds: Int64
+    /// When a worker received the command's record, UNIX milliseconds.
     public var receivedAtMilliseconds: Int64
+    /// When Redis admitted the command, UNIX milliseconds.
     public var admittedAtMilliseconds: Int64
     /// The version of the older command whose alert this command carries (R14); nil if the alert is the
     /// command's own, or absent.
@@ -24,7 +25,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var channelsForStarts: AudienceChannels
-    /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
+    /// Why the audience lacked a channel that it should have, in one environment or in both. Nil: it lacked none.
     /// Results report the reason.
     public var channelAbsence: ChannelAbsence?
 

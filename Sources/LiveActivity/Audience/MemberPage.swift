@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. So Redis keeps the page after its last entry at least as
-        /// long as the value of a device. A page that has only had activities is kept for less time.
+        /// The page has, or once had, an entry of a device. After its last entry, Redis keeps such a page at least as
+        /// long as a device's hash, and any other page for less time.
         public static let holdsDevices: UInt8 = 1
         /// The page takes no more entries until the script `arrange`, which shortens or splits pages, has run for it.
         public static let isFull: UInt8 = 2
@@ -77,8 +77,8 @@ public struct MemberPage {
     /// Finds the members that have joined and not left, in the order of their positions.
     ///
     /// - Parameter scratch: has room for ``membersMax``.
-    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if an entry is
-    ///   outside the page's bounds (it is left out), or if some bytes are not an entry (reading stops there).
+    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false in two cases: an
+    ///   entry is outside the page's bounds, and is left out; or some bytes are not an entry, and reading stops there.
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
@@ -143,42 +143,44 @@ public struct MemberPage {
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references that remain. They are at the beginning of `references`.
     private func keepValidEntries(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
-        var count = 0
-        var next = 0
-        while next < references.count {
-            let position = references[next].position
+        var keptCount = 0
+        var nextIndex = 0
+        while nextIndex < references.count {
+            let position = references[nextIndex].position
             // Compares only the entries at one position. Most positions have a single entry.
-            let first = count
-            while next < references.count && references[next].position == position {
-                addOrReplace(references[next], in: references, from: first, count: &count)
-                next += 1
+            let firstAtPosition = keptCount
+            while nextIndex < references.count && references[nextIndex].position == position {
+                addOrReplace(references[nextIndex], in: references, from: firstAtPosition, keptCount: &keptCount)
+                nextIndex += 1
             }
-            var keptCount = first
-            for index in first..<count {
+            var presentCount = firstAtPosition
+            for index in firstAtPosition..<keptCount {
                 guard let member = self[references[index]], !member.isLeaving else { continue }
-                references[keptCount] = references[index]
-                keptCount += 1
+                references[presentCount] = references[index]
+                presentCount += 1
             }
-            count = keptCount
+            keptCount = presentCount
         }
-        return count
+        return keptCount
     }
 
+    /// Adds an entry to the kept ones at its position. If a kept entry is of the same member, only the later of the two
+    /// stays.
     private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
-        from first: Int,
-        count: inout Int
+        from firstAtPosition: Int,
+        keptCount: inout Int
     ) {
-        if count > first, let member = self[reference] {
-            for index in first..<count {
-                guard let other = self[references[index]], other.isOfSameMember(as: member) else { continue }
-                if member.changedAtMilliseconds >= other.changedAtMilliseconds { references[index] = reference }
+        if keptCount > firstAtPosition, let member = self[reference] {
+            for index in firstAtPosition..<keptCount {
+                guard let earlier = self[references[index]], earlier.isOfSameMember(as: member) else { continue }
+                if member.changedAtMilliseconds >= earlier.changedAtMilliseconds { references[index] = reference }
                 return
             }
         }
-        references[count] = reference
-        count += 1
+        references[keptCount] = reference
+        keptCount += 1
     }
 }
 
@@ -230,9 +232,9 @@ public struct PageMember {
 
     /// Whether the entry says that the member has left. Always false for members from
     /// ``MemberPage/members(into:)``.
-    public var isLeaving: Bool { flags & MemberEntryFormat.Flag.leaving != 0 }
-    public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.device == 0 ? .activity : .device }
-    public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandbox == 0 ? .production : .sandbox }
+    public var isLeaving: Bool { flags & MemberEntryFormat.Flag.isLeaving != 0 }
+    public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.isDevice == 0 ? .activity : .device }
+    public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.isSandbox == 0 ? .production : .sandbox }
     /// Whether the user of the activity's phone allows frequent updates. False for a device.
     public var allowsFrequentUpdates: Bool {
         kind == .activity && flags & MemberEntryFormat.Flag.allowsFrequentUpdates != 0

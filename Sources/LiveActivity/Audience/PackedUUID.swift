@@ -25,21 +25,21 @@ public enum PackedUUID {
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
         guard text.count == textBytes else { return nil }
         var invalidBits: UInt8 = 0
-        var letterCases: UInt8 = 0
+        var letterCaseBits: UInt8 = 0
         var position = 0
         for index in 0..<byteCount {
             if hasHyphen(before: index) {
                 invalidBits |= text[position] ^ UInt8(ascii: "-")
                 position += 1
             }
-            let high = digit(text[position], &letterCases)
-            let low = digit(text[position + 1], &letterCases)
+            let high = digit(text[position], &letterCaseBits)
+            let low = digit(text[position + 1], &letterCaseBits)
             invalidBits |= (high | low) & 0xF0
             destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
             position += 2
         }
         guard invalidBits == 0 else { return nil }
-        switch letterCases {
+        switch letterCaseBits {
         case 0, 1: return .lowercase
         case 2: return .uppercase
         default: return nil
@@ -71,15 +71,15 @@ public enum PackedUUID {
         }
     }
 
-    /// Returns a hexadecimal digit's value, or 255 for any other character. Sets a bit of `letterCases`: 1 for a
+    /// Returns a hexadecimal digit's value, or 255 for any other character. Sets a bit of `letterCaseBits`: 1 for a
     /// lower-case letter, 2 for an upper-case letter.
     @inlinable
-    static func digit(_ character: UInt8, _ letterCases: inout UInt8) -> UInt8 {
+    static func digit(_ character: UInt8, _ letterCaseBits: inout UInt8) -> UInt8 {
         let number = character &- UInt8(ascii: "0")
         if number <= 9 { return number }
         let letter = (character | 0x20) &- UInt8(ascii: "a")
         guard letter <= 5 else { return 255 }
-        letterCases |= character & 0x20 == 0 ? 2 : 1
+        letterCaseBits |= character & 0x20 == 0 ? 2 : 1
         return letter + 10
     }
 }

@@ -1,5 +1,5 @@
-/// A broadcast channel in one of Apple's two environments. It belongs to an audience, or a producer manages it and
-/// names it in commands.
+/// A broadcast channel in one of Apple's two environments. Usually Causeway created it for an audience. But a producer
+/// can also manage its own channel, and name it in commands.
 public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
     public var storage: ChannelStoragePolicy
@@ -11,12 +11,12 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
         self.identifier = identifier
     }
 
-    /// The number of bytes before the channel's id: one for the storage policy, eight for the time of the
-    /// channel's creation.
+    /// The number of bytes before the channel's id: one for the storage policy, eight for the time of the channel's
+    /// creation.
     private static let fieldHeadBytes = 9
 
-    /// Reads a field of an audience's record in Redis: the field that names the audience's channel in this environment.
-    /// Nil if the field is invalid.
+    /// Reads the field of an audience's hash in Redis that names the audience's channel in this environment. Nil if the
+    /// field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: APNsEnvironment) {
         guard field.count > Self.fieldHeadBytes, let storage = ChannelStoragePolicy(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))

@@ -4,7 +4,7 @@
 public struct ChannelIdentifier: Sendable, BitwiseCopyable {
     public static let bytesMax = 64
 
-    private var storage: InlineArray<64, UInt8> = .init(repeating: 0)
+    private var characters: InlineArray<64, UInt8> = .init(repeating: 0)
     private var byteCount: UInt8 = 0
 
     public var count: Int { Int(byteCount) }
@@ -12,7 +12,7 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
     /// Nil if the bytes are not padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` characters.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard ChannelIdentifier.isValid(bytes) else { return nil }
-        for index in bytes.indices { storage[index] = bytes[index] }
+        for index in bytes.indices { characters[index] = bytes[index] }
         byteCount = UInt8(bytes.count)
     }
 
@@ -25,16 +25,16 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
     public func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try withUnsafeBytes(of: storage) { bytes throws(Failure) in
+        try withUnsafeBytes(of: characters) { bytes throws(Failure) in
             try body(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
         }
     }
 
     public static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= bytesMax, bytes.count.isMultiple(of: 4) else { return false }
-        var digits = bytes.count
-        while digits > bytes.count - 2, bytes[digits - 1] == UInt8(ascii: "=") { digits -= 1 }
-        return bytes[..<digits].allSatisfy(isBase64Digit)
+        var digitCount = bytes.count
+        while digitCount > bytes.count - 2, bytes[digitCount - 1] == UInt8(ascii: "=") { digitCount -= 1 }
+        return bytes[..<digitCount].allSatisfy(isBase64Digit)
     }
 
     private static func isBase64Digit(_ byte: UInt8) -> Bool {
@@ -50,7 +50,7 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
 extension ChannelIdentifier: Hashable {
     public static func == (left: ChannelIdentifier, right: ChannelIdentifier) -> Bool {
         guard left.byteCount == right.byteCount else { return false }
-        return (0..<left.count).allSatisfy { left.storage[$0] == right.storage[$0] }
+        return (0..<left.count).allSatisfy { left.characters[$0] == right.characters[$0] }
     }
 
     public func hash(into hasher: inout Hasher) {

@@ -10,7 +10,7 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     private static let channelOpening: StaticString = #","input-push-channel":""#
     private static let channelEnd: StaticString = #""}"#
 
-    /// The number of bytes that ``complete(_:in:)`` adds to the dictionary.
+    /// The number of bytes that ``writeCompleted(_:to:)`` adds to the dictionary.
     public var byteCount: Int {
         switch self {
         case .token: Self.tokenMember.utf8CodeUnitCount
@@ -20,7 +20,7 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     }
 
     /// Appends a dictionary from ``copyWithoutAddress(_:into:)``, this address, and the closing brace.
-    func complete(_ dictionary: UnsafeRawBufferPointer, in writer: inout JSONWriter) {
+    func writeCompleted(_ dictionary: UnsafeRawBufferPointer, to writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {
         case .token: writer.raw(Self.tokenMember.bytes)
@@ -32,7 +32,7 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     }
 
     /// Copies Apple's dictionary of a start without `input-push-token` and without the closing brace.
-    /// ``complete(_:in:)`` then adds an address and the brace.
+    /// ``writeCompleted(_:to:)`` then adds an address and the brace.
     ///
     /// - Parameters:
     ///   - dictionary: a valid dictionary, including its braces.

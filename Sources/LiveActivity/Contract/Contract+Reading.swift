@@ -19,9 +19,10 @@ extension Contract {
     ///        "contentState": {"goals": "int", "scorer": "string?"}}
     ///     ]}
     ///
-    /// A shape is an object of fields, or `"any"`. A field is the name of one of ``ShapeKind/scalars``, with a `?` at
-    /// the end if the field is optional, or one of `{"optional": field}`, `{"array": field}`, `{"dictionary":
-    /// field}`, `{"object": fields}`, `{"enum": [raw values]}`.
+    /// A shape is an object of fields, or `"any"`. A field has one of two forms:
+    /// - the name of one of ``ShapeKind/scalars``, such as `"int"`. With a `?` at its end, the field is optional.
+    /// - `{"optional": field}`, `{"array": field}`, `{"dictionary": field}`, `{"object": fields}`, or
+    ///   `{"enum": [raw values]}`.
     public init(shapes bytes: UnsafeRawBufferPointer, ofApp app: String) throws(ShapesFault) {
         let text: JSONText
         do throws(Fault) {
@@ -54,6 +55,8 @@ extension ShapeNode {
 
 /// Reads a file of shapes into a ``Contract``. Allocates memory; runs only when the configuration is loaded.
 private struct ShapesParser {
+    private typealias Member = (key: String, valuePosition: Int)
+
     let text: JSONText
     var contract = Contract()
 
@@ -64,10 +67,10 @@ private struct ShapesParser {
         var position = text.skipWhitespace(0)
         while position < text.count {
             let members = try readMembers(of: position, keyPath: "")
-            guard let value = members.last(where: { $0.key == "app" })?.value else {
+            guard let valuePosition = members.last(where: { $0.key == "app" })?.valuePosition else {
                 throw ShapesFault(keyPath: "app", reason: "is required, the app's bundle id")
             }
-            let name = try readString(value, keyPath: "app")
+            let name = try readString(valuePosition, keyPath: "app")
             if name == app {
                 guard contract.types.isEmpty else { throw ShapesFault(keyPath: "app", reason: "\(app) occurs twice") }
                 try readApp(members)
@@ -81,13 +84,13 @@ private struct ShapesParser {
         throw ShapesFault(keyPath: "", reason: "has no shapes of \(app): it \(contents)")
     }
 
-    private mutating func readApp(_ members: [(key: String, value: Int)]) throws(ShapesFault) {
+    private mutating func readApp(_ members: [Member]) throws(ShapesFault) {
         for member in members {
             switch member.key {
             // Only the simulator, which reads the same file, uses `teamId`.
             case "app", "teamId": break
             case "attributesTypes":
-                for (index, type) in try elementPositions(of: member.value, keyPath: member.key).enumerated() {
+                for (index, type) in try elementPositions(of: member.valuePosition, keyPath: member.key).enumerated() {
                     try readType(type, keyPath: "attributesTypes[\(index)]")
                 }
             default: throw ShapesFault(keyPath: member.key, reason: "is not a key; use app, attributesTypes")
@@ -102,7 +105,7 @@ private struct ShapesParser {
         guard contract.types.count < Limits.shapeTypesPerAppMax else {
             throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeTypesPerAppMax) types")
         }
-        var values: [String: Int] = [:]
+        var valuePositions: [String: Int] = [:]
         for member in try readMembers(of: position, keyPath: keyPath) {
             // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
             // an unknown key does not offer it.
@@ -110,20 +113,20 @@ private struct ShapesParser {
                 let keyPath = "\(keyPath).\(member.key)"
                 throw ShapesFault(keyPath: keyPath, reason: "is not a key; use name, attributes, contentState")
             }
-            values[member.key] = member.value
+            valuePositions[member.key] = member.valuePosition
         }
-        func requiredValue(_ key: String) throws(ShapesFault) -> Int {
-            guard let value = values[key] else {
+        func valueStart(_ key: String) throws(ShapesFault) -> Int {
+            guard let valuePosition = valuePositions[key] else {
                 throw ShapesFault(keyPath: "\(keyPath).\(key)", reason: "is required")
             }
-            return value
+            return valuePosition
         }
-        let name = try readString(try requiredValue("name"), keyPath: "\(keyPath).name")
+        let name = try readString(try valueStart("name"), keyPath: "\(keyPath).name")
         guard !name.isEmpty else { throw ShapesFault(keyPath: "\(keyPath).name", reason: "must not be empty") }
         let (offset, count) = append(name)
         var type = ContractType(nameOffset: offset, nameByteCount: count)
-        type.attributesNodeIndex = try addRoot(try requiredValue("attributes"), keyPath: "\(keyPath).attributes")
-        type.contentStateNodeIndex = try addRoot(try requiredValue("contentState"), keyPath: "\(keyPath).contentState")
+        type.attributesNodeIndex = try addRoot(try valueStart("attributes"), keyPath: "\(keyPath).attributes")
+        type.contentStateNodeIndex = try addRoot(try valueStart("contentState"), keyPath: "\(keyPath).contentState")
         contract.types.append(type)
     }
 
@@ -179,7 +182,7 @@ private struct ShapesParser {
             contract.nodes[first + index].nameOffset = offset
             contract.nodes[first + index].nameByteCount = count
             contract.nodes[first + index].setNameBeginning(of: field.key)
-            try setNode(first + index, field.value, keyPath: "\(keyPath).\(field.key)", depth: depth)
+            try setNode(first + index, field.valuePosition, keyPath: "\(keyPath).\(field.key)", depth: depth)
             let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
             if isRequired { _ = contract.nodes[nodeIndex].requiredFields.insert(index) }
         }
@@ -211,22 +214,22 @@ private struct ShapesParser {
             case let alternatives = try readMembers(of: position, keyPath: keyPath),
             alternatives.count == 1
         else { throw ShapesFault(keyPath: keyPath, reason: requirement) }
-        let value = alternatives[0].value
+        let valuePosition = alternatives[0].valuePosition
         switch alternatives[0].key {
         case "optional":
-            try setNode(nodeIndex, value, keyPath: keyPath, depth: depth + 1)
+            try setNode(nodeIndex, valuePosition, keyPath: keyPath, depth: depth + 1)
             contract.nodes[nodeIndex].isOptional = true
         case "array", "dictionary":
             let element = try addNodes(1, keyPath: keyPath)
             contract.nodes[nodeIndex].kind = alternatives[0].key == "array" ? .array : .dictionary
             (contract.nodes[nodeIndex].firstChild, contract.nodes[nodeIndex].childCount) = (UInt32(element), 1)
-            try setNode(element, value, keyPath: "\(keyPath)[]", depth: depth + 1)
+            try setNode(element, valuePosition, keyPath: "\(keyPath)[]", depth: depth + 1)
         case "object":
-            guard text.peek(value) == UInt8(ascii: "{") else {
+            guard text.peek(valuePosition) == UInt8(ascii: "{") else {
                 throw ShapesFault(keyPath: keyPath, reason: requirement)
             }
-            try readObject(nodeIndex, value, keyPath: keyPath, depth: depth + 1)
-        case "enum": try setCases(nodeIndex, value, keyPath: keyPath)
+            try readObject(nodeIndex, valuePosition, keyPath: keyPath, depth: depth + 1)
+        case "enum": try setCases(nodeIndex, valuePosition, keyPath: keyPath)
         default: throw ShapesFault(keyPath: keyPath, reason: requirement)
         }
     }
@@ -278,20 +281,20 @@ private struct ShapesParser {
         return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
     }
 
-    private func readMembers(of start: Int, keyPath: String) throws(ShapesFault) -> [(key: String, value: Int)] {
+    private func readMembers(of start: Int, keyPath: String) throws(ShapesFault) -> [Member] {
         guard text.peek(start) == UInt8(ascii: "{") else {
             throw ShapesFault(keyPath: keyPath, reason: "must be an object")
         }
-        var members: [(key: String, value: Int)] = []
+        var members: [Member] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) == UInt8(ascii: "\"") {
             let key = try readString(position, keyPath: keyPath)
             guard !members.contains(where: { $0.key == key }) else {
                 throw ShapesFault(keyPath: keyPath, reason: "has \"\(key)\" twice")
             }
-            let value = (try? text.skipColon(end(of: position), .record)) ?? text.count
-            members.append((key, value))
-            position = text.skipWhitespace(text.skipWhitespace(end(of: value)) + 1)
+            let valuePosition = (try? text.skipColon(end(of: position), .record)) ?? text.count
+            members.append((key, valuePosition))
+            position = text.skipWhitespace(text.skipWhitespace(end(of: valuePosition)) + 1)
         }
         return members
     }

@@ -1,9 +1,9 @@
 /// The shapes of an app's `ActivityAttributes` types and of their `ContentState` types. They say which
 /// commands the app on a phone can decode.
 ///
-/// A test of the app writes the shapes into a file with the library `ActivityShapes`. The configuration names
-/// the file. The contract has all types of the app, so no phone can show a command that fits none of them. If a
-/// type differs between releases of the app that are in use, the file has it once for each release. A command is
+/// A test of the app writes the shapes into a file with the library `ActivityShapes`. The configuration names the file.
+/// The contract has all types of the app, so no phone can show a command that fits none of them. If several releases of
+/// the app are in use and a type differs between them, the file has this type once for each release. A command is
 /// accepted if it fits the type of one release.
 ///
 /// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes and
@@ -92,12 +92,12 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/textBytes``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
-    /// The first bytes of the field's name as JSON writes it, so that most keys are compared in one step. At most eight
-    /// bytes, with the closing quote if it is among them. The mask has all bits of these bytes set; it is 0 if JSON
-    /// must escape a part of the name.
+    /// The first bytes of the field's name as JSON writes it, at most eight, the first byte lowest. They include the
+    /// closing quote of a short name. With them, most keys are compared in one step.
     var nameBeginning: UInt64 = 0
+    /// Has all bits of the bytes set that ``nameBeginning`` uses. 0 if JSON must escape a part of the name.
     var nameBeginningMask: UInt64 = 0
-    /// The required fields of an object: one bit for each child.
+    /// The required fields of an object, by the index of the field among the children.
     var requiredFields = FieldSet()
 }
 

@@ -8,8 +8,8 @@ extension ContractChecker {
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.
     private static let shortNumberCharactersMax = 37
-    /// The maximum number of characters that are converted to a `Double`. Further digits cannot change whether a
-    /// number fits. An exponent after them could, but no app writes such a number.
+    /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
+    /// number fits its type. An exponent after so many digits is ignored, because no app writes such a number.
     private static let convertedCharactersMax = 1_100
 
     @inline(__always)
@@ -71,7 +71,7 @@ extension ContractChecker {
         _ nodeIndex: Int
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
         let next = try skipValue(start, nodeIndex)
-        let number = double(start, next)
+        let number = readDouble(start, next)
         // A `Double` represents every whole number below 2⁵³ exactly. `JSONDecoder` relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
             guard let value = Int64(exactly: number), fits(value, kind) else {
@@ -94,11 +94,11 @@ extension ContractChecker {
     /// Reads the magnitude of a large number; nil if the number is not whole or exceeds 64 bits.
     private func readWholeMagnitude(_ start: Int, _ end: Int) -> UInt64? {
         var value: UInt64 = 0
-        var fractionDigits = 0
+        var fractionDigitCount = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // The number of zeros that were read and are not in `value` yet. They are appended only when a digit other than
-        // 0 follows, or at the end. So the zeros at the end of a fraction cause no overflow.
+        // The number of zeros that were read and are not in `value` yet. They are appended when a digit other than 0
+        // follows, or at the end. So the zeros at the end of a fraction, as in `1.000`, cause no overflow.
         var zeroCount = 0
         for position in start..<end {
             let byte = text.byte(position)
@@ -106,7 +106,7 @@ extension ContractChecker {
             if digit < 10, isExponent {
                 exponent = min(exponent &* 10 &+ Int(digit), 1_000)
             } else if digit < 10 {
-                if isFraction { fractionDigits &+= 1 }
+                if isFraction { fractionDigitCount &+= 1 }
                 zeroCount &+= 1
                 guard digit != 0 else { continue }
                 guard let shifted = Self.appendZeros(value, zeroCount) else { return nil }
@@ -121,7 +121,7 @@ extension ContractChecker {
                 isExponentNegative = true
             }
         }
-        let shift = zeroCount &- fractionDigits &+ (isExponentNegative ? -exponent : exponent)
+        let shift = zeroCount &- fractionDigitCount &+ (isExponentNegative ? -exponent : exponent)
         return shift < 0 ? nil : Self.appendZeros(value, shift)
     }
 
@@ -158,7 +158,7 @@ extension ContractChecker {
     private func checkNumberInAnyForm(_ kind: ShapeKind, _ start: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int
     {
         let next = try skipValue(start, nodeIndex)
-        let number = double(start, next)
+        let number = readDouble(start, next)
         // A `Decimal` has a smaller range than a `Double`. This range is not checked: no app has numbers near its
         // bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
@@ -176,9 +176,9 @@ extension ContractChecker {
         return true
     }
 
-    /// Returns the value of a number's text. Characters after the first ``convertedCharactersMax`` are ignored, because
-    /// they do not decide whether the number fits its type.
-    func double(_ start: Int, _ end: Int) -> Double {
+    /// Returns the value of the number from `start` to `end`. Characters after the first ``convertedCharactersMax`` are
+    /// ignored.
+    func readDouble(_ start: Int, _ end: Int) -> Double {
         let count = min(end &- start, Self.convertedCharactersMax)
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in
             for index in 0..<count { characters[index] = CChar(truncatingIfNeeded: text.byte(start &+ index)) }
@@ -190,8 +190,8 @@ extension ContractChecker {
 
     func checkNumberEnum(_ shape: ShapeNode, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
         let (value, next) = try readInteger(.int64, position, nodeIndex)
-        for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount)
-        where contract.cases[number].number == value { return next }
+        for caseIndex in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount)
+        where contract.cases[caseIndex].number == value { return next }
         throw mismatch(.notOneOfTheCases, nodeIndex, position)
     }
 }
@@ -213,15 +213,15 @@ enum FormattedText {
     /// `=`.
     static func isBase64(_ bytes: UnescapedBytes) -> Bool {
         var count = 0
-        var padding = 0
+        var paddingCount = 0
         for byte in bytes {
             let letter = byte | 0x20
             let isDigit =
                 letter &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "+")
                 || byte == UInt8(ascii: "/")
-            if byte == UInt8(ascii: "=") { padding &+= 1 } else if !isDigit || padding > 0 { return false }
+            if byte == UInt8(ascii: "=") { paddingCount &+= 1 } else if !isDigit || paddingCount > 0 { return false }
             count &+= 1
         }
-        return count & 3 == 0 && padding <= 2
+        return count & 3 == 0 && paddingCount <= 2
     }
 }

@@ -154,8 +154,8 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, and records its place in ``template``. Of an object that is not null, records only the
-    /// places of its fields.
+    /// Checks a field's value, and records its place in ``template``. For an object, the places of its fields are
+    /// recorded instead. A null has no fields, so its own place is recorded.
     @inline(__always)
     func checkFieldValue(_ nodeIndex: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
@@ -172,9 +172,9 @@ struct ContractChecker {
         return end
     }
 
-    /// Checks a field's value in bytes that have not been validated, and returns the position after the value. Returns
-    /// nil if the value is not valid JSON, does not fit its shape, is too long for a body, or may be nested too deeply.
-    /// The decoder must then read the whole state.
+    /// Checks a field's value in bytes that have not been validated, and returns the position after the value. Nil if
+    /// the value is not valid JSON, does not fit its shape, is too long for a body, or may be nested too deeply. Then
+    /// the decoder must read the whole state.
     func endOfUnvalidatedValue(_ nodeIndex: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + nodeIndex
         let first = text.peek(position)
@@ -184,7 +184,7 @@ struct ContractChecker {
         }
         let validEnd: Int?
         switch first {
-        // A string needs no ``skipValue`` first, because `checkValue` validates it.
+        // `checkValue` validates a string itself.
         case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
@@ -201,8 +201,8 @@ struct ContractChecker {
         return end
     }
 
-    /// A quick test whether the key at `position` is this field's name. Always false for a key that has an escape or is
-    /// near the end of the record: ``fieldIndex(_:_:_:_:)`` finds the field of such a key.
+    /// A quick test whether the key at `position` is this field's name. Always false for a key with an escape, and for
+    /// a key near the end of the record. ``fieldIndex(_:_:_:_:)`` finds the fields of such keys.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -216,16 +216,16 @@ struct ContractChecker {
     }
 
     /// A quick check of the most frequent values: short strings without escapes, and short whole numbers. Returns the
-    /// position after the value; nil if the caller must use ``checkValue(_:_:)``. Also nil near the end of the record,
-    /// where eight bytes cannot be read at once.
+    /// position after the value. Nil for any other value, and near the end of the record, where eight bytes cannot be
+    /// read at once. The caller then uses ``checkValue(_:_:)``.
     @inline(__always)
     private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {
         case .string:
             guard text.count &- position > 16, text.byte(position) == UInt8(ascii: "\"") else { return nil }
-            let marks = nonPlainByteTopBits(text.eightBytes(position &+ 1))
-            let end = position &+ 1 &+ (marks.trailingZeroBitCount &>> 3)
-            return marks != 0 && text.byte(end) == UInt8(ascii: "\"") ? end &+ 1 : nil
+            let topBits = nonPlainByteTopBits(text.eightBytes(position &+ 1))
+            let end = position &+ 1 &+ (topBits.trailingZeroBitCount &>> 3)
+            return topBits != 0 && text.byte(end) == UInt8(ascii: "\"") ? end &+ 1 : nil
         case .int64, .uint64, .double, .date:
             guard text.count &- position > 16 else { return nil }
             var end = position
@@ -237,8 +237,8 @@ struct ContractChecker {
         }
     }
 
-    /// Returns the index of the field with this key; -1 if there is none. The search begins with the field `expected`,
-    /// the one after the last field that was found, because producers mostly write fields in the same order.
+    /// Returns the index of the field with this key; -1 if there is none. The search begins at the field `expected`,
+    /// which follows the last field that was found, because producers mostly write fields in the same order.
     @inline(never)
     private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
@@ -285,11 +285,11 @@ struct ContractChecker {
     private func hasMember(_ key: JSONString, in start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
-            guard let other = try? text.readString(position, .contentState),
-                let value = try? text.skipColon(other.nextPosition, .contentState),
-                let next = try? text.skipValue(value, depth: 0, .contentState)
+            guard let earlierKey = try? text.readString(position, .contentState),
+                let valuePosition = try? text.skipColon(earlierKey.nextPosition, .contentState),
+                let next = try? text.skipValue(valuePosition, depth: 0, .contentState)
             else { return false }
-            if areEqualUnescaped(text.bytes(other.range), text.bytes(key.range)) { return true }
+            if areEqualUnescaped(text.bytes(earlierKey.range), text.bytes(key.range)) { return true }
             position = text.skipWhitespace(text.skipWhitespace(next) &+ 1)
         }
         return false
@@ -305,7 +305,7 @@ struct ContractChecker {
             throw mismatch(.wrongType, nodeIndex, start)
         }
         let upperEnd = try checkNumber(.date, second, nodeIndex)
-        guard double(first, lowerEnd) <= double(second, upperEnd) else {
+        guard readDouble(first, lowerEnd) <= readDouble(second, upperEnd) else {
             throw mismatch(.boundsOutOfOrder, nodeIndex, start)
         }
         return try skipValue(start, nodeIndex)
@@ -317,8 +317,8 @@ struct ContractChecker {
     {
         let string = try readString(position, nodeIndex)
         let bytes = text.bytes(string.range)
-        for number in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {
-            let rawValue = contract.text(contract.cases[number].offset, contract.cases[number].count)
+        for caseIndex in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {
+            let rawValue = contract.text(contract.cases[caseIndex].offset, contract.cases[caseIndex].count)
             if string.isEscaped ? haveEqualBytes(rawValue, unescaping: bytes) : haveEqualBytes(rawValue, bytes) {
                 return string.nextPosition
             }

@@ -7,12 +7,14 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     }
 
     var problem: Problem
-    /// The index of the contract's node that the record does not fit; without meaning for `unknownType`.
+    /// The index, in ``Contract/nodes``, of the declaration that the value does not fit. For `unknownType`, it is 0 and
+    /// not used.
     var nodeIndex: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// The end of the part of the record that fits: the end of the last known field, or the start of the wrong value.
-    /// If the record fits none of several types, the type that fits the longest part is reported.
+    /// The end of the part of the record that fits: the start of the wrong value, or the end of the last known field of
+    /// an object that lacks a field. If the record fits none of several types, the mismatch with the highest end is
+    /// reported.
     var fittingEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
@@ -107,14 +109,14 @@ extension UnmanagedContract {
         }
     }
 
-    /// Whether a text may be shown: a short text without control characters, and without a run of hexadecimal
-    /// digits that could be part of a token.
+    /// Whether a text may be shown: a short text without control characters, and without so many hexadecimal digits in
+    /// a row that they could be part of a token.
     private func mayBeShown(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count <= Self.shownValueBytesMax else { return false }
-        var hexadecimalRun = 0
+        var consecutiveDigitCount = 0
         for byte in bytes {
-            hexadecimalRun = Hexadecimal.digitValue(byte) == nil ? 0 : hexadecimalRun + 1
-            guard byte >= 0x20, byte != 0x7F, hexadecimalRun < 16 else { return false }
+            consecutiveDigitCount = Hexadecimal.digitValue(byte) == nil ? 0 : consecutiveDigitCount + 1
+            guard byte >= 0x20, byte != 0x7F, consecutiveDigitCount < 16 else { return false }
         }
         return true
     }
@@ -125,15 +127,15 @@ extension UnmanagedContract {
         let isInState = !state.isAbsent && offset >= Int(state.offset) && offset < state.end
         var path = isInState ? "aps.content-state" : "aps.attributes"
         var position = Int((isInState ? state : command.attributes).offset)
-        while position != offset, let (name, inside) = findChild(from: position, towards: offset, in: text) {
+        while position != offset, let (name, childPosition) = findChild(from: position, towards: offset, in: text) {
             path += name
-            position = inside
+            position = childPosition
         }
         return path
     }
 
     /// Finds the member or element that contains `offset`, and the position of its value.
-    private func findChild(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, value: Int)? {
+    private func findChild(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, position: Int)? {
         let isObject = text.peek(start) == UInt8(ascii: "{")
         guard isObject || text.peek(start) == UInt8(ascii: "[") else { return nil }
         var position = start + 1
@@ -143,12 +145,12 @@ extension UnmanagedContract {
             var name = "[\(index)]"
             if isObject {
                 guard let key = try? text.readString(position, .contentState),
-                    let value = try? text.skipColon(key.nextPosition, .contentState)
+                    let valuePosition = try? text.skipColon(key.nextPosition, .contentState)
                 else { return nil }
                 let bytes = text.bytes(key.range)
                 let isShown = mayBeShown(bytes)
                 name = isShown ? ".\(String(decoding: bytes, as: UTF8.self))" : ".(key of \(bytes.count) bytes)"
-                position = value
+                position = valuePosition
             }
             guard let end = try? text.skipValue(position, depth: 0, .contentState) else { return nil }
             if offset < end { return (name, position) }

@@ -1,6 +1,6 @@
 /// The place of a field's value in a state, counted from the state's first byte. `nodeIndex` is the index of the
 /// ``ShapeNode`` that declares the field.
-struct TemplateValue: BitwiseCopyable {
+struct ValuePlace: BitwiseCopyable {
     var nodeIndex: UInt32
     var start: UInt32
     var end: UInt32
@@ -9,8 +9,8 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. Further values of a
-    /// state have no place: another state has this template only if their bytes are equal.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. All further values
+    /// must have equal bytes in a state with this template.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
@@ -24,7 +24,7 @@ struct StateTemplate: BitwiseCopyable {
     /// The state's bytes. Eight bytes more than ``Limits/bodyBytesMax`` are allocated, so that eight bytes can
     /// be read from any position.
     let bytes: UnsafeMutableRawPointer
-    let values: UnsafeMutablePointer<TemplateValue>
+    let values: UnsafeMutablePointer<ValuePlace>
 
     init() {
         bytes = .allocate(byteCount: Limits.bodyBytesMax &+ 8, alignment: 16)
@@ -42,7 +42,7 @@ struct StateTemplate: BitwiseCopyable {
     @inline(__always)
     mutating func recordValue(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
         guard precedingCount < Self.valuesMax else { return }
-        values[precedingCount] = TemplateValue(
+        values[precedingCount] = ValuePlace(
             nodeIndex: UInt32(truncatingIfNeeded: nodeIndex),
             start: UInt32(truncatingIfNeeded: start &- stateOffset),
             end: UInt32(truncatingIfNeeded: end &- stateOffset)
@@ -62,21 +62,21 @@ struct StateTemplate: BitwiseCopyable {
     func matchedEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
-        // The offsets in the stored state and in the new state up to which the two have been compared.
-        var (storedOffset, otherOffset) = (0, 0)
+        // How far the two states have been compared: the offset in the stored state, and the one in the new state.
+        var (storedOffset, newOffset) = (0, 0)
         var valueIndex = 0
         while true {
-            let comparableByteCount = min(stateByteCount &- storedOffset, text.count &- start &- otherOffset)
-            let equalCount = equalByteCount(storedOffset, text, start &+ otherOffset, atMost: comparableByteCount)
-            (storedOffset, otherOffset) = (storedOffset &+ equalCount, otherOffset &+ equalCount)
-            if storedOffset == stateByteCount { return start &+ otherOffset }
+            let comparableByteCount = min(stateByteCount &- storedOffset, text.count &- start &- newOffset)
+            let equalCount = equalByteCount(storedOffset, text, start &+ newOffset, atMost: comparableByteCount)
+            (storedOffset, newOffset) = (storedOffset &+ equalCount, newOffset &+ equalCount)
+            if storedOffset == stateByteCount { return start &+ newOffset }
             while valueIndex < valueCount, values[valueIndex].end < storedOffset { valueIndex &+= 1 }
             guard valueIndex < valueCount, values[valueIndex].start <= storedOffset else { return nil }
-            let valueStart = start &+ otherOffset &- (storedOffset &- Int(values[valueIndex].start))
+            let valueStart = start &+ newOffset &- (storedOffset &- Int(values[valueIndex].start))
             guard let end = checker.endOfUnvalidatedValue(Int(values[valueIndex].nodeIndex), valueStart) else {
                 return nil
             }
-            (storedOffset, otherOffset) = (Int(values[valueIndex].end), end &- start)
+            (storedOffset, newOffset) = (Int(values[valueIndex].end), end &- start)
             valueIndex &+= 1
         }
     }
@@ -116,18 +116,19 @@ struct StateTemplate: BitwiseCopyable {
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
-    /// How many templates are remembered. More templates would make a state slower that matches none: it is compared
-    /// with each of them, and then read completely (Measurements.md). A power of two, because a bit mask limits
-    /// `lastUsedIndex`.
+    /// How many templates are remembered. A state that matches none is compared with each of them and then read
+    /// completely, so more templates would slow it down (Measurements.md). The number is a power of two, because a bit
+    /// mask limits `lastUsedIndex`.
     static let templatesMax = 4
 
-    /// Nil if no template is ever remembered: no app has a contract, or the decoding needs none (``disabled``).
+    /// Nil if no template is ever remembered, because no app has a contract or decoding needs none (``disabled``).
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that matched or was stored last.
     private var lastUsedIndex = 0
-    /// The state of the last record, if it matched a remembered template while the record was decoded; otherwise
-    /// absent. `matchedAppIndex` is the template's app.
+    /// The state of the last record, if it matched a remembered template while the record was decoded. Absent: it
+    /// matched none.
     private var matchedState = ByteRange.absent
+    /// The app of the template that ``matchedState`` matched.
     private var matchedAppIndex: UInt16 = 0
 
     /// - Parameter isNeeded: whether any app has a contract.
@@ -183,8 +184,8 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the command's state has a template of this app. Searches all templates, because decoding may have found
-    /// another app's template first, so that ``hasMatched(_:ofApp:)`` is false. Returns false if decoding found no
+    /// Whether the command's state has a template of this app. A caller asks this if ``hasMatched(_:ofApp:)`` is false:
+    /// decoding may have found another app's template first, so all templates are searched. False if decoding found no
     /// template, and for a start, whose attributes must be checked too.
     public func hasTemplate(
         _ command: Command,
@@ -202,8 +203,8 @@ public struct RecentStateTemplates: ~Copyable {
             }
     }
 
-    /// Checks a command against its app's contract. If the command fits and is no start, remembers the template of
-    /// its state, unless the state is absent or too long. Throws the mismatch if the command does not fit.
+    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. Remembers the
+    /// template of the state of an update or end that fits, if it has a state of at most ``Limits/bodyBytesMax``.
     public mutating func checkAndRemember(
         _ command: Command,
         ofApp appIndex: UInt16,

@@ -43,8 +43,9 @@ public struct AudienceCall<Bytes> {
         /// Stores the range's progress. Reply: `settled`, `claimedByAnother` if the range has another claim, or `lost`
         /// if the range has none. All replies have the newest admitted version.
         ///
-        /// A lane that gets `claimedByAnother` claims the range again if it still has the range's partition of the
-        /// fan-out topic. A failover that lost the last writes may have brought back the previous owner's claim.
+        /// After `claimedByAnother`, a lane that still has the range's partition of the fan-out topic claims the range
+        /// again. A failover of Redis may have lost the lane's claim, so that the previous owner's claim is valid
+        /// again.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
@@ -53,7 +54,7 @@ public struct AudienceCall<Bytes> {
 
         /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and
         /// broadcasts of the version are now finished, the reply has the totals.
-        case finishBroadcast(BroadcastPart, version: Version, MemberOutcome, ResponseTimes)
+        case finishBroadcast(FinishedBroadcast, version: Version, MemberOutcome, ResponseTimes)
 
         // Operations on a segment.
 
@@ -80,14 +81,14 @@ public struct AudienceAdmission<Bytes> {
     public var isEnd: Bool
     /// Whether the command is a start to an audience of devices. A start opens an audience that has ended.
     public var isStart: Bool
-    /// Whether the command asks for priority 10. An audience has one budget for members whose users allow frequent
-    /// updates, and one for all other members. Each budget allows or refuses priority 10 separately.
+    /// Whether the command asks for priority 10. Redis may grant it to a part of the members only: the members whose
+    /// users allow frequent updates have one budget, all other members have another.
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. Not used while a command that was admitted
-    /// in the last hour is under way: the new command gets the same number of ranges as that command, because other
-    /// ranges would overlap with its ranges.
+    /// The number of ranges into which the caller would divide the audience. The grant may have another number
+    /// (``AudienceGrant/rangeCount``). While an older command of the last hour is under way, the new one gets the same
+    /// number as that command, because other ranges would overlap with ranges that are being worked on.
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
     /// would come late. Redis does not store the body of a start.
@@ -121,12 +122,13 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// Identifies one broadcast of a version. The version is finished when all its ranges and broadcasts are
-/// finished.
-public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
+/// A finished broadcast of a version. It also says how many ranges and broadcasts the version has, because the version
+/// is finished when all of them are finished.
+public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
-    /// How many ranges, and how many broadcasts, the version has in all.
+    /// The number of all ranges of the version.
     public var rangeCount: UInt16
+    /// The number of all broadcasts of the version.
     public var broadcastCount: UInt8
 
     public init(environment: APNsEnvironment, rangeCount: UInt16, broadcastCount: UInt8) {
@@ -141,9 +143,9 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// The `aps.timestamp` to send, UNIX seconds. Usually the command's own. If that is not above the audience's last
     /// timestamp: one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
     public var timestamp: Int64
-    /// The priorities, 5 or 10. `frequentUpdatesPriority` is for members whose users allow frequent updates, `priority`
-    /// for all other members.
+    /// The priority for members whose users do not allow frequent updates: 5 or 10.
     public var priority: UInt8
+    /// The priority for members whose users allow frequent updates: 5 or 10.
     public var frequentUpdatesPriority: UInt8
     /// Whether the command asked for priority 10, but ``priority`` or ``frequentUpdatesPriority`` is 5. The budget was
     /// then empty, or had only the reserve for alerts and ends left.
@@ -198,8 +200,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The number of members for each outcome, among the members that a version has reached so far. A value named
-/// `broadcasts` counts broadcasts instead of members.
+/// A count for each outcome. Usually it counts the members that a version has reached so far; a property whose name
+/// begins with `broadcast` counts broadcasts instead.
 public struct OutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 

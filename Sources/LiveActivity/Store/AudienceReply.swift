@@ -17,8 +17,8 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case unknown
     /// A checkpoint was recorded, or a settlement was processed.
     case settled
-    /// The checkpoint was not recorded, because the range has another claim. Usually another worker has claimed the
-    /// range. After a failover that lost the newest claim, Redis has an earlier claim. The caller claims the range
+    /// The checkpoint was not recorded, because Redis has another claim for the range. Usually it is the claim of
+    /// another worker. After a failover that lost the newest claim, it is an older one. The caller claims the range
     /// again if it still has the range's partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
@@ -45,19 +45,21 @@ public struct AudienceReply<Bytes> {
     /// `claimedByAnother` and `lost`, in the `settled` that replies to a checkpoint, and in the `send` that replies to
     /// `newestState`.
     public var newestVersion: Version?
-    /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
-    /// `newestState`. The caller chooses the priority.
+    /// The `aps.timestamp` to send with the newest state, UNIX seconds. Set in the `send` that replies to
+    /// `newestState`, like the next two properties.
     public var timestamp: Int64 = 0
+    /// When the newest state expires, UNIX seconds.
     public var expirationSeconds: Int64 = 0
+    /// Whether the newest state came with an end.
     public var isEnd = false
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
     public var unfinishedPartCount = 0
     /// The counts of all ranges. Set in `finished` once all ranges and broadcasts of the version are finished.
     public var totals: OutcomeCounts?
     /// When APNs responded to the first and the last push of all ranges and broadcasts. Set together with ``totals``.
-    public var times = ResponseTimes()
+    public var responseTimes = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
-    public var broadcasts = OutcomeCounts()
+    public var broadcastCounts = OutcomeCounts()
     /// With a `send` that replies to `newestState`: the body. With `progress`: the checkpoint's text. With `pages`: the
     /// lower bounds. With `page`: the page.
     public var bytes: Bytes?

@@ -2,29 +2,29 @@
 /// the timetable knows the event (R34). Times are UNIX milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
-    /// A start began the activity. Replaces the life in the timetable, unless a start at the same time or
-    /// later began that life.
+    /// A start began the activity. The new life replaces the life in the timetable, except a life that a start began at
+    /// the same time or later.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity was alive at this time. The timetable ignores this time if it knows when the life began, knows an
-    /// earlier sign of life, or has a new start that is due.
+    /// The activity was alive at this time. If the timetable knows no life of the activity, or only a later sign of
+    /// life, the life counts from this time.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// An update came after the activity's end. If the timetable still has the activity, it keeps this update for a
-    /// restart, unless it has a newer one. Nothing else changes.
+    /// An update came after the activity's end. The timetable keeps the update for a restart, if it still has the
+    /// activity and has no newer update. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.
     case removed
     /// The command by which Causeway ends this life was accepted, or has failed or expired. Also reported if Causeway
-    /// could not start the activity again. The timetable ignores this event unless it has the life that began at
+    /// could not start the activity again. Counts only if the timetable has the life that began at
     /// `beganAtMilliseconds`.
     ///
-    /// A new start is then due at once, and the new life begins at `restartAtMilliseconds`. But if the timetable keeps
-    /// no start, or if `restartAtMilliseconds` is 0, the timetable removes the activity.
+    /// If `restartAtMilliseconds` is 0, or if the timetable keeps no start, the timetable removes the activity.
+    /// Otherwise a new start is due at once, and the new life begins at `restartAtMilliseconds`.
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because it had admitted another end of the
-    /// activity. The other end may still be under way, and then reports how the life ended. So the timetable keeps the
-    /// life at first, and workers claim the due life again and again. After several of these claims the timetable takes
-    /// the other end for lost, and removes the activity.
+    /// activity, such as a producer's. That end may still be under way, and will then report how the life ended. So the
+    /// timetable keeps the life, and workers continue to claim it. After several claims
+    /// (`claimsDuringAnotherEndMax`) the other end seems to be lost, and the timetable removes the activity.
     case endedByAnother(beganAtMilliseconds: Int64)
 }
 

@@ -26,8 +26,8 @@ public struct StoreCall<Bytes> {
         // Operations on an activity.
 
         /// Decides about an update or an end. Reply (see ``StoreVerdict``): `send`, `wait`, `noToken`, `held`,
-        /// `duplicate`, `superseded`, `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or a verdict about
-        /// an alert.
+        /// `duplicate`, `superseded`, `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or one of the
+        /// verdicts whose names begin with `alert`.
         case admit(StateAdmission<Bytes>)
         /// Decides about a record that brings a start. Several records may bring the same start, and Redis lets only
         /// one of them send it (R16). Reply:
@@ -39,9 +39,9 @@ public struct StoreCall<Bytes> {
         /// - Parameters:
         ///   - claim: identifies the caller's record among the records of the start. The caller must not use a claim
         ///     again once its push may have been sent.
-        ///   - previousClaim: the claim that the record had before it was deferred; nil: it was not deferred, or Redis
-        ///     has admitted it since. If the start still has the previous claim, `claim` replaces it, and the reply is
-        ///     `send`. Other records that name the same previous claim then get no `send`.
+        ///   - previousClaim: the claim that the record had before it was deferred. If Redis still has this claim for
+        ///     the start, `claim` replaces it, and the reply is `send`. So of several records with the same previous
+        ///     claim, only the first gets `send`. Nil: the record was not deferred, or Redis has admitted it since.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Records the version of a start that is read again, because Redis lost data (R25). The start is not sent
         /// again. Reply: `settled`.
@@ -49,8 +49,8 @@ public struct StoreCall<Bytes> {
         /// - Older updates and ends then belong to an earlier life. Newer ones belong to the life of this start.
         /// - The activity's token stays, because it may belong to this life.
         /// - Another record of the same start, which is not settled yet, may still get `send`.
-        /// - The call changes nothing if the start would become the newest version while Redis holds a command. The
-        ///   held command would be lost, although perhaps no worker ever sent the start.
+        /// - While Redis holds a command, a start that would become the newest version is not recorded. It would
+        ///   replace the held command, although perhaps no worker ever sent the start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
@@ -65,8 +65,8 @@ public struct StoreCall<Bytes> {
         ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). If the activity leaves
         ///     audiences, the reply names them (``StoreReply/departures``), and has no held command. Nil: the activity
         ///     stays in its audiences, because the token came with a command, or the caller repeats a registration.
-        ///     A repeated registration is `stale` if Redis has recorded another registration or an unregistration with
-        ///     the same time since the first call.
+        ///     The reply to a repeated registration is `stale` if another registration or an unregistration with the
+        ///     same time has come since the first call.
         case register(
             TokenRegistration<Bytes>,
             allowsFrequentUpdates: Bool?,
@@ -74,14 +74,14 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
-        /// version is settled: the command whose push found the token dead can be held for the next token.
+        /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. The
+        /// call settles no version, so that the command whose push found the token dead can be held for the next token.
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token. Reply: `settled`. If APNs accepted an end, or if the
         /// token is retired, the activity leaves its audiences (``StoreReply/departures``).
         /// - Parameters:
-        ///   - digest: of an accepted version: the digest of the state that the activity shows now.
+        ///   - digest: the digest of the state that the activity shows now. Used only if APNs accepted the version.
         ///   - alert: the version of the command whose alert APNs accepted with this version; nil if there was no
         ///     alert, or if the alert was a start's.
         case settle(
@@ -120,7 +120,7 @@ public struct StoreCall<Bytes> {
         ///   has no start.
         /// - `registered` also if the token was not stored, but Redis has a newer token and a start waits. The caller
         ///   sends the start to the newer token.
-        /// - `stale` if the token was not stored in any other case.
+        /// - `stale` in all other cases in which the token was not stored.
         /// - `full` if too many audiences do not know yet that the device has left them.
         /// - Parameter isFromCommand: whether the token came with a command. If so, Redis keeps the registration time
         ///   of a token that it has already, and the reply for a retired token is `stale`.
@@ -192,7 +192,7 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
 
 /// The parts of an update or end that decide about its admission.
 ///
-/// The order of the fields keeps the value small, because a call is copied on its way.
+/// The order of the properties keeps the value small, because every call is copied on its way to Redis.
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
@@ -201,8 +201,9 @@ public struct StateAdmission<Bytes> {
     /// audience: a push to the audience may have replaced the shown state.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// If this command carries an older command's alert: how many seconds older that command is. Otherwise `Int32.min`.
-    /// A whole version would make every store call larger, and so cost every command more.
+    /// A part of ``carriedAlertVersion``: how many seconds its timestamp is below that of ``version``. `Int32.min`: the
+    /// command carries no older command's alert. A whole version here would make every store call larger, and so cost
+    /// every command more.
     @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -218,17 +219,21 @@ public struct StateAdmission<Bytes> {
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
-    /// Whether the record is read again because Redis lost data. Redis then no longer knows the raised timestamps of
-    /// earlier pushes (``RegistrationSource/reread``). So the next push gets a timestamp above the present second, if
-    /// the command brings a token and Redis has none.
+    /// Whether the record is read again because Redis lost data. If such a command brings a token and Redis has none,
+    /// the next push gets a timestamp above the present second. The reason: Redis no longer knows to which timestamps
+    /// it had raised earlier pushes (``RegistrationSource/reread``).
     public var isReread: Bool
     /// Whether this end ends the activity's life even if a start with a newer version began that life. If false, Redis
     /// supersedes an end that is older than the newest start, because the end belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
+    /// The sequence of ``carriedAlertVersion``.
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. The admission registers the token. There are three exceptions: Redis
-    /// has the token already; Redis has a newer registration or unregistration; Redis retired this token last. The
-    /// admission does not change whether frequent updates are allowed.
+    /// An update token that came with the command. The admission registers the token, with three exceptions:
+    /// - Redis has the token already.
+    /// - Redis has a newer registration or unregistration.
+    /// - The token is the last one that Redis retired.
+    ///
+    /// The admission does not change whether frequent updates are allowed.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -338,11 +343,11 @@ public struct HeldStart<Bytes> {
 public enum DeviceRegistrationStep<Bytes> {
     /// - Parameters:
     ///   - audiences: see ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
-    ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. Only the entries in the
-    ///     device's audiences have this value.
+    ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. The device's hash in
+    ///     Redis does not keep this; only the device's entries in its audiences do.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
-    /// Asks for the next held start in the order of the versions; `after` is the start in the previous reply. The
-    /// device's audiences do not change, because the call with `first` has set them.
+    /// Asks for the held start that follows `after` in the order of the versions; `after` came in the previous reply.
+    /// The device's audiences do not change, because the call with `first` has set them.
     case nextHeldStart(after: HeldStart<Bytes>)
 
     /// The start that the previous reply returned; nil for `first`.

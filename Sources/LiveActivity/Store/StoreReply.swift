@@ -6,7 +6,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case send
     /// Make the call again after ``StoreReply/waitMilliseconds``.
     case wait
-    /// There is no token. The caller holds the command, unless it is the end of a lifetime.
+    /// There is no token. The caller holds the command. But the end of a lifetime is not held: its outcome is
+    /// `expired`.
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
@@ -38,8 +39,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
-    /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
-    /// the alert.
+    /// The command has an alert, and a newer version, which is admitted but not settled, can carry the alert instead.
     case alertAwaitsCarrier
     /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
     /// admit the command again. Redis may have registered the token that came with the command, and changed nothing
@@ -53,10 +53,10 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case activityOver
     /// The command is old, and Redis knows no version of its activity.
     case expired
-    /// For a start: it is not held, because the maximum number of starts already waits for the token.
+    /// In reply to a hold of a start: it is not held, because the maximum number of starts already waits for the token.
     ///
-    /// For a registration: register again later. Either too many audiences do not know yet that the member
-    /// has left, or the reply has no room for the held command.
+    /// In reply to a registration: register again later. Either too many audiences do not know yet that the member has
+    /// left, or the reply has no room for the held command.
     case full
     /// In reply to an admission, which changed nothing: some audiences may not know yet that the activity has left them
     /// (``StoreReply/departures``). Write the departure into these audiences, confirm it, and admit the command again.
@@ -94,11 +94,11 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. These audiences then only learn the member's present token, and metrics count the change as
-    /// ``MembershipChangeKind/updated``. False if the registration names no audience.
+    /// registration names. Then these audiences only learn its present token (``MembershipChangeKind/updated``). False
+    /// if the registration names no audience.
     public var wasMemberOfAllAudiences = false
-    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown. Then the phone
-    /// still has the activity, so an end of a lifetime is made again.
+    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. Then
+    /// the phone still has the activity, so Causeway makes the end of a lifetime again.
     public var isUnshownDuplicate = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that may not know
     /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these
@@ -114,13 +114,13 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 
 /// Why a call has no usable reply, and so what its caller should do.
 public enum StoreFailure: Sendable {
-    /// There was no usable reply, or another server of the cluster has the key, or the server has lost the script. The
-    /// same call may succeed at once, on this connection or the next.
+    /// No usable reply came, another server of the cluster has the key, or the server has lost the script. The same
+    /// call may succeed at once, on this connection or another.
     case noReply
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case serverRefusesMostCalls
-    /// The server replied with an error, and it is not certain that this call is the cause. The call is repeated after
-    /// a pause, and other calls continue.
+    /// The server replied with an error that may concern only this call, or others too. The call is repeated after a
+    /// pause, and other calls continue.
     case unexplained
     /// The call is refused, and a repetition does not help.
     case refused

@@ -81,7 +81,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case laneBusySeconds
     case kafkaThreadBusyRatio
     case kafkaThreadBusySeconds
-    case turnAge
+    case iterationAge
     case workerDraining
     case logLinesSuppressed
 
@@ -114,9 +114,9 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
     ///
-    /// The totals have the values of a metric by partition as ``PartitionReading``s, and all others as numbers in an
-    /// array (cells; see ``MetricLayout``). The lanes and the Kafka thread publish both. Only the cells of channels,
-    /// traces and lifetimes come from ``MetricRegistry``.
+    /// The totals keep the values of partitions in ``PartitionReading``s, and all other values in the cells of an array
+    /// (``MetricLayout``). The lanes and the Kafka thread publish both. But ``MetricRegistry`` itself writes the cells
+    /// of channels, traces and lifetimes.
     var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -147,9 +147,9 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the value of a metric comes from, and how the lanes' values are combined. ``MetricRegistry`` makes two
-    /// exceptions. It reads the metrics of channels, traces and lifetimes from objects of their own. It also adds the
-    /// log lines that all other logs have suppressed (``RecentEvents``) to those of the lanes and the Kafka thread.
+    /// Where the value of a metric comes from, and how the lanes' values are combined. There are two exceptions
+    /// (``MetricRegistry``). The metrics of channels, traces and lifetimes come from objects of their own. The number
+    /// of suppressed log lines also includes the lines of all other threads (``RecentEvents``).
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -222,7 +222,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case goAwayReason
     case latencyPart
     case environment
-    case connectionState
+    case connectionPhase
     case signer
     case policy
     case recordWait
@@ -252,7 +252,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .goAwayReason, .traceDropReason, .tracePostFailure: ["reason"]
         case .latencyPart: ["stage"]
         case .environment: ["environment"]
-        case .connectionState: ["state"]
+        case .connectionPhase: ["state"]
         case .signer: ["team", "key_id"]
         case .policy: ["policy"]
         case .recordWait: ["for"]
@@ -272,8 +272,8 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From receipt to the decision of Redis that allowed the first attempt of the push: merging, pace, and Redis
-    /// itself. A deferral and the attempts before it are part of this time, because the first attempt after the
-    /// deferral counts as the first.
+    /// itself. If the command was deferred, the first attempt after its return counts as the first. So this time
+    /// includes the deferral and all attempts before it.
     case admit
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream on a connection,
     /// and all earlier attempts.
@@ -313,8 +313,8 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     public var name: String { "\(self)" }
 }
 
-/// The state of an APNs connection, the label `state` of `causeway_apns_connections`.
-public enum ConnectionState: UInt8, CaseIterable, Sendable {
+/// The phase of an APNs connection: the label `state` of `causeway_apns_connections`.
+public enum ConnectionPhase: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining

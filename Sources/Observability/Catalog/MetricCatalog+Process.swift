@@ -38,7 +38,7 @@ extension MetricCatalog {
             "Its rate is the busy share over any time range."
         ),
         .gauge(
-            .turnAge,
+            .iterationAge,
             "causeway_turn_age_seconds",
             .secondsStoredAsMilliseconds,
             [.thread],

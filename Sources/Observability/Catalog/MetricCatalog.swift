@@ -211,7 +211,7 @@ package enum MetricCatalog {
             .apnsConnections,
             "causeway_apns_connections",
             .count("connections"),
-            [.pool, .connectionState],
+            [.pool, .connectionPhase],
             .lanes(.sum),
             "Connections to APNs: ready, opening, draining (only waits for responses), or awaited (the pool needs it, but the process has reached its limit).",
             "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."

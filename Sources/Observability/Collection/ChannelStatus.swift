@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The numbers of broadcast channels, the registry's state and the last error, for each app and environment. Their
-/// order is that of ``LabelValues/pools``. Events of the channel keeper change them. The worker's setup sets
+/// For each app and environment, in the order of ``LabelValues/pools``: the numbers of broadcast channels, the state of
+/// the registry of channels, and the last error. The channel keeper's events change them. But the worker's setup sets
 /// ``PoolStatus/isConfigured``. The metrics read the numbers; the status page also reads the rest.
 package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
@@ -33,12 +33,12 @@ package final class ChannelStatus: Sendable {
         package var reconciledAtMilliseconds: Int64?
         /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time
         /// of the first deletion.
-        package var plannedDeletions = 0
+        package var plannedDeletionCount = 0
         package var nextDeletionAtMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.
-        package var openCreations = 0
+        package var openCreationCount = 0
         /// The number of channels that are not on the channels topic yet.
-        package var unpublishedChannels = 0
+        package var unpublishedChannelCount = 0
 
         package init(atMilliseconds: Int64) { self.atMilliseconds = atMilliseconds }
     }

@@ -8,14 +8,20 @@ package struct Exposition {
     private(set) var text = ""
 
     /// Writes all metrics of a worker.
-    init(_ totals: MetricTotals, labels: LabelValues, condition: WorkerCondition, process: ProcessReading) {
+    init(_ totals: MetricTotals, labels: LabelValues, condition: WorkerCondition, processReading: ProcessReading) {
         text.reserveCapacity(64 * 1_024)
         for definition in MetricCatalog.definitions {
             appendHelpAndType(definition)
             if totals.layout[definition.metric].firstCellIndex >= 0 {
                 appendCells(definition, totals: totals, labels: labels)
             } else {
-                appendReading(definition, totals: totals, labels: labels, condition: condition, process: process)
+                appendReading(
+                    definition,
+                    totals: totals,
+                    labels: labels,
+                    condition: condition,
+                    processReading: processReading
+                )
             }
         }
     }
@@ -55,17 +61,17 @@ package struct Exposition {
         totals: MetricTotals,
         labels: LabelValues,
         condition: WorkerCondition,
-        process: ProcessReading
+        processReading: ProcessReading
     ) {
         switch definition.metric {
         case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lag }
         case .oldestUnsettledAge:
             appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledAgeMilliseconds }
         case .committableOffset: appendPartitionSamples(definition, totals, labels) { $0.committableOffset }
-        case .turnAge:
-            for turnAge in totals.turnAges {
-                guard let milliseconds = turnAge.milliseconds else { continue }
-                appendSample(definition, values: [turnAge.thread], milliseconds)
+        case .iterationAge:
+            for iterationAge in totals.iterationAges {
+                guard let milliseconds = iterationAge.milliseconds else { continue }
+                appendSample(definition, values: [iterationAge.thread], milliseconds)
             }
         case .keyFileRejected:
             for (app, name) in labels.apps.enumerated() {
@@ -75,7 +81,7 @@ package struct Exposition {
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
         default:
             // Leave out values that the system does not provide.
-            if let value = process[definition.metric] { appendSample(definition, values: [], value) }
+            if let value = processReading[definition.metric] { appendSample(definition, values: [], value) }
         }
     }
 
@@ -143,15 +149,15 @@ package struct Exposition {
                 $0 == UInt8(ascii: "\\") || $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\"")
             })
         else { return text }
-        var result = ""
+        var escapedText = ""
         for scalar in text.unicodeScalars {
             switch scalar {
-            case "\\": result += "\\\\"
-            case "\n": result += "\\n"
-            case "\"" where escapesQuotes: result += "\\\""
-            default: result.unicodeScalars.append(scalar)
+            case "\\": escapedText += "\\\\"
+            case "\n": escapedText += "\\n"
+            case "\"" where escapesQuotes: escapedText += "\\\""
+            default: escapedText.unicodeScalars.append(scalar)
             }
         }
-        return result
+        return escapedText
     }
 }

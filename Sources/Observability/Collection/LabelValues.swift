@@ -105,7 +105,7 @@ package struct LabelValues: Sendable {
         case .goAwayReason: responses.reasonLabels
         case .latencyPart: LatencyPart.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
-        case .connectionState: ConnectionState.allCases.map { [$0.name] }
+        case .connectionPhase: ConnectionPhase.allCases.map { [$0.name] }
         case .signer: signers.map { [$0.team, $0.keyIdentifier] }
         case .policy: policies.map { [$0] } + [["(added)"]]
         case .recordWait: RecordWait.allCases.map { [$0.name] }
@@ -160,8 +160,8 @@ package struct ResponseTable: Sendable {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
 
-    /// Whether the series is printed before its first count. Alerts need this: a counter that appears only
-    /// with its first count shows no increase then.
+    /// Whether the series is printed before its first count. Alerts need this: if a counter first appears with the
+    /// value 1, Prometheus sees no increase.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
             return index == reasons.count || index == reasons.count + 1

@@ -21,9 +21,9 @@ package final class LifetimeStatus: Sendable {
     package func setWaitingActivityCount(_ count: Int) { waitingActivityCounter.store(count, ordering: .relaxed) }
 
     /// Counts the produced commands that end activities, and those that start them again.
-    package func countCommands(ends: Int, restarts: Int) {
-        endCommandCounter.add(ends, ordering: .relaxed)
-        restartCommandCounter.add(restarts, ordering: .relaxed)
+    package func countCommands(endCount: Int, restartCount: Int) {
+        endCommandCounter.add(endCount, ordering: .relaxed)
+        restartCommandCounter.add(restartCount, ordering: .relaxed)
     }
 
     var waitingActivityCount: Int { waitingActivityCounter.load(ordering: .relaxed) }

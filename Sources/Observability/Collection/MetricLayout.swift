@@ -13,17 +13,17 @@ struct MetricLayout: Sendable {
         /// The index of the metric's first cell in the array; -1 if the metric has no cells.
         var firstCellIndex: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
-        var firstDimensionCount: Int32 = 1
-        var secondDimensionCount: Int32 = 1
-        /// 1; for a histogram, the number of its buckets and 2 more.
+        var firstDimensionValueCount: Int32 = 1
+        var secondDimensionValueCount: Int32 = 1
+        /// 1. For a histogram: one for each bucket, one for larger values, and one for the sum.
         var cellsPerSeries: Int16 = 1
         /// How many dimensions a thread names when it counts: all but `lane`, because a lane has its own cells.
         var indexCount: Int16 = 0
 
-        var seriesCount: Int { Int(firstDimensionCount) * Int(secondDimensionCount) }
+        var seriesCount: Int { Int(firstDimensionValueCount) * Int(secondDimensionValueCount) }
 
         func cellIndex(_ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {
-            Int(firstCellIndex) + (firstDimensionIndex * Int(secondDimensionCount) + secondDimensionIndex)
+            Int(firstCellIndex) + (firstDimensionIndex * Int(secondDimensionValueCount) + secondDimensionIndex)
                 * Int(cellsPerSeries)
         }
     }
@@ -43,8 +43,8 @@ struct MetricLayout: Sendable {
             )
             if definition.metric.isInMetricTotals, !definition.dimensions.contains(.partition) {
                 range.firstCellIndex = Int32(cellCount)
-                if let first = counts.first { range.firstDimensionCount = Int32(first) }
-                if counts.count == 2 { range.secondDimensionCount = Int32(counts[1]) }
+                if let first = counts.first { range.firstDimensionValueCount = Int32(first) }
+                if counts.count == 2 { range.secondDimensionValueCount = Int32(counts[1]) }
                 range.indexCount = Int16(definition.dimensions.count { $0 != .lane })
                 if case .histogram(let bounds) = definition.kind {
                     precondition(

@@ -58,7 +58,7 @@ package final class MetricRegistry: Sendable {
             cells: cells,
             laneCells: laneReadings.map(\.cells),
             partitions: (laneReadings.flatMap(\.partitions) + kafkaReading.partitions).mergedByPartition(),
-            turnAges: threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            iterationAges: threads.map { ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )
     }
@@ -93,8 +93,9 @@ struct MetricTotals: Sendable {
     var laneCells: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// For each thread: the time since its last turn (``PublishedMetrics/turnAgeMilliseconds(nowMilliseconds:)``).
-    var turnAges: [(thread: String, milliseconds: Int64?)]
+    /// For each thread: the time since its last iteration
+    /// (``PublishedMetrics/iterationAgeMilliseconds(nowMilliseconds:)``).
+    var iterationAges: [(thread: String, milliseconds: Int64?)]
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
 
@@ -114,7 +115,7 @@ struct MetricTotals: Sendable {
 
     /// Returns the sum of all series of a counter or gauge with this value of the first dimension.
     func sum(_ metric: Metric, _ firstDimensionIndex: Int) -> Int64 {
-        (0..<Int(layout[metric].secondDimensionCount)).reduce(0) { $0 &+ self[metric, firstDimensionIndex, $1] }
+        (0..<Int(layout[metric].secondDimensionValueCount)).reduce(0) { $0 &+ self[metric, firstDimensionIndex, $1] }
     }
 
     /// Returns one series of a histogram: the count of each bucket, the count above the last bound, and the

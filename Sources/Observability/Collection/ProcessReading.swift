@@ -6,7 +6,7 @@ struct ProcessReading: Sendable {
     var cpuMicroseconds: Int64?
     var residentBytes: Int64?
     var virtualBytes: Int64?
-    var openDescriptors: Int64?
+    var openDescriptorCount: Int64?
     var openDescriptorsMax: Int64?
     /// When the process started, UNIX milliseconds.
     var startedAtMilliseconds: Int64?
@@ -16,7 +16,7 @@ struct ProcessReading: Sendable {
         case .processCPU: cpuMicroseconds
         case .processMemory: residentBytes
         case .processVirtualMemory: virtualBytes
-        case .processOpenDescriptors: openDescriptors
+        case .processOpenDescriptors: openDescriptorCount
         case .processMaxDescriptors: openDescriptorsMax
         case .processStartTime: startedAtMilliseconds
         default: nil
@@ -36,7 +36,7 @@ struct ProcessReading: Sendable {
             reading.virtualBytes = pages[0] * pageBytes
             reading.residentBytes = pages[1] * pageBytes
         }
-        reading.openDescriptors = entryCount(of: "/proc/self/fd")
+        reading.openDescriptorCount = entryCount(of: "/proc/self/fd")
         var limit = rlimit()
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
             reading.openDescriptorsMax = Int64(clamping: limit.rlim_cur)
@@ -61,8 +61,8 @@ struct ProcessReading: Sendable {
         return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// Returns the content of a file; empty if the file cannot be read. Reads until the end, because a file below
-    /// `/proc` may come in pieces, but begins no read after `bytesMax` bytes.
+    /// Returns the content of a file; empty if the file cannot be read. A file below `/proc` may come in pieces. So the
+    /// reading goes on until the end of the file, or until `bytesMax` bytes are read.
     private static func readText(path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -38,9 +38,10 @@ public final class PublishedMetrics: Sendable {
     /// The thread's name in logs and in the operating system.
     public let thread: String
     let layout: MetricLayout
-    /// The time of the thread's last turn (pass of its event loop), by the monotonic clock; -1 before its first turn.
-    private let lastTurnAtMilliseconds = Atomic<Int64>(-1)
-    /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
+    /// The time of the thread's last iteration (pass of its event loop), by the monotonic clock; -1 before its first
+    /// iteration.
+    private let lastIterationAtMilliseconds = Atomic<Int64>(-1)
+    /// Until this time, `/livez` does not report the thread as stuck if it runs no iteration. Monotonic clock.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
 
@@ -69,7 +70,7 @@ public final class PublishedMetrics: Sendable {
         partitions: UnsafeBufferPointer<PartitionReading>,
         nowMilliseconds: Int64
     ) -> Bool {
-        recordTurn(nowMilliseconds: nowMilliseconds)
+        recordIteration(nowMilliseconds: nowMilliseconds)
         let publishedPartitions = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
         let writeResult: Void? = lastPublication.withLockIfAvailable { publication in
             precondition(publication.cells.count == cells.count, "one layout for all threads")
@@ -80,21 +81,21 @@ public final class PublishedMetrics: Sendable {
         return writeResult != nil
     }
 
-    /// Notes that the thread runs a turn. ``publish(_:partitions:nowMilliseconds:)`` calls this.
-    public func recordTurn(nowMilliseconds: Int64) {
-        lastTurnAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
+    /// Notes that the thread runs an iteration. ``publish(_:partitions:nowMilliseconds:)`` calls this.
+    public func recordIteration(nowMilliseconds: Int64) {
+        lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Announces that the thread may run no turn until this time: it makes a blocking call, such as closing a client,
-    /// or its loop has ended.
+    /// Announces that the thread may run no iteration until this time: it makes a blocking call, such as closing a
+    /// client, or its loop has ended.
     public func announceBlocking(untilMilliseconds: Int64) {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last turn; nil before its first turn. If the thread has announced a blocking
-    /// call whose end is later than this turn, returns the time since that end, and 0 before it.
-    func turnAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
-        let lastMilliseconds = lastTurnAtMilliseconds.load(ordering: .relaxed)
+    /// Returns the time since the thread's last iteration; nil before its first iteration. The announced end of a
+    /// blocking call counts as an iteration. Before that end, the result is 0.
+    func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
+        let lastMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastMilliseconds >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }

@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications, in milliseconds. A publication may come one turn of the thread
-    /// later. Each time that a reader has the lock, the publication comes another turn later.
+    /// The shortest time between two publications, in milliseconds. A publication may come one iteration of the thread
+    /// later. Each time that a reader has the lock, the publication comes another iteration later.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -14,8 +14,8 @@ public struct ThreadMetrics: ~Copyable {
     private var nextPublicationMilliseconds = Int64.min
     private var busyShare = BusyShare()
 
-    /// - Parameter published: the object to which the numbers are copied. It belongs to the registry, and
-    ///   only one thread may publish to it.
+    /// - Parameter published: the object of ``MetricRegistry`` to which the numbers are copied. Only one thread may
+    ///   publish to it.
     public init(publishingTo published: PublishedMetrics) {
         self.published = published
         let layout = published.layout
@@ -45,7 +45,7 @@ public struct ThreadMetrics: ~Copyable {
     // The methods exist for metrics without a dimension, with one and with two. A call with too few or too many indices
     // traps. A call names no index for the dimension `lane`, because each lane has cells of its own.
 
-    /// Adds to a counter or gauge without a dimension, or of this lane.
+    /// Adds to a counter or gauge without a dimension, or with only the dimension `lane`.
     public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }
 
     /// Adds to a counter or gauge with one dimension.
@@ -63,15 +63,15 @@ public struct ThreadMetrics: ~Copyable {
         increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: increment)
     }
 
-    /// Sets a gauge without a dimension or of this lane, or such a counter that other code counts.
+    /// Sets a gauge without a dimension, or with only the dimension `lane`. Also for counters that other code counts.
     public func set(_ metric: Metric, to value: Int64) { cells[cellIndex(metric)] = value }
 
-    /// Sets a gauge with one dimension, or such a counter that other code counts.
+    /// Sets a gauge with one dimension. Also for counters that other code counts.
     public func set(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, dimensionIndex)] = value
     }
 
-    /// Sets a gauge with two dimensions, or such a counter that other code counts.
+    /// Sets a gauge with two dimensions. Also for counters that other code counts.
     public func set(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
@@ -83,8 +83,8 @@ public struct ThreadMetrics: ~Copyable {
         cells[index] = max(cells[index], value)
     }
 
-    /// Adds observations to a histogram without a dimension, usually one. A duration can be negative if its two times come from
-    /// different machines. It then counts as zero.
+    /// Adds observations (usually one) to a histogram without a dimension. A negative duration counts as zero: its two
+    /// times may come from the clocks of two machines.
     public func observe(_ metric: Metric, microseconds: Int64, count: Int64 = 1) {
         observe(metric, inSeriesAt: cellIndex(metric), microseconds: microseconds, count: count)
     }
@@ -116,7 +116,7 @@ public struct ThreadMetrics: ~Copyable {
     private func cellIndex(_ metric: Metric, _ dimensionIndex: Int) -> Int {
         let range = cellRange(metric, indexCount: 1)
         precondition(
-            dimensionIndex >= 0 && dimensionIndex < Int(range.firstDimensionCount),
+            dimensionIndex >= 0 && dimensionIndex < Int(range.firstDimensionValueCount),
             "a value that the label has"
         )
         return range.cellIndex(dimensionIndex, 0)
@@ -125,8 +125,8 @@ public struct ThreadMetrics: ~Copyable {
     private func cellIndex(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {
         let range = cellRange(metric, indexCount: 2)
         precondition(
-            firstDimensionIndex >= 0 && firstDimensionIndex < Int(range.firstDimensionCount)
-                && secondDimensionIndex >= 0 && secondDimensionIndex < Int(range.secondDimensionCount),
+            firstDimensionIndex >= 0 && firstDimensionIndex < Int(range.firstDimensionValueCount)
+                && secondDimensionIndex >= 0 && secondDimensionIndex < Int(range.secondDimensionValueCount),
             "a value that the label has"
         )
         return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
@@ -163,7 +163,7 @@ public struct ThreadMetrics: ~Copyable {
     }
 
     /// Publishes the numbers. If a reader is reading the published copy, the thread does not wait. It tries again
-    /// in its next turn.
+    /// in its next iteration.
     ///
     /// - Parameter partitions: at most the first ``PublishedMetrics/partitionsMax`` are published.
     public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {

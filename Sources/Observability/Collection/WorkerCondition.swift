@@ -5,13 +5,13 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum ConsumerGroupState: UInt8, Sendable {
-        /// The worker waits for an assignment. It has had none yet, or the group has revoked partitions, or the worker
-        /// has lost them: for example, it reached no broker for the session timeout. With the cooperative protocol, it
-        /// may still have other partitions.
+        /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost.
+        /// (Partitions are lost, for example, if the worker reaches no broker for the session timeout. With the
+        /// cooperative protocol, the worker may still have other partitions.)
         ///
-        /// The worker becomes a `member` when the group has assigned partitions. If the group has assigned none, it
-        /// becomes a `member` when the brokers say that the commands topic has partitions. A member id is no
-        /// assignment: the first join request returns an id, but gives no place in the group (KIP-394).
+        /// The worker becomes a `member` when the group assigns partitions. After an empty assignment, it becomes a
+        /// `member` when the brokers say that the commands topic has partitions. A member id proves nothing: a broker
+        /// sends it in its response to the first join request, before any assignment (KIP-394).
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have all
         /// partitions.

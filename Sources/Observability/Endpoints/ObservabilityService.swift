@@ -9,7 +9,7 @@ import ServiceLifecycle
 /// In the service group this service must come before the worker. A group stops its services from the last to
 /// the first, so the endpoint still responds while the worker drains.
 package final class ObservabilityService: Service {
-    private let registry: MetricRegistry
+    private let metricRegistry: MetricRegistry
     private let logger: Logger
     private let server: HTTPServer
 
@@ -21,11 +21,11 @@ package final class ObservabilityService: Service {
     ///   - port: the port; 0 lets the system choose a port.
     /// - Throws: ``ObservabilityError`` if the host is not a numeric address, or if the address cannot be
     ///   listened on.
-    package init(host: String, port: UInt16, registry: MetricRegistry, logger: Logger) throws {
+    package init(host: String, port: UInt16, metricRegistry: MetricRegistry, logger: Logger) throws {
         guard let address = SocketAddress(numeric: host, port: port) else {
             throw ObservabilityError(reason: "http.host: \(host) is not a numeric address")
         }
-        self.registry = registry
+        self.metricRegistry = metricRegistry
         self.logger = logger
         do throws(SystemError) {
             server = try HTTPServer(name: "http", address: address, limits: HTTPServerLimits())
@@ -49,10 +49,10 @@ package final class ObservabilityService: Service {
     ///
     /// - Throws: ``ObservabilityError`` if the endpoint's thread or loop cannot be set up.
     package func run() async throws {
-        let (server, registry, logger) = (server, registry, logger)
+        let (server, metricRegistry, logger) = (server, metricRegistry, logger)
         try await withTaskCancellationOrGracefulShutdownHandler {
             do throws(HTTPServerError) {
-                try await server.run { WorkerEndpoints(registry: registry, logger: logger, loop: $0) }
+                try await server.run { WorkerEndpoints(metricRegistry: metricRegistry, logger: logger, loop: $0) }
             } catch {
                 throw ObservabilityError(error)
             }

@@ -8,7 +8,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     /// The time between two samples of the metrics. Rates are computed from the samples.
     static let sampleIntervalMilliseconds: Int64 = 5_000
 
-    private let registry: MetricRegistry
+    private let metricRegistry: MetricRegistry
     private let host: String
     /// Unowned, to avoid a reference cycle: a timer of the loop keeps this object alive.
     private unowned let loop: EventLoop
@@ -17,10 +17,10 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     private var processHistory: [(milliseconds: Int64, reading: ProcessReading)] = []
     private var startedAtMilliseconds: Int64?
 
-    init(registry: MetricRegistry, logger: Logger, loop: EventLoop) {
-        self.registry = registry
+    init(metricRegistry: MetricRegistry, logger: Logger, loop: EventLoop) {
+        self.metricRegistry = metricRegistry
         self.loop = loop
-        log = LimitedLog(logger: logger, events: registry.events)
+        log = LimitedLog(logger: logger, events: metricRegistry.events)
         host = Self.hostName()
         _ = loop.schedule(afterMilliseconds: 0, handler: self, tag: 0)
     }
@@ -50,14 +50,14 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             wallMilliseconds: loop.wallMilliseconds,
             ["status": "\(status)"]
         )
-        if !isWritten { registry.events.countLineSuppressedByOtherLog(.httpFailed) }
+        if !isWritten { metricRegistry.events.countLineSuppressedByOtherLog(.httpFailed) }
         return .statusOnly(status)
     }
 
     func timerFired(tag: UInt64) {
         let nowMilliseconds = loop.nowMilliseconds
         if startedAtMilliseconds == nil { startedAtMilliseconds = nowMilliseconds }
-        totalsHistory.append(registry.totals(nowMilliseconds: nowMilliseconds))
+        totalsHistory.append(metricRegistry.totals(nowMilliseconds: nowMilliseconds))
         if processHistory.count == TotalsHistory.samplesMax { processHistory.removeFirst() }
         processHistory.append((nowMilliseconds, .now()))
         _ = loop.schedule(afterMilliseconds: Self.sampleIntervalMilliseconds, handler: self, tag: 0)
@@ -69,26 +69,28 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
 
     private func metricsResponse(nowMilliseconds: Int64) -> HTTPResponse {
         let exposition = Exposition(
-            registry.totals(nowMilliseconds: nowMilliseconds),
-            labels: registry.labels,
-            condition: registry.condition.current,
-            process: .now()
+            metricRegistry.totals(nowMilliseconds: nowMilliseconds),
+            labels: metricRegistry.labels,
+            condition: metricRegistry.condition.current,
+            processReading: .now()
         )
         return HTTPResponse(status: 200, contentType: Exposition.contentType, text: exposition.text)
     }
 
     private func livenessReport(nowMilliseconds: Int64) -> HealthReport {
         .liveness(
-            turnAges: registry.threads.map { ($0.thread, $0.turnAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            iterationAges: metricRegistry.threads.map {
+                ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+            },
             uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )
     }
 
     private func readinessReport(nowMilliseconds: Int64) -> HealthReport {
-        let condition = registry.condition.current
+        let condition = metricRegistry.condition.current
         return .readiness(
             condition,
-            isEveryKeyRefused: condition.isEveryKeyRefused(of: registry.labels),
+            isEveryKeyRefused: condition.isEveryKeyRefused(of: metricRegistry.labels),
             uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )
     }
@@ -102,13 +104,17 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
         clock_gettime(CLOCK_REALTIME, &wall)
         let earlierTotals = totalsHistory.totalsBeforeWindow(nowMilliseconds: nowMilliseconds)
         let builder = StatusBuilder(
-            labels: registry.labels,
-            window: MetricWindow(current: registry.totals(nowMilliseconds: nowMilliseconds), earlier: earlierTotals),
-            process: .now(),
-            earlierProcess: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?.reading,
-            condition: registry.condition.current,
-            events: registry.events.loggedEvents,
-            channelPoolStatuses: registry.channels.poolStatuses,
+            labels: metricRegistry.labels,
+            window: MetricWindow(
+                currentTotals: metricRegistry.totals(nowMilliseconds: nowMilliseconds),
+                earlierTotals: earlierTotals
+            ),
+            processReading: .now(),
+            earlierProcessReading: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?
+                .reading,
+            condition: metricRegistry.condition.current,
+            events: metricRegistry.events.loggedEvents,
+            channelPoolStatuses: metricRegistry.channels.poolStatuses,
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )
         let report = builder.makeReport(host: host, uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds))

@@ -6,8 +6,8 @@ import Logging
 /// making their text, and the next written line says how many were suppressed.
 ///
 /// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
-/// how many repeats were left out. The first line that reports the end of a remembered failure is always written, and
-/// says the same.
+/// how many repeats were left out. The first line that reports the end of a remembered failure is always written, with
+/// this number too.
 package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one period.
     package static let linesPerPeriodMax: UInt32 = 10
@@ -67,11 +67,11 @@ package struct LimitedLog: ~Copyable, Sendable {
         var fields = metadata()
         var repeatCount: UInt64 = 0
         if !endedFailures.isEmpty {
-            let repeatsOfFailures = events.forgetFailures(endedFailures, fields)
-            guard isBelowLimits || repeatsOfFailures != nil else {
+            let failureRepeatCount = events.forgetFailures(endedFailures, fields)
+            guard isBelowLimits || failureRepeatCount != nil else {
                 return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
             }
-            repeatCount = repeatsOfFailures ?? 0
+            repeatCount = failureRepeatCount ?? 0
         }
         if level >= .warning {
             periodCounts[index].comparedCount += 1

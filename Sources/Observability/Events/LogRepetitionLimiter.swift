@@ -16,8 +16,8 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject whose last line
     /// is oldest.
     static let subjectsMax = 64
-    /// The maximum number of entries of `failuresWithForgottenSubjects`. Further failures are not remembered there.
-    static let failuresWithForgottenSubjectsMax = 1_024
+    /// The maximum number of failures in `forgottenLineCounts`. Further failures are not remembered there.
+    static let forgottenLineCountsMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
@@ -40,18 +40,17 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out. An
-    /// entry stays, even with the number 0, until a line reports the failure's end. Because of the entry, this line is
-    /// written even if other lines of its kind are left out.
-    private var failuresWithForgottenSubjects: [Failure: UInt64] = [:]
+    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out.
+    /// The failure stays here, even with the number 0, until a line reports its end. So this line is written even if
+    /// other lines of its kind are left out.
+    private var forgottenLineCounts: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise the number of lines that were left out since the last written
-    ///   line with the same subject. If the line's subject is not remembered: the number of its failure in
-    ///   `failuresWithForgottenSubjects`.
+    /// - Returns: nil if the line is left out. Otherwise how many lines with the same subject were left out since the
+    ///   last written one. If the line's subject is not remembered: the number of its failure in `forgottenLineCounts`.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {
@@ -93,17 +92,17 @@ struct LogRepetitionLimiter {
         let failures = kinds.map { Failure($0, fields) }
         let suppressedCounts =
             subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
-            + failures.compactMap { failuresWithForgottenSubjects.removeValue(forKey: $0) }
+            + failures.compactMap { forgottenLineCounts.removeValue(forKey: $0) }
         guard !suppressedCounts.isEmpty else { return nil }
         subjects.removeAll { failures.contains($0.failure) }
         return suppressedCounts.reduce(0, &+)
     }
 
-    /// Returns the failure's number in `failuresWithForgottenSubjects`, and sets that number to 0. The failure is
+    /// Returns the failure's number in `forgottenLineCounts`, and sets that number to 0. The failure is
     /// remembered until a line reports its end.
     private mutating func takeForgottenCount(of failure: Failure) -> UInt64 {
-        guard let forgottenCount = failuresWithForgottenSubjects[failure] else { return 0 }
-        failuresWithForgottenSubjects[failure] = 0
+        guard let forgottenCount = forgottenLineCounts[failure] else { return 0 }
+        forgottenLineCounts[failure] = 0
         return forgottenCount
     }
 
@@ -114,10 +113,10 @@ struct LogRepetitionLimiter {
             })
         else { return subjects.append(subject) }
         let oldestSubject = subjects[oldestIndex]
-        if failuresWithForgottenSubjects.count < Self.failuresWithForgottenSubjectsMax
-            || failuresWithForgottenSubjects[oldestSubject.failure] != nil
+        if forgottenLineCounts.count < Self.forgottenLineCountsMax
+            || forgottenLineCounts[oldestSubject.failure] != nil
         {
-            failuresWithForgottenSubjects[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
+            forgottenLineCounts[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
         }
         subjects[oldestIndex] = subject
     }

@@ -9,8 +9,8 @@ package final class RecentEvents: Sendable {
         var count: UInt64 = 0
         /// When the last line was written or suppressed.
         var lastLineAtWallMilliseconds: Int64 = 0
-        /// The number of lines that all other logs than those of the lanes and the Kafka thread have suppressed. The
-        /// lanes and the Kafka thread count their suppressed lines in ``ThreadMetrics``.
+        /// The number of lines that were suppressed outside the lanes and the Kafka thread. (The lanes and the Kafka
+        /// thread count their suppressed lines in ``ThreadMetrics``.)
         var otherLogsSuppressedCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
@@ -50,8 +50,8 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. For threads
-    /// without ``ThreadMetrics``: all but the lanes and the Kafka thread.
+    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
+    /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
     func countLineSuppressedByOtherLog(_ kind: LogKind) {
         events.withLock { $0[Int(kind.rawValue)].otherLogsSuppressedCount &+= 1 }
     }

@@ -16,15 +16,15 @@ enum Redaction {
         let ranges = line.withUTF8 { secretRanges(in: $0) }
         guard !ranges.isEmpty else { return line }
         let bytes = Array(line.utf8)
-        var result: [UInt8] = []
-        var position = 0
+        var maskedBytes: [UInt8] = []
+        var copiedEnd = 0
         for range in ranges {
-            result += bytes[position..<range.lowerBound]
-            result += mask.utf8
-            position = range.upperBound
+            maskedBytes += bytes[copiedEnd..<range.lowerBound]
+            maskedBytes += mask.utf8
+            copiedEnd = range.upperBound
         }
-        result += bytes[position...]
-        return String(decoding: result, as: UTF8.self)
+        maskedBytes += bytes[copiedEnd...]
+        return String(decoding: maskedBytes, as: UTF8.self)
     }
 
     /// Returns the ranges of secrets, in order and without overlap.

@@ -5,18 +5,18 @@ extension Diagnosis {
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
-                let oldest = window.current[.audienceOldestRoundAge, index]
+                let oldest = window.currentTotals[.audienceOldestRoundAge, index]
                 guard oldest > Self.unsettledAgeMillisecondsMax else { return nil }
-                let turns = window.count(.audienceMembers, index) ?? 0
+                let memberCount = window.count(.audienceMembers, index) ?? 0
                 return Finding(
                     severity: .attention,
                     alert: "CausewayRoundsSlow",
                     observation:
                         "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldest * 1_000)) for its newest state.",
-                    meaning: turns > 0
-                        ? "\(Numeral.grouped(turns)) members had their turn in the last minute, but newer commands come before all have had theirs."
+                    meaning: memberCount > 0
+                        ? "\(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer commands come before all have had theirs."
                         : "No member had its turn in the last minute: the rounds do not advance.",
-                    action: turns > 0
+                    action: memberCount > 0
                         ? "If lanes are busy, add workers. Otherwise send to the audience less often, or increase its policy's spacing."
                         : "See the other findings: the rounds wait for these faults, and then continue by themselves."
                 )

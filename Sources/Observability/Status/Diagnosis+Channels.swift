@@ -12,7 +12,7 @@ extension Diagnosis {
     }
 
     private func limitFindings(_ index: Int, _ pool: LabelValues.Pool) -> [Finding] {
-        let channelCount = max(window.current[.channels, index], window.current[.channelsListed, index])
+        let channelCount = max(window.currentTotals[.channels, index], window.currentTotals[.channelsListed, index])
         guard channelCount > Self.channelsBeforeWarningMax else { return [] }
         return [
             Finding(

@@ -10,7 +10,7 @@ extension Diagnosis {
         var findings: [Finding] = []
         for (index, pool) in labels.pools.enumerated() {
             let name = "\(pool.app) in \(pool.environment)"
-            if window.current[.breakerOpen, index] != 0 {
+            if window.currentTotals[.breakerOpen, index] != 0 {
                 findings.append(
                     Finding(
                         severity: .broken,
@@ -24,15 +24,15 @@ extension Diagnosis {
                         logKinds: [.apnsBreakerOpen]
                     )
                 )
-            } else if window.current[.apnsConnections, index, Int(ConnectionState.ready.rawValue)] == 0 {
-                let isNeeded = window.current[.pushesWaiting, index] > 0
+            } else if window.currentTotals[.apnsConnections, index, Int(ConnectionPhase.ready.rawValue)] == 0 {
+                let isNeeded = window.currentTotals[.pushesWaiting, index] > 0
                 findings.append(
                     Finding(
                         severity: isNeeded ? .broken : .attention,
                         alert: "",
                         observation: "No APNs connection is ready for \(name).",
                         meaning: isNeeded
-                            ? "\(window.current[.pushesWaiting, index]) pushes wait for one."
+                            ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
                         action: isApnsUntrusted
                             ? "Its certificate is not trusted: correct apns.caFile, or remove it to trust the system's authorities."
@@ -48,8 +48,8 @@ extension Diagnosis {
     private var providerKeyFindings: [Finding] {
         var findings: [Finding] = []
         for (index, signer) in labels.signers.enumerated()
-        where window.current[.providerTokenAge, index] > Self.providerTokenAgeMillisecondsMax {
-            let age = Numeral.duration(microseconds: window.current[.providerTokenAge, index] * 1_000)
+        where window.currentTotals[.providerTokenAge, index] > Self.providerTokenAgeMillisecondsMax {
+            let age = Numeral.duration(microseconds: window.currentTotals[.providerTokenAge, index] * 1_000)
             findings.append(
                 Finding(
                     severity: .broken,
@@ -192,7 +192,7 @@ extension Diagnosis {
         }
         if let finding = heldShareFinding(of: app, index) { findings.append(finding) }
         // The retry budget has no meaning if no push was retried.
-        if (window.count(.pushRetries, index) ?? 0) > 0, window.current[.retryBudget, index] < 100_000 {
+        if (window.count(.pushRetries, index) ?? 0) > 0, window.currentTotals[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(
                     severity: .attention,
@@ -203,15 +203,15 @@ extension Diagnosis {
                 )
             )
         }
-        let highPriorityPushes = window.count(.budgetDraws, index) ?? 0
-        let demotedPushes = window.count(.budgetDemotions, index) ?? 0
-        if demotedPushes >= Self.samplesMin, demotedPushes > highPriorityPushes {
+        let highPriorityPushCount = window.count(.budgetDraws, index) ?? 0
+        let demotedPushCount = window.count(.budgetDemotions, index) ?? 0
+        if demotedPushCount >= Self.samplesMin, demotedPushCount > highPriorityPushCount {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "CausewayBudgetExhausted",
                     observation:
-                        "\(Numeral.grouped(demotedPushes)) pushes of \(app) asked for priority 10 and were sent at 5.",
+                        "\(Numeral.grouped(demotedPushCount)) pushes of \(app) asked for priority 10 and were sent at 5.",
                     meaning: "Their activities have no budget left. Phones may show these pushes later.",
                     action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
                 )

@@ -9,8 +9,9 @@ struct Diagnosis {
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
-    /// The number of samples in the window that findings about dead tokens, freshness and demotions need. A finding
-    /// about refusals reports more than 5 % of at least this many responses, or more than half of fewer responses.
+    /// The least number of samples in the window for a finding about dead tokens, freshness or demotions. A finding
+    /// about refusals needs fewer: below this number, more than half of the responses must be refusals. From this
+    /// number on, more than 5 % are enough.
     static let samplesMin: Int64 = 100
     /// The share of held commands is reported only if the window has more held commands than this. A few are normal,
     /// because a command may arrive before its activity's registration.
@@ -20,11 +21,11 @@ struct Diagnosis {
     let window: MetricWindow
     let condition: WorkerCondition
     let liveness: HealthReport
-    let process: ProcessReading
+    let processReading: ProcessReading
     /// The kinds of log lines so far, the kind with the latest line first. Suppressed lines count too.
     let loggedKinds: [LogKind]
 
-    private var totals: MetricTotals { window.current }
+    private var totals: MetricTotals { window.currentTotals }
 
     /// All findings, the most severe first.
     var findings: [Finding] {
@@ -61,7 +62,9 @@ struct Diagnosis {
                 )
             )
         }
-        if let openCount = process.openDescriptors, let limit = process.openDescriptorsMax, openCount * 5 > limit * 4 {
+        if let openCount = processReading.openDescriptorCount, let limit = processReading.openDescriptorsMax,
+            openCount * 5 > limit * 4
+        {
             findings.append(
                 Finding(
                     severity: .attention,
@@ -108,17 +111,18 @@ struct Diagnosis {
     }
 
     private var traceFindings: [Finding] {
-        let droppedTraces = totals.sum(.tracesDropped)
-        let failedPosts = totals.sum(.tracePostsFailed)
-        guard droppedTraces > 0 || failedPosts > 0 else { return [] }
+        let droppedTraceCount = totals.sum(.tracesDropped)
+        let failedPostCount = totals.sum(.tracePostsFailed)
+        guard droppedTraceCount > 0 || failedPostCount > 0 else { return [] }
         let isRecent =
-            (window.count(.tracesDropped) ?? droppedTraces) > 0 || (window.count(.tracePostsFailed) ?? failedPosts) > 0
+            (window.count(.tracesDropped) ?? droppedTraceCount) > 0
+            || (window.count(.tracePostsFailed) ?? failedPostCount) > 0
         return [
             Finding(
                 severity: isRecent ? .attention : .note,
                 alert: "",
                 observation:
-                    "Traces of \(Numeral.grouped(droppedTraces)) records were dropped, and \(Numeral.grouped(failedPosts)) "
+                    "Traces of \(Numeral.grouped(droppedTraceCount)) records were dropped, and \(Numeral.grouped(failedPostCount)) "
                     + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
                 meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
@@ -167,15 +171,16 @@ struct Diagnosis {
     }
 
     private var rereadingFindings: [Finding] {
-        let count = totals[.partitionsRereading]
+        let partitionCount = totals[.partitionsRereading]
         let emptiedCount = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
-        guard count > 0 || emptiedCount > 0 else { return [] }
+        guard partitionCount > 0 || emptiedCount > 0 else { return [] }
         return [
             Finding(
                 severity: emptiedCount > 0 ? .broken : .attention,
                 alert: emptiedCount > 0 ? "CausewayRedisLost" : "",
                 observation: (emptiedCount > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
-                    + (count > 0 ? ": \(count) partitions are read again." : "; all partitions were read again."),
+                    + (partitionCount > 0
+                        ? ": \(partitionCount) partitions are read again." : "; all partitions were read again."),
                 meaning:
                     "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
                 action:
@@ -316,13 +321,13 @@ struct Diagnosis {
     }
 
     private var lagGrowthFinding: Finding? {
-        guard let earlierTotals = window.earlier, window.durationMilliseconds >= 30_000 else { return nil }
+        guard let earlierTotals = window.earlierTotals, window.durationMilliseconds >= 30_000 else { return nil }
         let lagNow = Self.totalLag(totals)
         let lagBefore = Self.totalLag(earlierTotals)
         // The records that arrive in a few seconds are a normal lag.
-        let usualLagRecords =
+        let usualLagRecordCount =
             (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
-        guard lagNow - lagBefore > max(1_000, usualLagRecords) else { return nil }
+        guard lagNow - lagBefore > max(1_000, usualLagRecordCount) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",
@@ -335,8 +340,8 @@ struct Diagnosis {
     /// Returns the lag of all partitions. A broker may report any number, so the sum saturates.
     static func totalLag(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
-            let (total, isTooMany) = sum.addingReportingOverflow(max(0, reading.lag))
-            return isTooMany ? .max : total
+            let (total, hasOverflowed) = sum.addingReportingOverflow(max(0, reading.lag))
+            return hasOverflowed ? .max : total
         }
     }
 

@@ -21,39 +21,43 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread has run no turn for this time. Calls that may block the thread for long do not count,
-    /// because the thread announces them (``PublishedMetrics/announceBlocking(untilMilliseconds:)``).
-    static let turnAgeMillisecondsMax: Int64 = 15_000
-    /// `/livez` fails if a thread has not run its first turn when this time has passed since the endpoint's start.
-    static let firstTurnMillisecondsMax: Int64 = 30_000
+    /// `/livez` fails if a thread has run no iteration for this time. Calls that may block the thread for long do not
+    /// count, because the thread announces them (``PublishedMetrics/announceBlocking(untilMilliseconds:)``).
+    static let iterationAgeMillisecondsMax: Int64 = 15_000
+    /// `/livez` fails if a thread has not run its first iteration when this time has passed since the endpoint's start.
+    static let firstIterationMillisecondsMax: Int64 = 30_000
 
     /// If no broker has responded when this time has passed since the endpoint's start, Kafka counts as down. While
     /// Kafka is down, a worker without partitions counts as ready, so that a rollout does not wait for Kafka.
     static let firstBrokerContactMillisecondsMax: Int64 = 30_000
 
-    /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
+    /// Checks whether the worker is alive: every thread runs iterations. If a thread is stuck, only a restart
     /// helps.
-    static func liveness(turnAges: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64) -> HealthReport
+    static func liveness(iterationAges: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64)
+        -> HealthReport
     {
         HealthReport(
-            checks: turnAges.map { thread, turnAgeMilliseconds in
-                guard let turnAgeMilliseconds else {
+            checks: iterationAges.map { thread, iterationAgeMilliseconds in
+                guard let iterationAgeMilliseconds else {
                     return Check(
                         name: thread,
-                        isPassed: uptimeMilliseconds < firstTurnMillisecondsMax,
+                        isPassed: uptimeMilliseconds < firstIterationMillisecondsMax,
                         text: "has not turned yet"
                     )
                 }
-                let age = "turned \(Numeral.exactQuotient(turnAgeMilliseconds, divisor: 1_000)) s ago"
-                return Check(name: thread, isPassed: turnAgeMilliseconds < turnAgeMillisecondsMax, text: age)
+                let age = "turned \(Numeral.exactQuotient(iterationAgeMilliseconds, divisor: 1_000)) s ago"
+                return Check(name: thread, isPassed: iterationAgeMilliseconds < iterationAgeMillisecondsMax, text: age)
             }
         )
     }
 
-    /// Checks whether the worker is ready. A ready worker has partitions, or is a member of its group although other
-    /// workers have all partitions. Its keys are read, APNs does not refuse the keys of all apps, and it is not
-    /// stopping. A rollout must not wait for the end of an outage. So a worker without partitions is ready too while
-    /// Kafka is unreachable, and an outage of Redis or APNs makes no worker unready.
+    /// Checks whether the worker is ready. A ready worker
+    /// - has partitions, or is a member of its group while other workers have all partitions
+    /// - has read its keys, and APNs does not refuse the keys of all apps
+    /// - is not stopping.
+    ///
+    /// A rollout must not wait for the end of an outage. So an outage of Redis or APNs does not count, and while Kafka
+    /// is unreachable, a worker without partitions is ready too.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.
@@ -78,12 +82,12 @@ extension HealthReport {
     }
 
     private static func groupCheck(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
-        let assignedPartitions = condition.assignedPartitionCount
+        let assignedPartitionCount = condition.assignedPartitionCount
         return switch condition.consumerGroupState {
         case .left: Check(name: "group", isPassed: false, text: "has left")
         // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
-        case .member where assignedPartitions > 0, .joining where assignedPartitions > 0:
-            Check(name: "group", isPassed: true, text: "reads \(assignedPartitions) partitions")
+        case .member where assignedPartitionCount > 0, .joining where assignedPartitionCount > 0:
+            Check(name: "group", isPassed: true, text: "reads \(assignedPartitionCount) partitions")
         case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaUnreachable:
             Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")

@@ -10,15 +10,17 @@ extension StatusBuilder {
                 .init(key: "thread", title: "thread"), .init(key: "busy", title: "busy"),
                 .init(key: "turnedSecondsAgo", title: "last turn, ago"),
             ],
-            rows: window.current.turnAges.enumerated()
-                .map { index, turnAge in
-                    let isLane = index < window.current.laneCells.count
+            rows: window.currentTotals.iterationAges.enumerated()
+                .map { index, iterationAge in
+                    let isLane = index < window.currentTotals.laneCells.count
                     let busy =
-                        isLane ? window.current.laneValue(index, .laneBusyRatio) : window.current[.kafkaThreadBusyRatio]
-                    let age = StatusCell.duration(milliseconds: turnAge.milliseconds)
-                    let isStuck = (turnAge.milliseconds ?? 0) >= HealthReport.turnAgeMillisecondsMax
+                        isLane
+                        ? window.currentTotals.laneValue(index, .laneBusyRatio)
+                        : window.currentTotals[.kafkaThreadBusyRatio]
+                    let age = StatusCell.duration(milliseconds: iterationAge.milliseconds)
+                    let isStuck = (iterationAge.milliseconds ?? 0) >= HealthReport.iterationAgeMillisecondsMax
                     return [
-                        .words(turnAge.thread),
+                        .words(iterationAge.thread),
                         .share(millionths: busy).styled(busy > Diagnosis.busyShareMillionthsMax ? .attention : .plain),
                         isStuck ? age.styled(.broken) : age,
                     ]
@@ -28,7 +30,8 @@ extension StatusBuilder {
 
     var processTable: StatusTable {
         var share: Int64?
-        if let cpuMicroseconds = process.cpuMicroseconds, let earlierMicroseconds = earlierProcess?.cpuMicroseconds,
+        if let cpuMicroseconds = processReading.cpuMicroseconds,
+            let earlierMicroseconds = earlierProcessReading?.cpuMicroseconds,
             window.durationMilliseconds > 0
         {
             share = max(0, cpuMicroseconds - earlierMicroseconds) * 1_000 / window.durationMilliseconds
@@ -43,9 +46,10 @@ extension StatusBuilder {
             ],
             rows: [
                 [
-                    .share(millionths: share), .duration(microseconds: process.cpuMicroseconds),
-                    .bytes(process.residentBytes), process.openDescriptors.map { .count($0) } ?? .none,
-                    process.openDescriptorsMax.map { .count($0) } ?? .none,
+                    .share(millionths: share), .duration(microseconds: processReading.cpuMicroseconds),
+                    .bytes(processReading.residentBytes),
+                    processReading.openDescriptorCount.map { .count($0) } ?? .none,
+                    processReading.openDescriptorsMax.map { .count($0) } ?? .none,
                 ]
             ]
         )

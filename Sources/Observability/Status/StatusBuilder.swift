@@ -10,18 +10,21 @@ struct StatusBuilder {
 
     let labels: LabelValues
     let window: MetricWindow
-    let process: ProcessReading
-    let earlierProcess: ProcessReading?
+    let processReading: ProcessReading
+    let earlierProcessReading: ProcessReading?
     let condition: WorkerCondition
     let events: [RecentEvents.KindSummary]
     /// The numbers of channels, the state of the registry and the last error of each pool, by the pool's index.
     let channelPoolStatuses: [ChannelStatus.PoolStatus]
     let wallMilliseconds: Int64
 
-    var totals: MetricTotals { window.current }
+    var totals: MetricTotals { window.currentTotals }
 
     func makeReport(host: String, uptimeMilliseconds: Int64) -> StatusReport {
-        let liveness = HealthReport.liveness(turnAges: totals.turnAges, uptimeMilliseconds: uptimeMilliseconds)
+        let liveness = HealthReport.liveness(
+            iterationAges: totals.iterationAges,
+            uptimeMilliseconds: uptimeMilliseconds
+        )
         let readiness = HealthReport.readiness(
             condition,
             isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
@@ -32,7 +35,7 @@ struct StatusBuilder {
             window: window,
             condition: condition,
             liveness: liveness,
-            process: process,
+            processReading: processReading,
             loggedKinds: events.map(\.kind)
         )
         return StatusReport(
@@ -71,13 +74,13 @@ struct StatusBuilder {
 
     /// One sentence about the last minute: the rates of records and pushes, and the freshness of pushes.
     private var summary: String {
-        guard window.durationMilliseconds > 0, let received = window.count(.recordsReceived),
-            let pushes = window.count(.pushes)
+        guard window.durationMilliseconds > 0, let receivedCount = window.count(.recordsReceived),
+            let pushCount = window.count(.pushes)
         else { return "The worker has just started; rates come in a few seconds." }
         let rate = { (count: Int64) in StatusCell.rate(count, windowMilliseconds: window.durationMilliseconds).text }
         var freshness = window.histogram(.freshness, 0)
         for app in labels.apps.indices.dropFirst() { freshness = freshness + window.histogram(.freshness, app) }
-        var text = "In the last minute \(rate(received)) records and \(rate(pushes)) pushes a second"
+        var text = "In the last minute \(rate(receivedCount)) records and \(rate(pushCount)) pushes a second"
         if let p99 = freshness.quantile(percent: 99) {
             text += "; 99 of 100 accepted within \(Numeral.duration(microseconds: p99)) of their record's time"
         }
@@ -269,7 +272,7 @@ struct StatusBuilder {
             rows: labels.pools.enumerated()
                 .map { index, pool in
                     let isOpen = totals[.breakerOpen, index] != 0
-                    let connections = ConnectionState.allCases.map {
+                    let connections = ConnectionPhase.allCases.map {
                         StatusCell.count(totals[.apnsConnections, index, Int($0.rawValue)])
                     }
                     return [

@@ -76,8 +76,8 @@ enum StatusPage {
         if !table.explanation.isEmpty { text += "<p class=\"faint\">\(escaped(table.explanation))</p>\n" }
         guard !table.rows.isEmpty else { return text + "<p>\(escaped(table.emptyText))</p>\n</section>\n" }
         text += "<div><table>\n<tr>"
-        for (position, column) in table.columns.enumerated() {
-            let isNumeric = table.rows.contains { $0[position].isNumber }
+        for (columnIndex, column) in table.columns.enumerated() {
+            let isNumeric = table.rows.contains { $0[columnIndex].isNumber }
             text += (isNumeric ? "<th class=\"number\">" : "<th>") + escaped(column.title) + "</th>"
         }
         text += "</tr>\n"
@@ -100,19 +100,19 @@ enum StatusPage {
         """
 
     static func escaped(_ text: String) -> String {
-        var result = ""
+        var escapedText = ""
         for scalar in text.unicodeScalars {
             switch scalar {
-            case "&": result += "&amp;"
-            case "<": result += "&lt;"
-            case ">": result += "&gt;"
-            case "\"": result += "&quot;"
-            case "'": result += "&#39;"
-            case "\u{0}"..."\u{1F}", "\u{7F}": result += " "
-            default: result.unicodeScalars.append(scalar)
+            case "&": escapedText += "&amp;"
+            case "<": escapedText += "&lt;"
+            case ">": escapedText += "&gt;"
+            case "\"": escapedText += "&quot;"
+            case "'": escapedText += "&#39;"
+            case "\u{0}"..."\u{1F}", "\u{7F}": escapedText += " "
+            default: escapedText.unicodeScalars.append(scalar)
             }
         }
-        return result
+        return escapedText
     }
 
     private static let style = """

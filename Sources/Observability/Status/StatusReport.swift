@@ -29,9 +29,9 @@ struct StatusCell: Sendable, Equatable {
     }
 
     /// Returns events per second, from the number of events in a window. Returns ``none`` if there is no window.
-    static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
-        guard let events, windowMilliseconds > 0 else { return .none }
-        let hundredths = max(0, events) * 100_000 / windowMilliseconds
+    static func rate(_ eventCount: Int64?, windowMilliseconds: Int64) -> StatusCell {
+        guard let eventCount, windowMilliseconds > 0 else { return .none }
+        let hundredths = max(0, eventCount) * 100_000 / windowMilliseconds
         let text = Numeral.exactQuotient(hundredths, divisor: 100)
         return StatusCell(
             text: hundredths >= 1_000 ? Numeral.grouped((hundredths + 50) / 100) : text,

@@ -26,35 +26,36 @@ struct TotalsHistory: Sendable {
 /// The current totals and older ones, usually from about a minute ago. The time between them is the window. Status and
 /// diagnosis compare them.
 struct MetricWindow: Sendable {
-    var current: MetricTotals
-    var earlier: MetricTotals?
+    var currentTotals: MetricTotals
+    var earlierTotals: MetricTotals?
 
-    /// The time from `earlier` to `current`; 0 if `earlier` is nil.
+    /// The time from `earlierTotals` to `currentTotals`; 0 if `earlierTotals` is nil.
     var durationMilliseconds: Int64 {
-        earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0
+        earlierTotals.map { max(0, currentTotals.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0
     }
 
-    /// Returns how much was counted from `earlier` to `current`; nil if ``durationMilliseconds`` is 0.
+    /// Returns how much was counted from `earlierTotals` to `currentTotals`; nil if ``durationMilliseconds`` is 0.
     func count(_ metric: Metric) -> Int64? {
-        durationMilliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
+        durationMilliseconds > 0 ? earlierTotals.map { currentTotals.sum(metric) - $0.sum(metric) } : nil
     }
 
     func count(_ metric: Metric, _ firstDimensionIndex: Int) -> Int64? {
         durationMilliseconds > 0
-            ? earlier.map { current.sum(metric, firstDimensionIndex) - $0.sum(metric, firstDimensionIndex) } : nil
+            ? earlierTotals.map { currentTotals.sum(metric, firstDimensionIndex) - $0.sum(metric, firstDimensionIndex) }
+            : nil
     }
 
     func count(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int64? {
         durationMilliseconds > 0
-            ? earlier.map {
-                current[metric, firstDimensionIndex, secondDimensionIndex]
+            ? earlierTotals.map {
+                currentTotals[metric, firstDimensionIndex, secondDimensionIndex]
                     - $0[metric, firstDimensionIndex, secondDimensionIndex]
             } : nil
     }
 
     /// Returns the observations in the window. If there are no older totals, returns all since the start.
     func histogram(_ metric: Metric, _ firstDimensionIndex: Int = 0) -> HistogramReading {
-        let all = current.histogram(metric, firstDimensionIndex)
-        return earlier.map { all.since($0.histogram(metric, firstDimensionIndex)) } ?? all
+        let all = currentTotals.histogram(metric, firstDimensionIndex)
+        return earlierTotals.map { all.since($0.histogram(metric, firstDimensionIndex)) } ?? all
     }
 }

@@ -18,7 +18,7 @@ struct CollectorRequest: Sendable {
     /// The time limit of the whole request, including the name look-up.
     var timeoutMilliseconds: Int
     /// Signalled to cancel the request; see `HTTPClient`.
-    var interruption: Wakeup
+    var cancellationWakeup: Wakeup
 
     /// - Returns: the status of the response.
     func post(_ body: [UInt8]) throws(Failure) -> Int {
@@ -28,7 +28,7 @@ struct CollectorRequest: Sendable {
         )
         client.tls = tls
         client.readsOnlyStatus = true
-        client.interruption = interruption
+        client.cancellationWakeup = cancellationWakeup
         let headers: String
         do throws(SecretFileError) {
             headers =
@@ -60,7 +60,8 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case late
     /// The response is 429, 502, 503 or 504, so a retry may succeed.
     case overloaded
-    /// The response has a status that is neither 2xx nor one of `overloaded`, or the traces could not be encoded.
+    /// The status of the response allows no retry: it is not 2xx, 429, 502, 503 or 504. Or the traces could not be
+    /// encoded.
     case refused
     /// The file with the headers could not be read, or has an invalid header.
     case headers

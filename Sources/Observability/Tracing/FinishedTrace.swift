@@ -18,8 +18,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named.
     ///
-    /// If the producer named no span, the trace begins at this worker. The span of the record's first result then has
-    /// no parent (nil). It is the parent of the spans of the record's further results.
+    /// If the producer named no span, the trace begins at this worker. Then this is nil for the span of the record's
+    /// first result. The spans of its further results have the span of the first result as parent.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
@@ -30,7 +30,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     var event: Event
     var recordOutcome: RecordOutcome
     var priority: UInt8
-    var attempts: UInt8
+    var attemptCount: UInt8
     /// The status of APNs' response; 0 if APNs did not respond.
     var status: UInt16
     /// When each of these steps happened, UNIX milliseconds; -1 if it did not happen.
@@ -62,7 +62,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         event = view.event
         recordOutcome = .outcome(view.outcome)
         priority = view.priority
-        attempts = view.attempts
+        attemptCount = view.attemptCount
         status = view.httpStatus ?? 0
         receivedAtMilliseconds = view.receivedAtMilliseconds
         admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
@@ -104,7 +104,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         event = range.event
         recordOutcome = .range(range.outcome, memberCount: range.memberCount)
         priority = range.priority
-        attempts = 0
+        attemptCount = 0
         status = 0
         receivedAtMilliseconds = range.receivedAtMilliseconds
         admittedAtMilliseconds = -1
@@ -121,14 +121,14 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     {
         guard !trace.beginsAtThisWorker || earlierResultCount > 0 else { return trace.context }
         let number = UInt64(truncatingIfNeeded: offset) ^ UInt64(earlierResultCount) << 56
-        return trace.context.child(span: mixSpan(seed ^ trace.context.span, number))
+        return trace.context.child(span: deriveSpanIdentifier(seed ^ trace.context.span, number))
     }
 
     /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
-    func childSpanIdentifier(number: UInt64) -> UInt64 { Self.mixSpan(context.span, number) }
+    func childSpanIdentifier(number: UInt64) -> UInt64 { Self.deriveSpanIdentifier(context.span, number) }
 
     /// Never returns 0, because a span id of zeros is invalid (https://www.w3.org/TR/trace-context/).
-    private static func mixSpan(_ first: UInt64, _ second: UInt64) -> UInt64 {
+    private static func deriveSpanIdentifier(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
         return generator.nextNonzero()
     }

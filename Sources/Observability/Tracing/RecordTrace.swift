@@ -32,8 +32,8 @@ public struct RecordTrace {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]
         context = TraceContext(
-            traceHigh: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
-            traceLow: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+            traceIdentifierHigh: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
+            traceIdentifierLow: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
             span: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
             isSampled: flags & 1 != 0,
             hasRandomTraceIdentifier: flags & 2 != 0
@@ -48,8 +48,8 @@ public struct RecordTrace {
     /// - Returns: the part that was written.
     public func write(to buffer: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
         precondition(buffer.count >= Self.contextBytes + traceState.count, "room for a trace")
-        buffer.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
-        buffer.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
+        buffer.storeBytes(of: context.traceIdentifierHigh, toByteOffset: 0, as: UInt64.self)
+        buffer.storeBytes(of: context.traceIdentifierLow, toByteOffset: 8, as: UInt64.self)
         buffer.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
         buffer[24] = UInt8(context.flags) | (beginsAtThisWorker ? 4 : 0)
         UnsafeMutableRawBufferPointer(rebasing: buffer[Self.contextBytes...]).copyMemory(from: traceState)

@@ -79,7 +79,7 @@ package struct SpanEncoder: Sendable {
                     attributes: [
                         .init("http.request.method", "POST"),
                         .init("http.response.status_code", Int64(trace.status)),
-                        .init("causeway.attempts", Int64(trace.attempts)),
+                        .init("causeway.attempts", Int64(trace.attemptCount)),
                         .init("causeway.priority", Int64(trace.priority)),
                     ]
                 )
@@ -135,7 +135,8 @@ package struct SpanEncoder: Sendable {
         attributes: [TraceRequest.Attribute]
     ) -> TraceRequest.Span {
         TraceRequest.Span(
-            traceId: Hexadecimal.text(trace.context.traceHigh) + Hexadecimal.text(trace.context.traceLow),
+            traceId: Hexadecimal.text(trace.context.traceIdentifierHigh)
+                + Hexadecimal.text(trace.context.traceIdentifierLow),
             spanId: Hexadecimal.text(identifier),
             parentSpanId: parent.map { Hexadecimal.text($0) },
             // Bit 0: sampled. Bit 1: random. Bit 8: bit 9 is valid. Bit 9: the parent is in another process,

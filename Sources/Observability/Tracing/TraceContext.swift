@@ -7,8 +7,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public static let textBytes = 55
 
     /// The id of the trace: 16 bytes, never all zero.
-    public var traceHigh: UInt64
-    public var traceLow: UInt64
+    public var traceIdentifierHigh: UInt64
+    public var traceIdentifierLow: UInt64
     /// The id of the span that is the parent of further spans; never zero.
     public var span: UInt64
     /// Bit 0 of the flags: the sender may have recorded the trace. Bits other than 0 and 1 are not kept, because the
@@ -18,15 +18,15 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public var hasRandomTraceIdentifier: Bool
 
     public init(
-        traceHigh: UInt64,
-        traceLow: UInt64,
+        traceIdentifierHigh: UInt64,
+        traceIdentifierLow: UInt64,
         span: UInt64,
         isSampled: Bool,
         hasRandomTraceIdentifier: Bool = false
     ) {
-        precondition(traceHigh | traceLow != 0 && span != 0, "ids of a trace are not zero")
-        self.traceHigh = traceHigh
-        self.traceLow = traceLow
+        precondition(traceIdentifierHigh | traceIdentifierLow != 0 && span != 0, "ids of a trace are not zero")
+        self.traceIdentifierHigh = traceIdentifierHigh
+        self.traceIdentifierLow = traceIdentifierLow
         self.span = span
         self.isSampled = isSampled
         self.hasRandomTraceIdentifier = hasRandomTraceIdentifier
@@ -45,8 +45,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
             let span = Self.hexNumber(text, 36..<52), span != 0,
             let flags = Self.hexNumber(text, 53..<55)
         else { return nil }
-        traceHigh = high
-        traceLow = low
+        traceIdentifierHigh = high
+        traceIdentifierLow = low
         self.span = span
         isSampled = flags & 1 != 0
         hasRandomTraceIdentifier = flags & 2 != 0
@@ -55,8 +55,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// Returns the same trace with another parent span.
     public func child(span: UInt64) -> TraceContext {
         TraceContext(
-            traceHigh: traceHigh,
-            traceLow: traceLow,
+            traceIdentifierHigh: traceIdentifierHigh,
+            traceIdentifierLow: traceIdentifierLow,
             span: span,
             isSampled: isSampled,
             hasRandomTraceIdentifier: hasRandomTraceIdentifier
@@ -73,8 +73,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         output[2] = UInt8(ascii: "-")
         output[35] = UInt8(ascii: "-")
         output[52] = UInt8(ascii: "-")
-        Self.write(traceHigh, to: output, at: 3)
-        Self.write(traceLow, to: output, at: 19)
+        Self.write(traceIdentifierHigh, to: output, at: 3)
+        Self.write(traceIdentifierLow, to: output, at: 19)
         Self.write(span, to: output, at: 36)
         output[53] = UInt8(ascii: "0")
         output[54] = UInt8(ascii: "0") + UInt8(flags)

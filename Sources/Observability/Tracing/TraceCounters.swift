@@ -4,7 +4,7 @@ import Synchronization
 enum TraceDropReason: UInt8, CaseIterable, Sendable {
     /// The lane's ring was full: more records were sampled than the collector took.
     case full
-    /// The collector refused the spans, and a retry would not help; or the spans could not be encoded.
+    /// The collector refused the spans for good, or the spans could not be encoded.
     case refused
     /// The spans had as many attempts as are allowed, and the collector never took them.
     case undelivered
@@ -18,36 +18,36 @@ enum TraceDropReason: UInt8, CaseIterable, Sendable {
 /// metrics read them.
 package final class TraceCounters: Sendable {
     private struct Counts {
-        var exported: UInt64 = 0
-        var failures = [UInt64](repeating: 0, count: TracePostFailure.allCases.count)
-        var drops = [UInt64](repeating: 0, count: TraceDropReason.allCases.count)
+        var exportedCount: UInt64 = 0
+        var failureCounts = [UInt64](repeating: 0, count: TracePostFailure.allCases.count)
+        var dropCounts = [UInt64](repeating: 0, count: TraceDropReason.allCases.count)
     }
 
     private let counts = Mutex(Counts())
     /// The traces that full rings dropped. Not under the lock of the other counts, because a lane must never
     /// wait.
-    private let fullRingDrops = Atomic<UInt64>(0)
+    private let fullRingDropCount = Atomic<UInt64>(0)
 
-    var exportedCount: UInt64 { counts.withLock { $0.exported } }
+    var exportedCount: UInt64 { counts.withLock { $0.exportedCount } }
     /// The failed requests, indexed by the raw value of ``TracePostFailure``.
-    var failureCounts: [UInt64] { counts.withLock { $0.failures } }
+    var failureCounts: [UInt64] { counts.withLock { $0.failureCounts } }
     /// The dropped traces, indexed by the raw value of ``TraceDropReason``.
     var dropCounts: [UInt64] {
-        var drops = counts.withLock { $0.drops }
-        drops[Int(TraceDropReason.full.rawValue)] = fullRingDrops.load(ordering: .relaxed)
-        return drops
+        var allDropCounts = counts.withLock { $0.dropCounts }
+        allDropCounts[Int(TraceDropReason.full.rawValue)] = fullRingDropCount.load(ordering: .relaxed)
+        return allDropCounts
     }
     var droppedCount: UInt64 { dropCounts.reduce(0, &+) }
 
     /// Counts a trace that was dropped because its ring was full. Called on any lane's thread.
-    func countFullRingDrop() { fullRingDrops.wrappingAdd(1, ordering: .relaxed) }
+    func countFullRingDrop() { fullRingDropCount.wrappingAdd(1, ordering: .relaxed) }
 
-    func countExportedTraces(_ count: Int) { counts.withLock { $0.exported &+= UInt64(clamping: count) } }
+    func countExportedTraces(_ count: Int) { counts.withLock { $0.exportedCount &+= UInt64(clamping: count) } }
 
-    func countFailure(_ failure: TracePostFailure) { counts.withLock { $0.failures[Int(failure.rawValue)] &+= 1 } }
+    func countFailure(_ failure: TracePostFailure) { counts.withLock { $0.failureCounts[Int(failure.rawValue)] &+= 1 } }
 
     func countDroppedTraces(_ count: Int, _ reason: TraceDropReason) {
         precondition(reason != .full, "a ring counts what finds no place in it")
-        counts.withLock { $0.drops[Int(reason.rawValue)] &+= UInt64(clamping: count) }
+        counts.withLock { $0.dropCounts[Int(reason.rawValue)] &+= UInt64(clamping: count) }
     }
 }

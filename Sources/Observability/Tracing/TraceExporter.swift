@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// After the lanes have ended, new requests begin only within this time, which also limits each of them. It is
-    /// short, because the worker's end waits for them.
+    /// The time for the last requests, after the lanes have ended: no request begins later, and none takes longer. The
+    /// time is short, because the worker's end waits for these requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -43,11 +43,11 @@ package actor TraceExporter {
     private let rings: [TraceRing]
     private let counters: TraceCounters
     private let log: SharedLimitedLog
-    private let interruption: Wakeup
+    private let cancellationWakeup: Wakeup
     /// The requests run on this queue, because they block their thread.
     private let queue = DispatchQueue(label: "causeway.traces")
     /// The batch that the collector has not taken yet, with the number of attempts.
-    private var waitingBatch: (traces: [FinishedTrace], attempts: Int)?
+    private var waitingBatch: (traces: [FinishedTrace], attemptCount: Int)?
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
     /// others.
     private var firstRingIndex = 0
@@ -67,11 +67,11 @@ package actor TraceExporter {
         self.rings = rings
         self.counters = counters
         self.log = log
-        interruption = try Wakeup()
+        cancellationWakeup = try Wakeup()
     }
 
     /// Ends the request in progress and all later ones at once, because the worker no longer waits for a response.
-    package nonisolated func cancelRequests() { interruption.signal() }
+    package nonisolated func cancelRequests() { cancellationWakeup.signal() }
 
     /// Exports traces until the task is cancelled.
     package func run() async {
@@ -122,7 +122,7 @@ package actor TraceExporter {
         return hasFinishedBatch
     }
 
-    func popNextBatch() -> (traces: [FinishedTrace], attempts: Int)? {
+    func popNextBatch() -> (traces: [FinishedTrace], attemptCount: Int)? {
         var traces: [FinishedTrace] = []
         for number in rings.indices {
             let ring = rings[(firstRingIndex + number) % rings.count]
@@ -138,7 +138,7 @@ package actor TraceExporter {
     ///   good. False if the collector cannot take any batch now.
     private func sendWaitingBatch(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waitingBatch else { return true }
-        batch.attempts += 1
+        batch.attemptCount += 1
         let failure = await post(batch.traces, timeoutMilliseconds: timeoutMilliseconds)
         guard let failure else {
             waitingBatch = nil
@@ -153,7 +153,7 @@ package actor TraceExporter {
             isFailing = true
         }
         let mayRetry = failure.cause != .refused
-        let isGivenUp = !mayRetry || batch.attempts >= Self.attemptsMax
+        let isGivenUp = !mayRetry || batch.attemptCount >= Self.attemptsMax
         if isGivenUp { counters.countDroppedTraces(batch.traces.count, mayRetry ? .undelivered : .refused) }
         waitingBatch = isGivenUp ? nil : batch
         return !mayRetry
@@ -167,7 +167,7 @@ package actor TraceExporter {
             tls: collector.tls,
             headersFile: collector.headersFile,
             timeoutMilliseconds: timeoutMilliseconds,
-            interruption: interruption
+            cancellationWakeup: cancellationWakeup
         )
         let statusOrFailure = await withCheckedContinuation { continuation in
             queue.async { [encoder] in

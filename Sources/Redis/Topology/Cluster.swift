@@ -3,9 +3,11 @@ import Reactor
 /// A Redis cluster: a connection to each primary, and the map from slots to primaries.
 ///
 /// The servers' errors correct the map. MOVED changes the owner of its slot at once, and starts a look-up of
-/// all slots. ASK redirects only the next call with the same key. Once it has a map, the cluster looks up the slots at
-/// most once a second, with jitter so that not all workers ask at once. It repeats the look-up while a slot has no
-/// server or a server with slots cannot be reached, and so finds the replica that replaces the server.
+/// all slots. ASK redirects only the next call with the same key.
+///
+/// The cluster repeats the look-up while a slot has no server, or while a server with slots cannot be reached. So it
+/// finds the replica that replaces a lost server. Once it has a map, it looks up the slots at most once a second. The
+/// exact time is random, so that not all workers ask at the same moment.
 final class Cluster {
     /// The shortest time between two look-ups of the slots, once the cluster has a map.
     static let lookupIntervalMillisecondsMin: Int64 = 1_000
@@ -14,6 +16,7 @@ final class Cluster {
     /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
+    /// A server of the cluster to which there is a connection.
     private struct Node {
         let location: RedisURL.Location
         /// Whether the server has slots, by the last look-up or by a later MOVED.
@@ -157,9 +160,9 @@ final class Cluster {
         return freeIndex
     }
 
-    /// For each server without slots, sets when its connection closes, if no time is set yet. If an ASK has named the
-    /// server recently, this is `askedServerKeepMilliseconds` after the last ASK. Otherwise it is twice the reply
-    /// deadline from now: by then its last calls have their replies or have failed.
+    /// Sets when the connections to servers without slots close. A time that is already set stays.
+    /// - If an ASK has named the server recently: `askedServerKeepMilliseconds` after the last ASK.
+    /// - Otherwise: after twice the reply deadline. By then the server's last calls have their replies or have failed.
     private func retireNodesWithoutSlots() {
         let nowMilliseconds = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds

@@ -4,9 +4,8 @@ import Reactor
 /// ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script calls use
 /// ``RedisConnection``, which allocates nothing.
 ///
-/// Each command gets its reply, or the error that ended the connection, exactly once and in the order of the
-/// commands. But commands that wait when the owner calls `close` get neither. A command that is sent after the
-/// connection's end fails at once.
+/// Each command gets one reply or one error, in the order of the commands. If the connection is lost, all waiting
+/// commands get the error. If the owner calls `close`, they get nothing. A command that is sent later fails at once.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 
@@ -16,7 +15,8 @@ final class CommandConnection {
     private let loop: EventLoop
     private let url: RedisURL
     private let configuration: RedisConfiguration
-    private var addresses: ArraySlice<SocketAddress> = []
+    /// The server's addresses that were not tried yet.
+    private var untriedAddresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var reader: RedisValueReader?
     private var waitingCompletions: ArraySlice<Completion> = []
@@ -42,13 +42,13 @@ final class CommandConnection {
         restartDeadline(configuration.connectTimeoutMilliseconds + configuration.replyDeadlineMilliseconds)
         switch url.location {
         case .unix(let path):
-            addresses = SocketAddress.unix(path: path).map { [$0] } ?? []
-            loop.callAtTurnEnd(self)
+            untriedAddresses = SocketAddress.unix(path: path).map { [$0] } ?? []
+            loop.callAtIterationEnd(self)
         case .host(let host, let port):
             loop.resolve(host: host, port: port) { [weak self] result in
                 switch result {
                 case .success(let foundAddresses):
-                    self?.addresses = foundAddresses[...]
+                    self?.untriedAddresses = foundAddresses[...]
                     self?.connectToNextAddress()
                 case .failure(let error):
                     self?.endConnection(RedisError(.resolve, "Redis host: \(error.reason)"))
@@ -103,7 +103,7 @@ final class CommandConnection {
 
     private func connectToNextAddress() {
         guard !isClosed else { return }
-        guard let address = addresses.popFirst() else { return endConnection(RedisError(.resolve)) }
+        guard let address = untriedAddresses.popFirst() else { return endConnection(RedisError(.resolve)) }
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         var serverName: String?
@@ -149,8 +149,8 @@ final class CommandConnection {
     }
 }
 
-extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
-    func turnEnded() { connectToNextAddress() }
+extension CommandConnection: StreamHandler, TimerHandler, IterationEndHandler {
+    func iterationEnded() { connectToNextAddress() }
 
     func timerFired(tag: UInt64) {
         // A connection without a waiting command has no deadline.
@@ -193,7 +193,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
-        if !isConnected && !addresses.isEmpty { return connectToNextAddress() }
+        if !isConnected && !untriedAddresses.isEmpty { return connectToNextAddress() }
         endConnection(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 }

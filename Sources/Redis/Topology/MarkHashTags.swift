@@ -1,11 +1,12 @@
-/// The hash tags in the keys of marks (``PrimaryMarks``). Their slots are spread evenly over a cluster. So each primary
-/// with many slots has keys of marks, and a loss of its data shows (R24).
+/// The hash tags in the keys of marks (``PrimaryMarks``). A hash tag decides the slot of its keys. The slots of these
+/// tags are spread evenly over a cluster. So each primary with many slots has keys of marks, which are missing if it
+/// loses its data (R24).
 ///
 /// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
 /// its keys.
 struct MarkHashTags {
-    /// One slot in each block of this many neighbouring slots has a hash tag, and so keys of marks. A primary that
-    /// serves few slots may have none of these keys. Then no mark shows the worker that this primary has lost its data.
+    /// Of this many neighbouring slots, one has a hash tag, and so keys of marks. A primary that serves few slots may
+    /// have none of these keys. The worker then does not notice that the primary has lost its data.
     static let slotsPerHashTag = 128
     static let hashTagCount = KeySlot.slotCount / slotsPerHashTag
 

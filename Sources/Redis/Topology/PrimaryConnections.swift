@@ -3,9 +3,12 @@ import Reactor
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends with errors
-/// instead of replies in three cases: the servers stay silent for the configured deadline; the search for the
-/// primaries, or the exchange of commands, takes `blockedMillisecondsMax`; `isCancelled` returns true. By default,
-/// `isCancelled` returns true when the task is cancelled. Not thread-safe.
+/// instead of replies if
+/// - the servers are silent for the configured deadline,
+/// - the search for the primaries, or the exchange of commands, takes `blockedMillisecondsMax`, or
+/// - `isCancelled` returns true: by default, when the task is cancelled.
+///
+/// Not thread-safe.
 final class PrimaryConnections {
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     typealias ReplyResult = Result<RedisValue, RedisError>
@@ -160,9 +163,9 @@ final class PrimaryConnections {
         var results = [ReplyResult?](repeating: nil, count: commands.count)
         var replyCount = 0
         loop.refreshClock()
-        // The loop does not run between two calls. One turn now notices which connections the servers have closed
+        // The loop does not run between two calls. One iteration now notices which connections the servers have closed
         // since the last call.
-        loop.runTurn(waitMilliseconds: 0)
+        loop.runIteration(waitMilliseconds: 0)
         for (index, (location, arguments)) in commands.enumerated() {
             connection(to: location)
                 .send(arguments) { [weak self] result in
@@ -194,7 +197,7 @@ final class PrimaryConnections {
         while true {
             if let value = getValue() { return value }
             if loop.nowMilliseconds >= endMilliseconds || isCancelled() { return nil }
-            loop.runTurn(
+            loop.runIteration(
                 waitMilliseconds: Int32(
                     min(Self.cancellationCheckIntervalMilliseconds, endMilliseconds - loop.nowMilliseconds)
                 )

@@ -6,8 +6,10 @@
 /// thread-safe. A failed call is not repeated.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
-/// in three cases: the servers stay silent for the configured deadline; the search for the primaries, or one exchange
-/// of commands, takes a minute; the task is cancelled.
+/// if
+/// - the servers are silent for the configured deadline,
+/// - the search for the primaries, or one exchange of commands, takes a minute, or
+/// - the task is cancelled.
 public final class PrimaryMarks {
     /// A primary, and what one call of ``readMarks(_:)`` has read from it.
     public struct PrimaryReading: Sendable {
@@ -15,7 +17,7 @@ public final class PrimaryMarks {
         public let server: ServerInformation
         /// The texts of the marks, in the order in which ``readMarks(_:)`` got their names; nil for a mark that the
         /// primary lacks.
-        public let texts: [String?]
+        public let markTexts: [String?]
         /// The hash tags whose slots the primary serves, as indices of ``MarkHashTags/tags``. Not empty.
         let hashTagIndices: [Int]
     }
@@ -71,8 +73,9 @@ public final class PrimaryMarks {
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
             for (location, slots) in try connections.findPrimaries(having: hashTags.tags.map(\.slot)) {
-                let ownHashTags = hashTags.tags.indices.filter { slots.contains(hashTags.tags[$0].slot) }
-                guard !ownHashTags.isEmpty, let primary = readMarks(names, at: location, ownHashTags) else { continue }
+                let ownHashTagIndices = hashTags.tags.indices.filter { slots.contains(hashTags.tags[$0].slot) }
+                guard !ownHashTagIndices.isEmpty, let primary = readMarks(names, at: location, ownHashTagIndices)
+                else { continue }
                 primaries.append(primary)
             }
             // If no primary replied, other servers may be the primaries now. The next call searches again.
@@ -94,20 +97,20 @@ public final class PrimaryMarks {
         // A user without the permission for INFO gets no run id. Then the worker notices a restart of the primary only
         // by missing marks.
         let server = ServerInformation(reply: reply)
-        var texts: [String?] = []
+        var markTexts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
             let batch = names[start..<min(start + Self.marksPerBatchMax, names.count)]
             let commands = batch.map { (location, [Array("GET".utf8), key($0, hashTagIndices[0])]) }
             for markReply in connections.sendWithoutRedirection(commands) {
                 switch markReply {
-                case .success(.null): texts.append(nil)
+                case .success(.null): markTexts.append(nil)
                 case .success(.string(let text)):
-                    texts.append(String(decoding: text.prefix(Self.textBytesMax), as: UTF8.self))
+                    markTexts.append(String(decoding: text.prefix(Self.textBytesMax), as: UTF8.self))
                 default: return nil
                 }
             }
         }
-        return PrimaryReading(location: location, server: server, texts: texts, hashTagIndices: hashTagIndices)
+        return PrimaryReading(location: location, server: server, markTexts: markTexts, hashTagIndices: hashTagIndices)
     }
 
     // MARK: - Writing
@@ -120,9 +123,10 @@ public final class PrimaryMarks {
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
-        let writtenHashTags = mode.coversAllHashTags ? primary.hashTagIndices[...] : primary.hashTagIndices.prefix(1)
+        let writtenHashTagIndices =
+            mode.coversAllHashTags ? primary.hashTagIndices[...] : primary.hashTagIndices.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
-        for hashTagIndex in writtenHashTags {
+        for hashTagIndex in writtenHashTagIndices {
             for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
                 let range = start..<min(start + Self.marksPerBatchMax, marks.count)
                 let commands = marks[range]

@@ -6,10 +6,10 @@ public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts at one command. There are several, because a cluster may change, or a connection
-    /// be lost, at any time. A command is attempted again after an error that is not proven to be its own
-    /// (`RedisError.isRetriable`), unless the call is cancelled. SCAN, and each search for the servers, are attempted
-    /// only once.
+    /// The maximum number of attempts at one command. A failed command is attempted again, because the cluster may have
+    /// changed, or the connection may have been lost. Exceptions: the error is proven to be the command's own
+    /// (`RedisError.isRetriable` is false), or the call is cancelled. SCAN, and the search for the servers, are
+    /// attempted only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read. It must not exceed
     /// ``CommandConnection/commandsMax``, because one server may get all of them.
@@ -100,10 +100,10 @@ public final class RedisQueries {
         var keys: Set<[UInt8]> = []
         for location in try connections.findPrimaries() {
             var cursor = Array("0".utf8)
-            var stepsLeft = stepsMax
+            var remainingStepCount = stepsMax
             repeat {
-                guard stepsLeft > 0 else { return (Array(keys), false) }
-                stepsLeft -= 1
+                guard remainingStepCount > 0 else { return (Array(keys), false) }
+                remainingStepCount -= 1
                 let command = ["SCAN", "", "MATCH", pattern, "COUNT", String(Self.keysPerScanStep)]
                     .map { Array($0.utf8) }
                 let stepCommand = [command[0], cursor] + command[2...]

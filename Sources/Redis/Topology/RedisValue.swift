@@ -93,8 +93,8 @@ private struct PartialValue {
 
     /// Appends a string, a number, an error or null. Returns false if the reply exceeds
     /// ``RedisValueReader/elementsMax`` or ``RedisValueReader/replyBytesMax``.
-    mutating func append(_ value: RedisValue, byteCount count: Int = 0) -> Bool {
-        byteCount += count
+    mutating func append(_ value: RedisValue, byteCount addedByteCount: Int = 0) -> Bool {
+        byteCount += addedByteCount
         guard parts.count < RedisValueReader.elementsMax, byteCount <= RedisValueReader.replyBytesMax else {
             return false
         }

@@ -73,7 +73,7 @@ final class SentinelLookup {
             guard parts.count == 2, let host = parts[0].text, let port = parts[1].text.flatMap({ UInt64($0) }),
                 let location = RedisURL.Location(announced: host, port: port, by: sentinel)
             else { return askNextSentinel(after: RedisError(.protocolViolation, at: sentinel)) }
-            requirePrimaryRole(of: location)
+            checkRole(of: location)
         case .success(.error(let text)):
             askNextSentinel(after: RedisError(reply: text, from: sentinel))
         case .success:
@@ -89,8 +89,8 @@ final class SentinelLookup {
         if unaskedSentinelCount > 0 { askSentinel() } else { finish(.failure(failures.summary)) }
     }
 
-    /// Asks the server for its role. During a failover, a Sentinel may still name the old primary.
-    private func requirePrimaryRole(of location: RedisURL.Location) {
+    /// Asks the server for its role, because during a failover a Sentinel may still name the old primary.
+    private func checkRole(of location: RedisURL.Location) {
         sendCommand(configuration.url.withLocation(location), ["ROLE"]) { lookup, reply in
             switch reply {
             case .success(.array(let parts)) where parts.first?.text == "master":

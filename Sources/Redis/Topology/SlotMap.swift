@@ -21,9 +21,8 @@ struct SlotMap: Equatable {
     init?(slots reply: RedisValue, from replyingServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
-        // In a correct reply each slot appears once. A repeated slot is not noticed, but a reply whose ranges together
-        // have more slots than a cluster is refused. So the loop writes at most `slotCount` owners, whatever the reply
-        // contains.
+        // Limits the work for a wrong reply: its ranges together may have at most as many slots as a cluster. A slot
+        // that occurs twice is not noticed.
         var remainingSlotCount = Int64(KeySlot.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,

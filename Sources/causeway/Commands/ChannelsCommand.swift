@@ -204,7 +204,7 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.withKeeper("reconcile") { keeper, appEnvironment in
-            let reconciliation = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
+            let reconciliation = try await keeper.reconcile(appEnvironment, deletesUnknownChannels: deleteUnknown)
             StandardStreams.printOutput(
                 "deleted without an owner: \(reconciliation.channelsToDelete.count), deleted when due: \(reconciliation.entriesToDelete.count), "
                     + "created again: \(reconciliation.lostEntries.count), published: \(reconciliation.unpublishedEntries.count), "

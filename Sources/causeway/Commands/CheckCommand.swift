@@ -104,11 +104,11 @@ struct CheckCommand: ParsableCommand {
         if configurationFaultCount + recordFaultCount > 0 { throw ExitCode.failure }
     }
 
-    private static func faultCountText(_ faults: Int) -> String {
-        switch faults {
+    private static func faultCountText(_ faultCount: Int) -> String {
+        switch faultCount {
         case 0: "no faults"
         case 1: "1 fault"
-        default: "\(faults) faults"
+        default: "\(faultCount) faults"
         }
     }
 }

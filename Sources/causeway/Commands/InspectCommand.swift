@@ -134,7 +134,8 @@ struct InspectCommand: ParsableCommand {
         let value = try queries.readStrings([key])[0]
         let nowMilliseconds = try queries.serverTimeMilliseconds(for: key)
         let resultSection =
-            results == 0 ? nil : ResultSection(of: activity, app: app.bundleIdentifier, count: results, kafka: kafka)
+            results == 0
+            ? nil : ResultSection(of: activity, app: app.bundleIdentifier, resultsMax: results, kafka: kafka)
         if value.isEmpty {
             if let resultSection, !json { print(resultSection.lines(nowMilliseconds: nowMilliseconds)) }
             throw reportUnknown("activity", activity, of: app)
@@ -174,12 +175,12 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
-        guard let segments = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
+        guard let audienceKeys = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
             throw reportUnknown("audience", audience, of: app)
         }
-        let fields = try queries.readHash(segments.recordKey)
+        let fields = try queries.readHash(audienceKeys.hashKey)
         let census = try AudienceCensus(
-            of: segments,
+            of: audienceKeys,
             pagesMax: allMembers ? nil : AudienceCensus.pagesMax,
             queries
         )
@@ -190,7 +191,7 @@ struct InspectCommand: ParsableCommand {
             app: app,
             audience: audience,
             resultsMax: results,
-            nowMilliseconds: try queries.serverTimeMilliseconds(for: segments.recordKey)
+            nowMilliseconds: try queries.serverTimeMilliseconds(for: audienceKeys.hashKey)
         )
         print(json ? [report.json.oneLineJSON] : report.lines())
     }

@@ -53,7 +53,7 @@ struct PlanCommand: ParsableCommand {
     var restartedActivities: Int64 = 0
 
     @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
-    var pools = FleetParameters().pools
+    var pools = FleetParameters().poolCount
 
     @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
     var coresPerPod = FleetParameters().processorsPerPod
@@ -85,20 +85,20 @@ struct PlanCommand: ParsableCommand {
         guard let activities else {
             throw ValidationError("Missing expected argument '--activities <count>', or '--audience-members <count>'")
         }
-        return try CapacityPlan(demand: demand(activities: activities)).text
+        return try CapacityPlan(demand: demand(activityCount: activities)).text
     }
 
     private var fleet: FleetParameters {
         var fleet = FleetParameters()
-        fleet.pools = pools
+        fleet.poolCount = pools
         fleet.processorsPerPod = coresPerPod
         fleet.laneBusyPercentMax = busyPercent
         fleet.redisNodeGibibytes = redisNodeGibibytes
         return fleet
     }
 
-    private func demand(activities: Int64) throws -> CapacityDemand {
-        var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
+    private func demand(activityCount: Int64) throws -> CapacityDemand {
+        var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activityCount: activityCount)
         guard let commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) else {
             let range = CapacityDemand.commandsPerPushRange
             throw ValidationError(
@@ -106,27 +106,27 @@ struct PlanCommand: ParsableCommand {
             )
         }
         demand.commandsPerPushHundredths = commandsPerPushHundredths
-        demand.devices = devices
-        demand.restartedActivities = restartedActivities
+        demand.deviceCount = devices
+        demand.restartedActivityCount = restartedActivities
         demand.fleet = fleet
         demand.replicationFactor = replication
         demand.retentionHours = retentionHours
         return demand
     }
 
-    private func demand(ofAudience members: Int64) throws -> AudienceDemand {
-        let defaults = CapacityDemand(updatesPerMinute: 1, activities: 1)
+    private func demand(ofAudience memberCount: Int64) throws -> AudienceDemand {
+        let defaults = CapacityDemand(updatesPerMinute: 1, activityCount: 1)
         let hasSingleCommandOptions =
-            commandsPerPush != 1 || devices != defaults.devices || replication != defaults.replicationFactor
-            || retentionHours != defaults.retentionHours || restartedActivities != defaults.restartedActivities
+            commandsPerPush != 1 || devices != defaults.deviceCount || replication != defaults.replicationFactor
+            || retentionHours != defaults.retentionHours || restartedActivities != defaults.restartedActivityCount
         guard !hasSingleCommandOptions else {
             throw ValidationError(
                 "--commands-per-push, --devices, --restarted-activities, --replication and --retention-hours cannot be used with "
                     + "--audience-members"
             )
         }
-        var demand = AudienceDemand(members: members, updatesPerMinute: updatesPerMinute)
-        if let activities { demand.activities = activities }
+        var demand = AudienceDemand(memberCount: memberCount, updatesPerMinute: updatesPerMinute)
+        if let activities { demand.activityCount = activities }
         demand.fleet = fleet
         return demand
     }

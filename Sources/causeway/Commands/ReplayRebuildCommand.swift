@@ -128,9 +128,9 @@ struct ReplayRebuildCommand: ParsableCommand {
         // If the range was read only in part, write no command, because the unread part may have a newer one.
         guard run.unreadRanges.isEmpty else { return }
         let entries = Array(run.table.entries)
-        for start in stride(from: 0, to: entries.count, by: ReplayRebuilder.batchSize) {
+        for start in stride(from: 0, to: entries.count, by: ReplayRebuilder.writesPerBatchMax) {
             guard run.interruption.pendingSignal == nil else { break }
-            try rebuilder.rebuild(entries[start..<min(start + ReplayRebuilder.batchSize, entries.count)])
+            try rebuilder.rebuild(entries[start..<min(start + ReplayRebuilder.writesPerBatchMax, entries.count)])
             run.progress.show("writing", Int64(start), of: Int64(entries.count))
         }
     }

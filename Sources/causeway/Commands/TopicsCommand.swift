@@ -38,7 +38,7 @@ struct TopicsCommand: ParsableCommand {
     var bootstrapServers: String?
 
     @Option(help: "Partitions of commands, registrations, results, deferred and fanout, 1 to 10000.")
-    var partitions = TopicPlan().partitions
+    var partitions = TopicPlan().partitionCount
 
     @Option(help: "Copies of each partition, 1 to 32767, or 0 for the brokers' default.")
     var replicationFactor = TopicPlan().replicationFactor
@@ -75,7 +75,7 @@ struct TopicsCommand: ParsableCommand {
     func run() throws {
         let kafka = try ConfigurationLoading.loadKafkaConfiguration(path: config, bootstrapServers: bootstrapServers)
         var plan = TopicPlan()
-        plan.partitions = partitions
+        plan.partitionCount = partitions
         plan.replicationFactor = replicationFactor
         plan.minInsyncReplicas = minInsyncReplicas
         plan.sizeOverrides = sizes

@@ -99,7 +99,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let service = try ObservabilityService(
             host: http.host,
             port: port,
-            registry: worker.registry,
+            metricRegistry: worker.metricRegistry,
             logger: logger
         )
         // If the HTTP endpoint fails, the worker stops too. The port may belong to an older worker that still runs, and

@@ -21,17 +21,17 @@ extension ActivityReport {
                 .objectOmittingNil([
                     "timestamp": .integer($0.version.timestamp),
                     "sequence": .integer(Int64(clamping: $0.version.sequence)),
-                    "isEnd": .boolean($0.isEnd), "state": .string($0.state.rawValue),
+                    "isEnd": .boolean($0.isEnd), "state": .string($0.phase.rawValue),
                 ])
             } ?? .null,
             "sent": lastSent.map {
                 .objectOmittingNil(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
             } ?? .null,
             "shownDigest": shownDigest.map { .string(Hexadecimal.text($0)) } ?? .null,
-            "held": heldCommand?.record ?? .null,
+            "held": heldCommand?.commandJSON ?? .null,
             "pace": .objectOmittingNil([
                 "spacingMilliseconds": .integer(pace.spacingMilliseconds),
-                "stretchLevel": .integer(Int64(pace.spacingDoublings)),
+                "stretchLevel": .integer(Int64(pace.spacingDoublingCount)),
                 "nextPushAt": pace.nextPushAtMilliseconds.map(JSONValue.integer) ?? .null,
             ]),
             "budget": budget.json,
@@ -45,8 +45,8 @@ extension ActivityReport {
 extension ActivityReport.Budget {
     var json: JSONValue {
         .objectOmittingNil([
-            "left": .integer(Int64(drawsLeft)), "of": .integer(Int64(drawsMax)),
-            "reserved": .integer(Int64(drawsReserved)),
+            "left": .integer(Int64(remainingDrawCount)), "of": .integer(Int64(drawsMax)),
+            "reserved": .integer(Int64(reservedDrawCount)),
             "fullAt": fullAtMilliseconds.map(JSONValue.integer) ?? .null,
         ])
     }

@@ -38,13 +38,13 @@ extension ActivityReport {
             heldCommand: inspection.heldCommand.map {
                 HeldCommand(
                     version: $0.version,
-                    record: JSONValue(parsing: $0.command) ?? .null,
+                    commandJSON: JSONValue(parsing: $0.command) ?? .null,
                     carriesAlert: $0.carriesAlert
                 )
             },
             pace: Pace(
                 spacingMilliseconds: inspection.spacingMilliseconds(paceSettings, nowMilliseconds: nowMilliseconds),
-                spacingDoublings: inspection.spacingDoublings(paceSettings, nowMilliseconds: nowMilliseconds),
+                spacingDoublingCount: inspection.spacingDoublingCount(paceSettings, nowMilliseconds: nowMilliseconds),
                 nextPushAtMilliseconds: inspection.spacingEndMilliseconds(
                     paceSettings,
                     nowMilliseconds: nowMilliseconds
@@ -72,9 +72,9 @@ extension DeviceReport {
             nowMilliseconds: nowMilliseconds,
             policyName: policy.name,
             startBudget: ActivityReport.Budget(
-                inspection.startBudget(policy.startBudget, nowMilliseconds: nowMilliseconds)
+                inspection.remainingStartBudget(policy.startBudget, nowMilliseconds: nowMilliseconds)
             ),
-            attributesTypes: inspection.attributesTypeStates.map { typeState in
+            attributesTypeReports: inspection.attributesTypeStates.map { typeState in
                 AttributesTypeReport(
                     attributesType: typeState.attributesType,
                     token: typeState.token.map(ActivityReport.Token.init),
@@ -82,7 +82,7 @@ extension DeviceReport {
                     heldStarts: typeState.heldStarts.map {
                         HeldCommand(
                             version: $0.version,
-                            record: JSONValue(parsing: $0.command) ?? .null,
+                            commandJSON: JSONValue(parsing: $0.command) ?? .null,
                             carriesAlert: true
                         )
                     }
@@ -103,16 +103,16 @@ extension ActivityReport.Token {
 
 extension ActivityReport.NewestVersion {
     fileprivate init(_ newest: ActivityInspection.NewestVersion) {
-        self.init(version: newest.version, isEnd: newest.isEnd, state: newest.state)
+        self.init(version: newest.version, isEnd: newest.isEnd, phase: newest.phase)
     }
 }
 
 extension ActivityReport.Budget {
     init(_ budget: InspectedBudget) {
         self.init(
-            drawsLeft: budget.drawsLeft,
+            remainingDrawCount: budget.remainingDrawCount,
             drawsMax: budget.bucket.pushes,
-            drawsReserved: budget.bucket.reservedForAlerts,
+            reservedDrawCount: budget.bucket.reservedForAlerts,
             fullAtMilliseconds: budget.fullAtMilliseconds
         )
     }

@@ -33,36 +33,36 @@ extension ActivityReport {
                 "none; the last was unregistered \(agoText($0)), or registered then and retired later"
             } ?? "none has been registered"
         }
-        let registered = registeredAtMilliseconds.map { ", registered \(agoText($0))" } ?? ""
-        let frequent = allowsFrequentUpdates ? "frequent updates allowed" : "no frequent updates"
-        return "sha256 \(token.fingerprint), \(token.environment.name)\(registered), \(frequent)"
+        let registeredText = registeredAtMilliseconds.map { ", registered \(agoText($0))" } ?? ""
+        let frequentUpdatesText = allowsFrequentUpdates ? "frequent updates allowed" : "no frequent updates"
+        return "sha256 \(token.fingerprint), \(token.environment.name)\(registeredText), \(frequentUpdatesText)"
     }
 
     private var newestVersionText: String {
         guard let newestVersion else { return "no command has been admitted" }
         let version = newestVersion.version
-        let sequence = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
+        let sequenceText = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
         let age = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
         return
-            "\(version.timestamp), \(age)\(sequence)\(newestVersion.isEnd ? ", an end" : ""): \(newestVersion.state.explanation)"
+            "\(version.timestamp), \(age)\(sequenceText)\(newestVersion.isEnd ? ", an end" : ""): \(newestVersion.phase.explanation)"
     }
 
     private var shownText: String {
         guard let lastSent else { return "nothing that was sent from here" }
-        let push = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
-        guard let shownDigest else { return "\(push); what is shown is not known" }
-        return "\(push); digest \(Hexadecimal.text(shownDigest))"
+        let pushText = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
+        guard let shownDigest else { return "\(pushText); what is shown is not known" }
+        return "\(pushText); digest \(Hexadecimal.text(shownDigest))"
     }
 
     private func addHeldCommand(to lines: inout LabelledLines) {
         guard let heldCommand else {
-            return lines.add("waits", newestVersion?.state == .waiting ? "the newest, in a worker" : "nothing")
+            return lines.add("waits", newestVersion?.phase == .waiting ? "the newest, in a worker" : "nothing")
         }
         let age = TimeText.relative(heldCommand.timestampMilliseconds, to: nowMilliseconds)
-        let limit = heldCommand.expirationMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
+        let expirationText = heldCommand.expirationMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
         lines.add(
             "waits",
-            "\(heldCommand.event) of \(age)\(heldCommand.carriesAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(limit)",
+            "\(heldCommand.event) of \(age)\(heldCommand.carriesAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(expirationText)",
             heldCommand.contentState.map { "content-state \(Self.shortened($0.oneLineJSON))" } ?? "",
             heldCommand.alert.map { "alert \(Self.shortened($0.oneLineJSON))" } ?? ""
         )
@@ -72,7 +72,7 @@ extension ActivityReport {
         guard let newestVersion, newestVersion.version == heldCommand.version else {
             return "until the newest, which carries its alert, is known to have been sent"
         }
-        return newestVersion.state == .held ? "until a token registers" : "being sent, kept until the response is known"
+        return newestVersion.phase == .held ? "until a token registers" : "being sent, kept until the response is known"
     }
 
     private static func shortened(_ text: String) -> String {
@@ -85,8 +85,8 @@ extension ActivityReport {
             pace.nextPushAtMilliseconds.map { "the next \(TimeText.relative($0, to: nowMilliseconds))" }
             ?? "the next may go now"
         let stretchText =
-            pace.spacingDoublings == 0
-            ? "" : ", stretched by 429s (level \(pace.spacingDoublings))"
+            pace.spacingDoublingCount == 0
+            ? "" : ", stretched by 429s (level \(pace.spacingDoublingCount))"
         return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(stretchText); \(nextPushText)"
     }
 
@@ -108,7 +108,7 @@ extension ActivityReport {
 
     /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
     /// ``updatesUntilMilliseconds``.
-    private static let updatableMilliseconds = StoreLimits.updatableSeconds * 1_000
+    private static let updatableMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
 }
 
 extension ActivityInspection.VersionPhase {
@@ -127,11 +127,12 @@ extension ActivityInspection.VersionPhase {
 extension ActivityReport.Budget {
     func text(of drawsName: String, nowMilliseconds: Int64) -> String {
         let reserveText =
-            drawsReserved == 0
+            reservedDrawCount == 0
             ? ""
-            : drawsLeft <= drawsReserved
-                ? ", all for alerts and ends" : ", \(drawsReserved) of them for alerts and ends"
+            : remainingDrawCount <= reservedDrawCount
+                ? ", all for alerts and ends" : ", \(reservedDrawCount) of them for alerts and ends"
         let fullText = fullAtMilliseconds.map { "; full \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
-        return "\(drawsLeft) of \(drawsMax) \(drawsName) left\(drawsLeft == 0 ? "" : reserveText)\(fullText)"
+        let leftText = remainingDrawCount == 0 ? "left" : "left\(reserveText)"
+        return "\(remainingDrawCount) of \(drawsMax) \(drawsName) \(leftText)\(fullText)"
     }
 }

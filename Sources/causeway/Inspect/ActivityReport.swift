@@ -16,7 +16,7 @@ struct ActivityReport {
     struct NewestVersion: Equatable {
         var version: Version
         var isEnd: Bool
-        var state: ActivityInspection.VersionPhase
+        var phase: ActivityInspection.VersionPhase
     }
 
     struct SentVersion: Equatable {
@@ -28,9 +28,10 @@ struct ActivityReport {
 
     /// The state of a token bucket, which limits the pushes of an activity at priority 10, or the starts on a device.
     struct Budget: Equatable {
-        var drawsLeft: Int
+        var remainingDrawCount: Int
         var drawsMax: Int
-        var drawsReserved: Int
+        /// How many of the draws only alerts and ends may use.
+        var reservedDrawCount: Int
         /// When the bucket will be full again; nil if it is full now.
         var fullAtMilliseconds: Int64?
     }
@@ -39,7 +40,7 @@ struct ActivityReport {
         /// The current spacing between two pushes.
         var spacingMilliseconds: Int64
         /// How many times the spacing is doubled at present, because APNs responded with 429.
-        var spacingDoublings: Int
+        var spacingDoublingCount: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?
     }
@@ -50,8 +51,8 @@ struct ActivityReport {
     /// The policy whose settings the budget and the pace use.
     var policyName: String
     var token: Token?
-    /// When the token was registered. Without a token: the time of the last registration or unregistration; nil if
-    /// there was none. Redis adds 1 ms when it retires the token, or when an accepted end removes the activity from
+    /// The time of the last registration or unregistration; nil if there was none. With a token, this is the time of
+    /// its registration. Redis adds 1 ms when it retires the token, or when an accepted end removes the activity from
     /// audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
@@ -75,14 +76,14 @@ struct ActivityReport {
 struct HeldCommand {
     var version: Version
     /// The command as Redis keeps it, in the form of a record of the commands topic.
-    var record: JSONValue
+    var commandJSON: JSONValue
     var carriesAlert: Bool
 
-    var event: String { record["aps"]?["event"]?.text ?? "command" }
+    var event: String { commandJSON["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
     /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the activity
     /// or device.
-    var expirationMilliseconds: Int64? { record["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
-    var contentState: JSONValue? { record["aps"]?["content-state"] }
-    var alert: JSONValue? { record["aps"]?["alert"] }
+    var expirationMilliseconds: Int64? { commandJSON["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
+    var contentState: JSONValue? { commandJSON["aps"]?["content-state"] }
+    var alert: JSONValue? { commandJSON["aps"]?["alert"] }
 }

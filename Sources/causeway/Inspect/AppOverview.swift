@@ -29,8 +29,8 @@ struct AppOverview {
         if report.token != nil { activitiesWithTokenCount += 1 }
         if report.heldCommand != nil { activitiesWithHeldCommandCount += 1 }
         if report.newestVersion?.isEnd == true { endedActivityCount += 1 }
-        if report.pace.spacingDoublings > 0 { throttledActivityCount += 1 }
-        if report.budget.drawsLeft <= report.budget.drawsReserved { outOfBudgetActivityCount += 1 }
+        if report.pace.spacingDoublingCount > 0 { throttledActivityCount += 1 }
+        if report.budget.remainingDrawCount <= report.budget.reservedDrawCount { outOfBudgetActivityCount += 1 }
         guard report.lastSent != nil else { return }
         let index = busiestActivities.firstIndex { Self.isBusier(report, than: $0) } ?? busiestActivities.endIndex
         busiestActivities.insert(report, at: index)
@@ -43,8 +43,8 @@ struct AppOverview {
     }
 
     private static func isBusier(_ left: ActivityReport, than right: ActivityReport) -> Bool {
-        let (spent, otherSpent) = (left.budget.drawsSpent, right.budget.drawsSpent)
-        if spent != otherSpent { return spent > otherSpent }
+        let (leftCount, rightCount) = (left.budget.spentDrawCount, right.budget.spentDrawCount)
+        if leftCount != rightCount { return leftCount > rightCount }
         return left.lastSent?.atMilliseconds ?? 0 > right.lastSent?.atMilliseconds ?? 0
     }
 
@@ -64,9 +64,9 @@ struct AppOverview {
             header: ["busiest activities", "spent", "last push", "newest"],
             rows: busiestActivities.map { report in
                 [
-                    report.activity, "\(report.budget.drawsSpent) of \(report.budget.drawsMax)",
+                    report.activity, "\(report.budget.spentDrawCount) of \(report.budget.drawsMax)",
                     report.lastSent.map { TimeText.relative($0.atMilliseconds, to: nowMilliseconds) } ?? "-",
-                    report.newestVersion?.state.explanation ?? "-",
+                    report.newestVersion?.phase.explanation ?? "-",
                 ]
             },
             rightAligned: [1]
@@ -90,5 +90,5 @@ struct AppOverview {
 }
 
 extension ActivityReport.Budget {
-    var drawsSpent: Int { max(0, drawsMax - drawsLeft) }
+    var spentDrawCount: Int { max(0, drawsMax - remainingDrawCount) }
 }

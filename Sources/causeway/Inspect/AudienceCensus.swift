@@ -13,7 +13,7 @@ struct AudienceCensus {
     static let pagesMax = 20_000
     private static let pagesPerBatch = 256
 
-    private(set) var membersRead = 0
+    private(set) var readMemberCount = 0
     private(set) var deviceCount = 0
     private(set) var sandboxMemberCount = 0
     private(set) var frequentUpdateMemberCount = 0
@@ -21,7 +21,7 @@ struct AudienceCensus {
     private(set) var channelCapableDeviceCount = 0
     /// The number of pages of the audience. Each segment has a directory in Redis that names its pages.
     private(set) var pageCount = 0
-    private(set) var pagesRead = 0
+    private(set) var readPageCount = 0
     /// The number of pages and directories that cannot be read, in whole or in part, for example because another
     /// program wrote them.
     private(set) var unreadableCount = 0
@@ -30,40 +30,45 @@ struct AudienceCensus {
     /// The number of members that were read, by segment.
     private(set) var memberCountsBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
 
-    var isComplete: Bool { pagesRead == pageCount }
+    var isComplete: Bool { readPageCount == pageCount }
     /// The number of members on all pages. It is an estimate if not all pages were read. Members on damaged pages may
     /// be missing.
     var estimatedMemberCount: Int {
-        isComplete ? membersRead : Int((Double(membersRead) * Double(pageCount) / Double(max(1, pagesRead))).rounded())
+        if isComplete { return readMemberCount }
+        return Int((Double(readMemberCount) * Double(pageCount) / Double(max(1, readPageCount))).rounded())
     }
 
     /// - Parameter pagesMax: the maximum number of pages to read; nil: all pages.
-    init(of segments: InspectedAudienceKeys, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
+    init(
+        of audienceKeys: InspectedAudienceKeys,
+        pagesMax: Int? = AudienceCensus.pagesMax,
+        _ queries: RedisQueries
+    ) throws {
         let directories = try queries.readStrings(
-            (0..<MemberLocation.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
+            (0..<MemberLocation.segmentCount).map { audienceKeys.directoryKey(segment: UInt8($0)) }
         )
-        var keys: [(segment: Int, key: [UInt8])] = []
+        var pageKeys: [(segment: Int, key: [UInt8])] = []
         for (segment, directory) in directories.enumerated() {
             guard let bounds = try? InspectedAudienceKeys.bounds(ofDirectory: directory) else {
                 unreadableCount += 1
                 continue
             }
-            keys += bounds.map { (segment, segments.pageKey(segment: UInt8(segment), lowerBound: $0)) }
+            pageKeys += bounds.map { (segment, audienceKeys.pageKey(segment: UInt8(segment), lowerBound: $0)) }
         }
-        pageCount = keys.count
-        if let pagesMax, keys.count > pagesMax {
+        pageCount = pageKeys.count
+        if let pagesMax, pageKeys.count > pagesMax {
             // Take every n-th page, so that each segment keeps the same share of its pages.
-            keys = (0..<pagesMax).map { keys[$0 * keys.count / pagesMax] }
+            pageKeys = (0..<pagesMax).map { pageKeys[$0 * pageKeys.count / pagesMax] }
         }
-        let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
-        defer { scratch.deallocate() }
-        for start in stride(from: 0, to: keys.count, by: Self.pagesPerBatch) {
-            let batch = keys[start..<min(start + Self.pagesPerBatch, keys.count)]
+        let memberReferences = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
+        defer { memberReferences.deallocate() }
+        for start in stride(from: 0, to: pageKeys.count, by: Self.pagesPerBatch) {
+            let batch = pageKeys[start..<min(start + Self.pagesPerBatch, pageKeys.count)]
             let readStart = ContinuousClock.now
             let values = try queries.readStrings(batch.map(\.key))
             let readDuration = readStart.duration(to: .now)
-            for (key, value) in zip(batch, values) { countMembers(value, segment: key.segment, scratch) }
-            if batch.endIndex < keys.count { Self.pause(for: readDuration) }
+            for (key, value) in zip(batch, values) { countMembers(value, segment: key.segment, memberReferences) }
+            if batch.endIndex < pageKeys.count { Self.pause(for: readDuration) }
         }
     }
 
@@ -71,9 +76,9 @@ struct AudienceCensus {
     private mutating func countMembers(
         _ value: [UInt8],
         segment: Int,
-        _ scratch: UnsafeMutableBufferPointer<MemberReference>
+        _ memberReferences: UnsafeMutableBufferPointer<MemberReference>
     ) {
-        pagesRead += 1
+        readPageCount += 1
         pageBytes += value.count
         guard !value.isEmpty else { return }
         value.withUnsafeBytes { value in
@@ -81,11 +86,11 @@ struct AudienceCensus {
                 unreadableCount += 1
                 return
             }
-            let pageMembers = page.members(into: scratch)
+            let pageMembers = page.members(into: memberReferences)
             if !pageMembers.isWhole { unreadableCount += 1 }
-            for reference in scratch[..<pageMembers.count] {
+            for reference in memberReferences[..<pageMembers.count] {
                 guard let member = page[reference] else { continue }
-                membersRead += 1
+                readMemberCount += 1
                 memberCountsBySegment[segment] += 1
                 if member.kind == .device { deviceCount += 1 }
                 if member.environment == .sandbox { sandboxMemberCount += 1 }

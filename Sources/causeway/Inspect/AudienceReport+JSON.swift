@@ -18,15 +18,15 @@ extension AudienceReport {
             } ?? .null,
             "sent": lastAdmission.map(Self.json) ?? .null,
             "budget": budget.json, "frequentBudget": frequentBudget.json,
-            "underWay": .array(roundsUnderWay.map { $0.json(nowMilliseconds: nowMilliseconds) }),
+            "underWay": .array(fanoutsUnderWay.map { $0.json(nowMilliseconds: nowMilliseconds) }),
             "finished": .array(
-                finishedRounds.map { round in
+                finishedFanouts.map { fanout in
                     .objectOmittingNil([
-                        "timestamp": .integer(round.version.timestamp),
-                        "sequence": .integer(Int64(clamping: round.version.sequence)),
-                        "admittedAt": .integer(round.admittedAtMilliseconds),
-                        "ranges": .integer(Int64(round.rangeCount)), "members": round.counts.json,
-                        "times": round.times.json,
+                        "timestamp": .integer(fanout.version.timestamp),
+                        "sequence": .integer(Int64(clamping: fanout.version.sequence)),
+                        "admittedAt": .integer(fanout.admittedAtMilliseconds),
+                        "ranges": .integer(Int64(fanout.rangeCount)), "members": fanout.counts.json,
+                        "times": fanout.times.json,
                     ])
                 }
             ),
@@ -54,7 +54,7 @@ extension AudienceReport {
     }
 }
 
-extension AudienceReport.RoundUnderWay {
+extension AudienceReport.FanoutUnderWay {
     fileprivate func json(nowMilliseconds: Int64) -> JSONValue {
         .objectOmittingNil([
             "timestamp": .integer(version.timestamp), "sequence": .integer(Int64(clamping: version.sequence)),
@@ -79,12 +79,12 @@ extension AudienceCensus {
     fileprivate var json: JSONValue {
         .objectOmittingNil([
             "count": .integer(Int64(estimatedMemberCount)), "isExact": .boolean(isComplete),
-            "read": .integer(Int64(membersRead)),
+            "read": .integer(Int64(readMemberCount)),
             "devices": .integer(Int64(deviceCount)), "sandbox": .integer(Int64(sandboxMemberCount)),
             "frequentUpdates": .integer(Int64(frequentUpdateMemberCount)),
             "channels": .integer(Int64(channelCapableDeviceCount)),
             "pages": .integer(Int64(pageCount)),
-            "pagesRead": .integer(Int64(pagesRead)), "unreadable": .integer(Int64(unreadableCount)),
+            "pagesRead": .integer(Int64(readPageCount)), "unreadable": .integer(Int64(unreadableCount)),
             "bytes": .integer(Int64(pageBytes)), "bySegment": .array(memberCountsBySegment.map { .integer(Int64($0)) }),
         ])
     }

@@ -17,32 +17,35 @@ extension AudienceReport {
             "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policyName)",
             "with frequent updates \(frequentBudget.text(of: "pushes", nowMilliseconds: nowMilliseconds))"
         )
-        if roundsUnderWay.isEmpty { lines.add("rounds", "none under way") }
-        for round in roundsUnderWay { lines.add("round", progressText(round), speedText(round), rangesText(round)) }
-        addFinishedRounds(to: &lines)
+        if fanoutsUnderWay.isEmpty { lines.add("rounds", "none under way") }
+        for fanout in fanoutsUnderWay {
+            lines.add("round", progressText(fanout), speedText(fanout), rangesText(fanout))
+        }
+        addFinishedFanouts(to: &lines)
         return lines.lines
     }
 
     private var membersText: String {
-        let count = census.isComplete ? "\(census.membersRead)" : "about \(census.estimatedMemberCount)"
-        guard census.membersRead > 0 else { return count }
-        let devices =
-            census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.membersRead)) devices"
-        let sandbox = Self.percent(census.sandboxMemberCount, of: census.membersRead)
-        let frequent = Self.percent(census.frequentUpdateMemberCount, of: census.membersRead)
-        let channels =
+        let count = census.isComplete ? "\(census.readMemberCount)" : "about \(census.estimatedMemberCount)"
+        guard census.readMemberCount > 0 else { return count }
+        let devicesText =
+            census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.readMemberCount)) devices"
+        let sandboxPercent = Self.percent(census.sandboxMemberCount, of: census.readMemberCount)
+        let frequentPercent = Self.percent(census.frequentUpdateMemberCount, of: census.readMemberCount)
+        let channelsText =
             census.channelCapableDeviceCount == 0
-            ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.membersRead)) take channels"
-        return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates\(channels)"
+            ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.readMemberCount)) take channels"
+        return
+            "\(count)\(devicesText), \(sandboxPercent) sandbox, \(frequentPercent) allow frequent updates\(channelsText)"
     }
 
     private var pagesText: String {
         guard census.pageCount > 0 else { return "" }
-        let read = census.isComplete ? "" : ", of which \(census.pagesRead) were read (all with --all-members)"
-        let unreadable = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read whole"
+        let readText = census.isComplete ? "" : ", of which \(census.readPageCount) were read (all with --all-members)"
+        let unreadableText = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read whole"
         let bySegment = census.memberCountsBySegment
         return
-            "on \(census.pageCount) pages\(read)\(unreadable); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
+            "on \(census.pageCount) pages\(readText)\(unreadableText); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
     }
 
     private func channelText(_ channel: AudienceInspection.Channel) -> String {
@@ -53,8 +56,8 @@ extension AudienceReport {
 
     private var newestVersionText: String {
         guard let newestVersion else { return "no command has been admitted" }
-        let state = newestVersion.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
-        return "\(text(newestVersion.version)): \(state)"
+        let settlementText = newestVersion.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
+        return "\(text(newestVersion.version)): \(settlementText)"
     }
 
     private var sentText: String {
@@ -62,50 +65,51 @@ extension AudienceReport {
         let grant = lastAdmission.grant
         let kind = lastAdmission.isEnd ? "an end" : lastAdmission.isStart ? "a start" : "an update"
         let priorities = "priority \(grant.priority), \(grant.frequentUpdatesPriority) with frequent updates"
-        let expires = TimeText.relative(
+        let expirationText = TimeText.relative(
             UnixSeconds.milliseconds(ofSeconds: lastAdmission.expirationSeconds),
             to: nowMilliseconds
         )
         return
             "\(kind) \(agoText(lastAdmission.admittedAtMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
-            + "; expires \(expires)"
+            + "; expires \(expirationText)"
     }
 
-    private func progressText(_ round: RoundUnderWay) -> String {
-        let parked = round.parkedCount == 0 ? "" : ", \(round.parkedCount) members are tried again"
-        let broadcasts = round.finishedRangeCount == round.rangeCount ? ", broadcasts not finished" : ""
+    private func progressText(_ fanout: FanoutUnderWay) -> String {
+        let parkedText = fanout.parkedCount == 0 ? "" : ", \(fanout.parkedCount) members are tried again"
+        let broadcastsText = fanout.finishedRangeCount == fanout.rangeCount ? ", broadcasts not finished" : ""
         return
-            "\(text(round.version)): \(Self.percent(round.progressFraction)) of the way, \(round.finishedRangeCount) of "
-            + "\(round.rangeCount) ranges finished\(parked)\(broadcasts)"
+            "\(text(fanout.version)): \(Self.percent(fanout.progressFraction)) of the way, \(fanout.finishedRangeCount) of "
+            + "\(fanout.rangeCount) ranges finished\(parkedText)\(broadcastsText)"
     }
 
-    private func speedText(_ round: RoundUnderWay) -> String {
-        let speed =
-            round.membersPerSecond(nowMilliseconds: nowMilliseconds).map { ", \(Int($0.rounded())) a second" } ?? ""
-        return "admitted \(agoText(round.admittedAtMilliseconds)); \(round.counts.total) members\(speed)"
+    private func speedText(_ fanout: FanoutUnderWay) -> String {
+        let rateText =
+            fanout.membersPerSecond(nowMilliseconds: nowMilliseconds).map { ", \(Int($0.rounded())) a second" } ?? ""
+        return "admitted \(agoText(fanout.admittedAtMilliseconds)); \(fanout.counts.total) members\(rateText)"
     }
 
-    private func rangesText(_ round: RoundUnderWay) -> String {
-        let slowestRanges = round.unfinishedRanges.sorted { $0.progressFraction < $1.progressFraction }
+    private func rangesText(_ fanout: FanoutUnderWay) -> String {
+        let slowestRanges = fanout.unfinishedRanges.sorted { $0.progressFraction < $1.progressFraction }
             .prefix(Self.rangesMax)
         guard !slowestRanges.isEmpty else { return "" }
         let names = slowestRanges.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }
             .joined(separator: ", ")
-        return "\(round.unfinishedRanges.count) under way; furthest behind: \(names)"
+        return "\(fanout.unfinishedRanges.count) under way; furthest behind: \(names)"
     }
 
-    private func addFinishedRounds(to lines: inout LabelledLines) {
-        guard !finishedRounds.isEmpty else { return }
+    private func addFinishedFanouts(to lines: inout LabelledLines) {
+        guard !finishedFanouts.isEmpty else { return }
         lines.add("")
         lines.addTable(
             header: ["last rounds", "timestamp", "took"] + MemberOutcome.allCases.map { "\($0.name)" },
-            rows: finishedRounds.map { round in
-                let spanMilliseconds = round.times.lastResponseAtMilliseconds - round.times.firstResponseAtMilliseconds
-                let took = round.times.firstResponseAtMilliseconds < 0 ? "-" : TimeText.duration(spanMilliseconds)
+            rows: finishedFanouts.map { fanout in
+                let firstAtMilliseconds = fanout.times.firstResponseAtMilliseconds
+                let spanMilliseconds = fanout.times.lastResponseAtMilliseconds - firstAtMilliseconds
+                let durationText = firstAtMilliseconds < 0 ? "-" : TimeText.duration(spanMilliseconds)
                 return [
-                    TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
-                    took,
-                ] + MemberOutcome.allCases.map { "\(round.counts[$0])" }
+                    TimeText.relative(fanout.admittedAtMilliseconds, to: nowMilliseconds),
+                    "\(fanout.version.timestamp)", durationText,
+                ] + MemberOutcome.allCases.map { "\(fanout.counts[$0])" }
             },
             rightAligned: Set(3..<(3 + MemberOutcome.allCases.count))
         )

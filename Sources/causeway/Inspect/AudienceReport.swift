@@ -5,8 +5,8 @@ import LiveActivity
 /// The known facts about one audience. Times are UNIX milliseconds. The present time and the times of admissions are by
 /// Redis' clock.
 struct AudienceReport {
-    /// A version whose ranges and broadcasts are not all finished.
-    struct RoundUnderWay {
+    /// The fan-out of a version whose ranges and broadcasts are not all finished.
+    struct FanoutUnderWay {
         var version: Version
         var admittedAtMilliseconds: Int64
         var rangeCount: Int
@@ -49,10 +49,10 @@ struct AudienceReport {
     var lastAdmission: AudienceInspection.AdmittedVersion?
     var budget: ActivityReport.Budget
     var frequentBudget: ActivityReport.Budget
-    /// The versions under way, newest first.
-    var roundsUnderWay: [RoundUnderWay]
-    /// Versions whose ranges and broadcasts are all finished, newest first.
-    var finishedRounds: [AudienceInspection.FanOut]
+    /// The fan-outs under way, newest version first.
+    var fanoutsUnderWay: [FanoutUnderWay]
+    /// The fan-outs whose ranges and broadcasts are all finished, newest version first.
+    var finishedFanouts: [AudienceInspection.Fanout]
 
     init(
         _ inspection: AudienceInspection,
@@ -63,7 +63,7 @@ struct AudienceReport {
         nowMilliseconds: Int64
     ) {
         let policy = app.policy(named: nil)
-        let budgets = inspection.budgets(policy.pace, nowMilliseconds: nowMilliseconds)
+        let budgets = inspection.remainingBudgets(policy.pace, nowMilliseconds: nowMilliseconds)
         self.app = app.bundleIdentifier
         self.audience = audience
         self.nowMilliseconds = nowMilliseconds
@@ -74,28 +74,28 @@ struct AudienceReport {
         lastAdmission = inspection.admittedVersion
         budget = ActivityReport.Budget(budgets.budget)
         frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
-        roundsUnderWay = inspection.fanOuts.reversed().filter { !$0.isFinished }
-            .map { RoundUnderWay($0, inspection.rangeCheckpoints) }
-        finishedRounds = Array(inspection.fanOuts.reversed().filter(\.isFinished).prefix(resultsMax))
+        fanoutsUnderWay = inspection.fanouts.reversed().filter { !$0.isFinished }
+            .map { FanoutUnderWay($0, inspection.rangeCheckpoints) }
+        finishedFanouts = Array(inspection.fanouts.reversed().filter(\.isFinished).prefix(resultsMax))
     }
 }
 
-extension AudienceReport.RoundUnderWay {
-    fileprivate init(_ round: AudienceInspection.FanOut, _ checkpoints: [AudienceInspection.RangeCheckpoint]) {
+extension AudienceReport.FanoutUnderWay {
+    fileprivate init(_ fanout: AudienceInspection.Fanout, _ checkpoints: [AudienceInspection.RangeCheckpoint]) {
         self.init(
-            version: round.version,
-            admittedAtMilliseconds: round.admittedAtMilliseconds,
-            rangeCount: round.rangeCount,
-            finishedRangeCount: round.finishedRanges.count,
-            counts: round.counts,
-            times: round.times
+            version: fanout.version,
+            admittedAtMilliseconds: fanout.admittedAtMilliseconds,
+            rangeCount: fanout.rangeCount,
+            finishedRangeCount: fanout.finishedRanges.count,
+            counts: fanout.counts,
+            times: fanout.times
         )
-        for entry in checkpoints where Int(entry.range.rangeCount) == round.rangeCount {
+        for entry in checkpoints where Int(entry.range.rangeCount) == fanout.rangeCount {
             // Skip the checkpoints of finished ranges. The counts of a finished range are already in
-            // `round.counts`, and its last checkpoint may be older.
-            guard !round.finishedRanges.contains(Int(entry.range.index)),
+            // `fanout.counts`, and its last checkpoint may be older.
+            guard !fanout.finishedRanges.contains(Int(entry.range.index)),
                 let rangeProgress = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
-                let version = rangeProgress.versions.first(where: { $0.version == round.version })
+                let version = rangeProgress.versions.first(where: { $0.version == fanout.version })
             else { continue }
             unfinishedRanges.append(
                 AudienceReport.UnfinishedRange(

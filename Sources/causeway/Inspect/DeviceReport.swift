@@ -21,7 +21,7 @@ struct DeviceReport {
     var policyName: String
     var startBudget: ActivityReport.Budget
     /// The tokens and held starts of each attributes type, in the order of the types' names.
-    var attributesTypes: [AttributesTypeReport]
+    var attributesTypeReports: [AttributesTypeReport]
 
     func lines() -> [String] {
         var lines = LabelledLines()
@@ -30,7 +30,7 @@ struct DeviceReport {
         lines.add("")
         lines.addTable(
             header: ["attributes type", "push-to-start token", "environment", "registered", "waits"],
-            rows: attributesTypes.map { typeReport in
+            rows: attributesTypeReports.map { typeReport in
                 [
                     typeReport.attributesType, typeReport.token.map { "sha256 \($0.fingerprint)" } ?? "none",
                     typeReport.token.map { "\($0.environment.name)" } ?? "-",
@@ -45,8 +45,8 @@ struct DeviceReport {
 
     private func waitingText(_ heldStarts: [HeldCommand]) -> String {
         guard let oldest = heldStarts.first else { return "nothing" }
-        let time = TimeText.relative(oldest.timestampMilliseconds, to: nowMilliseconds)
-        return heldStarts.count == 1 ? "start of \(time)" : "\(heldStarts.count) starts, the oldest of \(time)"
+        let ageText = TimeText.relative(oldest.timestampMilliseconds, to: nowMilliseconds)
+        return heldStarts.count == 1 ? "start of \(ageText)" : "\(heldStarts.count) starts, the oldest of \(ageText)"
     }
 
     /// The report as JSON, for programs. Times are UNIX milliseconds.
@@ -55,13 +55,13 @@ struct DeviceReport {
             "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),
             "policy": .string(policyName), "starts": startBudget.json,
             "tokens": .array(
-                attributesTypes.map { typeReport in
+                attributesTypeReports.map { typeReport in
                     .objectOmittingNil([
                         "attributesType": .string(typeReport.attributesType),
                         "sha256": typeReport.token.map { .string($0.fingerprint) } ?? .null,
                         "environment": typeReport.token.map { .string("\($0.environment.name)") },
                         "registeredAt": typeReport.registeredAtMilliseconds.map(JSONValue.integer),
-                        "held": .array(typeReport.heldStarts.map(\.record)),
+                        "held": .array(typeReport.heldStarts.map(\.commandJSON)),
                     ])
                 }
             ),

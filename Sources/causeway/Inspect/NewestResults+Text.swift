@@ -5,7 +5,7 @@ extension NewestResults {
     func lines(nowMilliseconds: Int64) -> [String] {
         var lines = LabelledLines()
         guard !records.isEmpty else {
-            lines.add("results", isComplete ? "none" : "none among the last \(recordsRead) of all activities")
+            lines.add("results", isComplete ? "none" : "none among the last \(searchedOffsetCount) of all activities")
             return lines.lines
         }
         lines.add("")
@@ -21,23 +21,23 @@ extension NewestResults {
         let times = record["times"]
         let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.integerValue }
             .first
-        let superseded = record["superseded"]?.integerValue.map { "\($0) superseded" }
+        let supersededText = record["superseded"]?.integerValue.map { "\($0) superseded" }
         let droppedFieldsText: String? =
             if case .array(let names)? = record["dropped"] {
                 "without " + names.compactMap { $0.text }.joined(separator: ", ")
             } else {
                 nil
             }
-        let cause = record["cause"]?.text.map { "because of its \($0)" }
-        let remarks = [record["reason"]?.text, cause, superseded, droppedFieldsText].compactMap(\.self)
+        let causeText = record["cause"]?.text.map { "because of its \($0)" }
+        let remarks = [record["reason"]?.text, causeText, supersededText, droppedFieldsText].compactMap(\.self)
             .joined(separator: ", ")
-        let priority = record["priority"]?.integerValue
+        let priorityText = record["priority"]?.integerValue
             .map { record["demoted"] == .boolean(true) ? "10, sent at \($0)" : "\($0)" }
         return [
             moment.map { TimeText.timeOfDay($0, nowMilliseconds: nowMilliseconds) } ?? "-",
             moment.map { TimeText.relative($0, to: nowMilliseconds) } ?? "",
             (record["outcome"]?.text ?? "?") + (remarks.isEmpty ? "" : " (\(remarks))"),
-            priority ?? "-",
+            priorityText ?? "-",
             record["timestamp"]?.integerValue.map { "\($0)" } ?? "-",
             record["command"]?.text ?? "-",
         ]
@@ -45,7 +45,7 @@ extension NewestResults {
 
     var json: JSONValue {
         .objectOmittingNil([
-            "records": .array(records), "read": .integer(recordsRead), "isComplete": .boolean(isComplete),
+            "records": .array(records), "read": .integer(searchedOffsetCount), "isComplete": .boolean(isComplete),
         ])
     }
 }

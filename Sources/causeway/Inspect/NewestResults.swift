@@ -9,31 +9,31 @@ import enum CausewayRecords.JSONValue
 /// property `partitioner` says which partition has them, so the search needs the worker's configuration. If the
 /// partitioner is unknown or chooses at random, the search reads all partitions.
 ///
-/// The search reads windows of offsets from the end backwards until it has enough results. Each window has
-/// ``windowGrowthFactor`` times as many offsets as the window that was read before it. So an activity with a recent
-/// push costs one short fetch. ``searchedRecordsMax`` limits the search in each partition, ``searchMillisecondsMax``
-/// the whole search.
+/// The search reads windows of offsets from the end backwards until it has enough results: the last 2,000 offsets, then
+/// the 10,000 before them, and so on. So an activity with a recent push costs one short fetch. ``searchedRecordsMax``
+/// limits the search in each partition, ``searchMillisecondsMax`` the whole search.
 struct NewestResults {
     static let searchedRecordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
-    private static let firstWindowRecords: Int64 = 2_000
+    private static let firstWindowOffsetCount: Int64 = 2_000
+    /// How many times as many offsets a window has as the window that was read before it.
     private static let windowGrowthFactor: Int64 = 5
     private static let requestTimeoutMilliseconds: Int32 = 3_000
 
     /// The values of the result records, newest first.
     private(set) var records: [JSONValue] = []
     /// How many offsets were searched. Their records may be of any activity.
-    private(set) var recordsRead: Int64 = 0
+    private(set) var searchedOffsetCount: Int64 = 0
     /// Whether the search has reached the beginning of each partition that may have results of the activity.
     private(set) var isComplete = false
 
     /// - Parameters:
-    ///   - count: the maximum number of results to find.
+    ///   - resultsMax: the maximum number of results to find.
     ///   - searchMillisecondsMax: how long the reading may take, after a broker has responded.
     init(
         of activity: String,
         app: String,
-        count: Int,
+        resultsMax: Int,
         kafka: WorkerConfiguration.Kafka,
         searchMillisecondsMax: Int64 = NewestResults.searchMillisecondsMax
     ) throws(KafkaError) {
@@ -56,7 +56,7 @@ struct NewestResults {
                 isComplete = false
                 break
             }
-            foundResults += try search(reader, partition, count: count, until: deadline) { message in
+            foundResults += try search(reader, partition, resultsMax: resultsMax, until: deadline) { message in
                 guard message.key?.elementsEqual(key) == true, let value = message.value,
                     let record = JSONValue(parsing: value), record["app"]?.text == app
                 else { return nil }
@@ -65,24 +65,24 @@ struct NewestResults {
         }
         records = foundResults.enumerated()
             .sorted { ($1.element.timestamp, $0.offset) < ($0.element.timestamp, $1.offset) }
-            .prefix(count).map(\.element.record)
+            .prefix(resultsMax).map(\.element.record)
     }
 
     /// Returns the newest results in one partition, newest first.
     private mutating func search(
         _ reader: PartitionReader,
         _ partition: Int32,
-        count: Int,
+        resultsMax: Int,
         until deadline: ContinuousClock.Instant,
         _ match: (borrowing Message) -> JSONValue?
     ) throws(KafkaError) -> [(timestamp: Int64, record: JSONValue)] {
         let watermarks = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let begin = max(watermarks.low, watermarks.high - Self.searchedRecordsMax, 0)
         var end = max(begin, watermarks.high)
-        var windowRecords = Self.firstWindowRecords
+        var windowOffsetCount = Self.firstWindowOffsetCount
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
-        while end > begin, foundResults.count < count {
-            let windowStart = max(begin, end - windowRecords)
+        while end > begin, foundResults.count < resultsMax {
+            let windowStart = max(begin, end - windowOffsetCount)
             var windowResults: [(timestamp: Int64, record: JSONValue)] = []
             let isWindowComplete = try reader.read(
                 partition,
@@ -94,10 +94,10 @@ struct NewestResults {
             // Drop a window that was read only in part. Kafka sends the older records first, so newer results
             // would be missing.
             guard isWindowComplete else { break }
-            recordsRead += end - windowStart
+            searchedOffsetCount += end - windowStart
             foundResults += windowResults.reversed()
             end = windowStart
-            windowRecords *= Self.windowGrowthFactor
+            windowOffsetCount *= Self.windowGrowthFactor
         }
         if end > watermarks.low { isComplete = false }
         return foundResults

@@ -44,9 +44,9 @@ enum TimeText {
         return parts
     }
 
-    private static func zeroPadded(_ number: Int32, _ count: Int) -> String {
+    private static func zeroPadded(_ number: Int32, _ digitCount: Int) -> String {
         let text = String(number)
-        return String(repeating: "0", count: max(0, count - text.count)) + text
+        return String(repeating: "0", count: max(0, digitCount - text.count)) + text
     }
 }
 

@@ -11,8 +11,10 @@ enum TokenFingerprint {
     static func text(of token: some Collection<UInt8>) -> String {
         let bytes = Array(token)
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
-        var count: UInt32 = 0
-        guard EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha256(), nil) == 1 else { return "not available" }
+        var digestBytes: UInt32 = 0
+        guard EVP_Digest(bytes, bytes.count, &digest, &digestBytes, EVP_sha256(), nil) == 1 else {
+            return "not available"
+        }
         return digest.prefix(digitCount / 2).withUnsafeBytes { Hexadecimal.text($0) }
     }
 }

@@ -68,11 +68,11 @@ struct RecordCheck {
                     }
                     return nil
                 }
-                var original = fault
-                original.offset = repair.originalOffset(fault.offset)
-                let message = original.message(in: bytes)
+                var faultInOriginal = fault
+                faultInOriginal.offset = repair.originalOffset(fault.offset)
+                let message = faultInOriginal.message(in: bytes)
                 foundFaults.append(
-                    (Self.line(in: record, at: original.offset), message, RecordRepair.dependsOnEvent(fault))
+                    (Self.line(in: record, at: faultInOriginal.offset), message, RecordRepair.dependsOnEvent(fault))
                 )
                 return fault
             }
@@ -89,14 +89,14 @@ struct RecordCheck {
                 let smallerCommand = try? makeSmallerCommand(of: command, in: bytes)
             else { return nil }
             return
-                "the request body has \(command.bodyByteCount) bytes; a worker drops \(smallerCommand.droppedNames) and sends \(smallerCommand.bodyByteCount)"
+                "the request body has \(command.bodyByteCount) bytes; a worker drops \(smallerCommand.droppedFieldNames) and sends \(smallerCommand.bodyByteCount)"
         }
     }
 
     /// A command that was too large, without the fields that its policy drops.
     private struct SmallerCommand {
         var bodyByteCount: Int
-        var droppedNames: String
+        var droppedFieldNames: String
         /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can, or if the
         /// app's contract is not known.
         var mismatch: (offset: Int, message: String)?
@@ -117,16 +117,16 @@ struct RecordCheck {
         }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { buffer.deallocate() }
-        let result = fields.drop(from: bytes, of: command, into: buffer)
-        let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<result.byteCount])
+        let dropResult = fields.drop(from: bytes, of: command, into: buffer)
+        let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<dropResult.byteCount])
         let decodedCommand = try Command.decode(smallerRecord)
-        let droppedNames = String(decoding: fields.droppedFieldNames(of: result), as: UTF8.self).split(separator: ",")
+        let fieldNames = String(decoding: fields.droppedFieldNames(of: dropResult), as: UTF8.self).split(separator: ",")
         // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
         // line on which the state begins in the original record.
         let message = contractMismatch(of: decodedCommand, in: smallerRecord)?.message
         return SmallerCommand(
             bodyByteCount: decodedCommand.bodyByteCount,
-            droppedNames: droppedNames.joined(separator: ", "),
+            droppedFieldNames: fieldNames.joined(separator: ", "),
             mismatch: message.map { (Int(command.contentState.offset), $0) }
         )
     }

@@ -42,19 +42,19 @@ struct RecordRepair {
             let members = keys.compactMap { memberOffset(named: $0, inObjectAt: fault.offset) }
             return remove(memberAt: members.first ?? fault.offset)
         case .missingField:
-            guard let sample = Self.sampleValues[field], byte(at: fault.offset) == UInt8(ascii: "{") else {
+            guard let sampleValue = Self.sampleValues[field], byte(at: fault.offset) == UInt8(ascii: "{") else {
                 return false
             }
             repairedFields.insert(field)
-            let isOnly = nextNonblankOffset(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
-            insert("\"\(field.key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
+            let isOnlyMember = nextNonblankOffset(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
+            insert("\"\(field.key)\":\(sampleValue)" + (isOnlyMember ? "" : ","), at: fault.offset + 1)
             return true
         case .wrongType, .outOfRange, .unknownValue, .emptyText, .invalidCharacter, .invalidHexadecimal, .tooLong:
-            guard let sample = Self.sampleValues[field], let end = endOffset(ofValueAt: fault.offset) else {
+            guard let sampleValue = Self.sampleValues[field], let end = endOffset(ofValueAt: fault.offset) else {
                 return false
             }
             repairedFields.insert(field)
-            replace(fault.offset..<end, with: sample)
+            replace(fault.offset..<end, with: sampleValue)
             return true
         default:
             return false
@@ -100,11 +100,11 @@ struct RecordRepair {
     private mutating func replace(_ range: Range<Int>, with text: String) {
         let missingByteCount = text.utf8.count - range.count
         if missingByteCount > 0 { insert(String(repeating: " ", count: missingByteCount), at: range.upperBound) }
-        blank(range)
+        overwriteWithSpaces(range)
         bytes.replaceSubrange(range.lowerBound..<range.lowerBound + text.utf8.count, with: text.utf8)
     }
 
-    private mutating func blank(_ range: Range<Int>) {
+    private mutating func overwriteWithSpaces(_ range: Range<Int>) {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
@@ -126,7 +126,7 @@ struct RecordRepair {
         return nil
     }
 
-    /// Blanks a member and, if the object has other members, one comma beside it.
+    /// Overwrites a member with spaces and, if the object has other members, one comma beside it.
     ///
     /// - Parameter keyOrValueOffset: the offset of the member's key, or of its value.
     /// - Returns: false if no member begins there.
@@ -135,15 +135,15 @@ struct RecordRepair {
         guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = endOffset(ofValueAt: offset),
             let colon = nextNonblankOffset(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
             let value = nextNonblankOffset(from: colon + 1),
-            let end = endOffset(ofValueAt: value), let after = nextNonblankOffset(from: end)
+            let end = endOffset(ofValueAt: value), let followingOffset = nextNonblankOffset(from: end)
         else { return false }
-        if bytes[after] == UInt8(ascii: ",") {
-            blank(offset..<after + 1)
+        if bytes[followingOffset] == UInt8(ascii: ",") {
+            overwriteWithSpaces(offset..<followingOffset + 1)
             return true
         }
         // The member is the last one, so remove the comma before it too.
-        blank(offset..<end)
-        if let precedingOffset = bytes[..<offset].lastIndex(where: { !Self.isBlank($0) }),
+        overwriteWithSpaces(offset..<end)
+        if let precedingOffset = bytes[..<offset].lastIndex(where: { !Self.isWhitespace($0) }),
             bytes[precedingOffset] == UInt8(ascii: ",")
         {
             bytes[precedingOffset] = UInt8(ascii: " ")
@@ -154,7 +154,9 @@ struct RecordRepair {
     /// Returns the offset at which the key of a value begins; nil if there is no key. The search may stop at
     /// any quotation mark, because decoders know only keys without escapes.
     private func keyOffset(ofValueAt offset: Int) -> Int? {
-        func lastNonblank(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
+        func lastNonblank(before end: Int) -> Int? {
+            bytes[..<min(end, bytes.count)].lastIndex { !Self.isWhitespace($0) }
+        }
         guard let colon = lastNonblank(before: offset), bytes[colon] == UInt8(ascii: ":"),
             let quote = lastNonblank(before: colon), bytes[quote] == UInt8(ascii: "\"")
         else { return nil }
@@ -163,10 +165,10 @@ struct RecordRepair {
 
     /// Returns the offset of the first byte at or after `offset` that is not white space.
     private func nextNonblankOffset(from offset: Int) -> Int? {
-        bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) }
+        bytes[min(offset, bytes.count)...].firstIndex { !Self.isWhitespace($0) }
     }
 
-    private static func isBlank(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
+    private static func isWhitespace(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
 
     /// Returns the offset of the first byte after a JSON value.
     private func endOffset(ofValueAt offset: Int) -> Int? {
@@ -184,7 +186,7 @@ struct RecordRepair {
                     depth -= 1
                 case UInt8(ascii: ","), UInt8(ascii: ":"):
                     if depth == 0 { return index }
-                case _ where Self.isBlank(byte) && depth == 0: return index
+                case _ where Self.isWhitespace(byte) && depth == 0: return index
                 default: break
                 }
                 if !isInText, depth == 0, [UInt8(ascii: "}"), UInt8(ascii: "]")].contains(byte) { return index + 1 }

@@ -28,7 +28,7 @@ final class TopicPrinter: ConsumerHandler {
     private var buffer: [UInt8] = []
     /// Partitions whose end has not been reached.
     private var unfinishedPartitions: Set<TopicPartition> = []
-    private var isAssigned = false
+    private var hasHadAssignment = false
     private var hasHadPartitions = false
 
     /// - Parameter follows: whether to wait for new records. If false, the printer stops when it has reached the end of
@@ -63,7 +63,7 @@ final class TopicPrinter: ConsumerHandler {
             self.consumer = nil
         }
         var deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
-        while follows || !isAssigned || !unfinishedPartitions.isEmpty {
+        while follows || !hasHadAssignment || !unfinishedPartitions.isEmpty {
             switch consumer.poll() {
             case .message(let message):
                 if let value = message.value { append(value) }
@@ -98,14 +98,14 @@ final class TopicPrinter: ConsumerHandler {
     }
 
     func partitionsAssigned(_ partitions: [TopicPartition]) {
-        isAssigned = true
+        hasHadAssignment = true
         if !partitions.isEmpty { hasHadPartitions = true }
         unfinishedPartitions.formUnion(partitions)
     }
 
     private var noTopicError: KafkaError {
         .unknownTopic(
-            "the topic \(topic) does not exist at \(brokerMonitor.servers), or this Kafka user may not read it; "
+            "the topic \(topic) does not exist at \(brokerMonitor.brokerAddresses), or this Kafka user may not read it; "
                 + "`causeway topics --create` creates the topics of a deployment"
         )
     }

@@ -12,9 +12,9 @@ struct ActivityRebuildCalls {
     /// Prepares the calls, which the caller sends to Redis. Returns nil if the command is expired, or not valid under
     /// this configuration.
     init?(_ candidate: ReplayCandidate, _ activity: [UInt8], appIndex: Int, scope: ReplayScope) {
-        let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
-        let identifier = ActivityKey.activity(ofKey: activity, app: name)
-        let subject = StoreSubject(app: name, kind: .activity, identifier: identifier)
+        let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)
+        let identifier = ActivityKey.activity(ofKey: activity, app: app)
+        let subject = StoreSubject(app: app, kind: .activity, identifier: identifier)
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let admissionParts = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
             guard let command = try? Command.decode(record),
@@ -30,10 +30,10 @@ struct ActivityRebuildCalls {
                 restartsActivities: scope.restartsActivities,
                 nowSeconds: nowSeconds
             )
-            // If Redis keeps an older command's alert, it replies `alertHeld` to a command without an alert, and does
-            // not admit the command. This flag prevents that reply. The rebuild sends no alert in either case.
+            // Without this flag, Redis might reply `alertHeld`, because it keeps the alert of an older command, and
+            // would not admit the command. The flag does no harm: a rebuild sends no alert.
             admission.mayReplaceHeldAlert = true
-            let heldRecord = Self.heldCommand(command, of: record, app: name, activity: identifier)
+            let heldRecord = Self.heldCommand(command, of: record, app: app, activity: identifier)
             return (admission, heldRecord, command.hasAlert)
         }
         guard let (admission, heldRecord, hasAlert) = admissionParts else { return nil }

@@ -8,9 +8,9 @@ import LiveActivity
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the fan-out of the command, which has one range. While a fan-out is unfinished, Redis keeps the
-    /// audience's number of ranges, for an hour at most. So if this fan-out stayed unfinished, the next command would
-    /// get one range too, and only one lane could work on it.
+    /// Finishes the fan-out of the command, which has one range. Otherwise the next command would get one range too,
+    /// and only one lane could work on it: while a fan-out is unfinished, Redis does not change the audience's number
+    /// of ranges, for an hour at most.
     let finishCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
@@ -37,9 +37,9 @@ struct AudienceRebuildCalls {
         // The digest 0 belongs to no content, so the next state is sent even if its content is the same.
         admission.digest = 0
         let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
-        let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
+        let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)
         func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
-            AudienceCall(tag: 0, app: name, audience: audience, operation: operation)
+            AudienceCall(tag: 0, app: app, audience: audience, operation: operation)
         }
         admissionCall = makeCall(.admit(admission.withoutSpacing))
         settlementCall = makeCall(.settle(version: candidate.version))

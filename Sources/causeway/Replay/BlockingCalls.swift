@@ -12,7 +12,7 @@ final class BlockingCalls<Call, Reply> {
     private var batchNumber: UInt64 = 0
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waitingIndices: [Int] = []
-    private var callsInFlight = 0
+    private var inFlightCallCount = 0
     /// After a call has failed, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
     private var lastFailure = RedisError(.stream)
@@ -37,15 +37,15 @@ final class BlockingCalls<Call, Reply> {
         batchNumber += 1
         replies = [Reply?](repeating: nil, count: calls.count)
         waitingIndices = Array(calls.indices.reversed())
-        (callsInFlight, refusal) = (0, nil)
+        (inFlightCallCount, refusal) = (0, nil)
         loop.refreshClock()
         var lastProgressMilliseconds = loop.nowMilliseconds
-        while callsInFlight > 0 || !waitingIndices.isEmpty {
-            let outstandingBefore = callsInFlight + waitingIndices.count
+        while inFlightCallCount > 0 || !waitingIndices.isEmpty {
+            let outstandingCountBefore = inFlightCallCount + waitingIndices.count
             try issueWaitingCalls(calls, issue)
-            loop.runTurn(waitMilliseconds: BlockingStore.turnWaitMillisecondsMax)
+            loop.runIteration(waitMilliseconds: BlockingStore.iterationWaitMillisecondsMax)
             if let refusal { throw refusal }
-            if callsInFlight + waitingIndices.count < outstandingBefore {
+            if inFlightCallCount + waitingIndices.count < outstandingCountBefore {
                 lastProgressMilliseconds = loop.nowMilliseconds
             }
             let silenceMillisecondsMax =
@@ -64,7 +64,7 @@ final class BlockingCalls<Call, Reply> {
             switch issue(calls[index], batchNumber << 32 | UInt64(index)) {
             case .issued:
                 waitingIndices.removeLast()
-                callsInFlight += 1
+                inFlightCallCount += 1
             case .notReady, .full, .replicasMissing: return
             case .outOfBounds: throw RedisError(.unknown, "a record exceeds Redis' limits")
             case nil: throw RedisError(.closed)
@@ -81,13 +81,13 @@ final class BlockingCalls<Call, Reply> {
 
     func handleReply(tag: UInt64, _ reply: Reply) {
         guard let index = callIndex(of: tag) else { return }
-        callsInFlight -= 1
+        inFlightCallCount -= 1
         replies[index] = reply
     }
 
     func handleFailure(tag: UInt64, _ error: RedisError) {
         guard let index = callIndex(of: tag) else { return }
-        callsInFlight -= 1
+        inFlightCallCount -= 1
         lastFailure = error
         if error.storeFailure == .refused { refusal = error }
         waitingIndices.append(index)

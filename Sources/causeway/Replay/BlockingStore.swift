@@ -10,7 +10,7 @@ final class BlockingStore {
     static let silenceMillisecondsMax: Int64 = 30_000
     /// Replaces ``silenceMillisecondsMax`` after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000
-    static let turnWaitMillisecondsMax: Int32 = 100
+    static let iterationWaitMillisecondsMax: Int32 = 100
     /// The pause before a failed call is made again.
     static let retryPauseMilliseconds: Int64 = 200
 
@@ -59,7 +59,7 @@ final class BlockingStore {
         }
     }
 
-    /// Makes the calls for audiences. No two calls may concern the record of the same audience, or the same
+    /// Makes the calls for audiences. No two calls may concern the hash of the same audience, or the same
     /// member of an audience.
     ///
     /// A call can make a page too long. The store then shortens or splits the page. This method waits for that, but at
@@ -77,7 +77,7 @@ final class BlockingStore {
         }
         let endMilliseconds = loop.nowMilliseconds + Self.cancelledSilenceMillisecondsMax
         while audienceStore.map({ $0.outstandingCallCount > 0 }) ?? false, loop.nowMilliseconds < endMilliseconds {
-            loop.runTurn(waitMilliseconds: Self.turnWaitMillisecondsMax)
+            loop.runIteration(waitMilliseconds: Self.iterationWaitMillisecondsMax)
         }
         return replies
     }

@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// The audiences that a member joins and leaves by one store call, and the calls that record these changes. A lane
-/// would make these calls too after that store call, so a rebuild leaves the audiences as a worker would.
+/// A store call can make a member join and leave audiences. These are the calls that then record the changes. After the
+/// same store call, a lane makes the same calls, so a rebuild leaves the audiences as a worker would.
 struct MembershipRebuildCalls {
     /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.
     let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// The call that records in the member's own record that the audiences know its departures (R27). Nil if the member
-    /// left none.
+    /// The call that tells Redis that the audiences now know the member's departures (R27). Nil if the member left no
+    /// audience.
     let departureConfirmationCall: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entryCalls.count - joinCount }

@@ -4,7 +4,9 @@ import enum CausewayRecords.JSONValue
 struct RebuildTally {
     enum Counter: String, CaseIterable {
         case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
-        case statesWritten, statesHeld, statesKnown, statesTooOld, startsPassedOver, statesUnread, statesNotLookedAt
+        case statesWritten, statesHeld, statesKnown, statesTooOld
+        case startsSkipped = "startsPassedOver"
+        case statesUnread, statesNotLookedAt
         case membersJoined, membersLeft, audiencesWritten, audiencesKnown
         case heldWithToken
 
@@ -19,7 +21,7 @@ struct RebuildTally {
             case .statesHeld: "states held"
             case .statesKnown: "states known"
             case .statesTooOld: "states too old"
-            case .startsPassedOver: "starts passed over"
+            case .startsSkipped: "starts passed over"
             case .statesUnread: "still to be read"
             case .statesNotLookedAt: "not looked at"
             case .membersJoined: "members joined"
@@ -45,7 +47,7 @@ struct RebuildTally {
             case .audiencesWritten: "newest commands to audiences that Redis knows now, as sent"
             case .audiencesKnown: "Redis knows these commands to audiences, or newer ones"
             case .statesTooOld: "older than an activity lives, or past their expiration"
-            case .startsPassedOver: "an activity's registration shows whether it began"
+            case .startsSkipped: "an activity's registration shows whether it began"
             case .statesUnread: "the workers have not committed their offsets and will read them"
             case .statesNotLookedAt: "more activities than --memory has room for"
             case .heldWithToken: "their tokens are known again: causeway replay send sends them"
@@ -57,8 +59,8 @@ struct RebuildTally {
 
     var hasCounts: Bool { !counts.isEmpty }
 
-    mutating func count(_ counter: Counter, _ number: Int = 1) {
-        if number > 0 { counts[counter, default: 0] += number }
+    mutating func count(_ counter: Counter, _ addedCount: Int = 1) {
+        if addedCount > 0 { counts[counter, default: 0] += addedCount }
     }
 
     subscript(_ counter: Counter) -> Int { counts[counter] ?? 0 }

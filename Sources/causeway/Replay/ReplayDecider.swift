@@ -146,8 +146,8 @@ struct ReplayDecider {
     private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sendReason
-        // Redis keeps the alert of an older command. A worker adds this alert to the command and then sends the
-        // command, unless the activity has no token.
+        // Redis keeps the alert of an older command. A worker adds this alert to the command and sends the command.
+        // Without a token, a worker cannot send it.
         case .alertHeld: hasToken ? sendReason : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

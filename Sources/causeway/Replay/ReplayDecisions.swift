@@ -17,25 +17,25 @@ struct ReplayDecision {
 /// decide about each.
 struct ReplayDecisions {
     /// The number of activities and audiences in one batch.
-    static let batchSize = 512
+    static let entriesPerBatch = 512
 
     let scope: ReplayScope
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`. Activities and audiences are sorted by the timestamp of the record that has
-    /// their start. If they have no start, the record of their state counts. The decision about a start comes before
-    /// the decision about the later state.
+    /// Passes the decisions to `body`. The activity or audience with the oldest record comes first: the record of its
+    /// start counts or, without a start, the record of its state. The decision about a start comes directly before the
+    /// decision about the later state.
     ///
     /// - Parameter body: returns whether to continue.
     /// - Returns: false if `body` stopped the loop.
     func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let sortedEntries = table.entries.sorted { Self.sortKey(of: $0.value) < Self.sortKey(of: $1.value) }
-        for start in stride(from: 0, to: sortedEntries.count, by: Self.batchSize) {
-            let batch = sortedEntries[start..<min(start + Self.batchSize, sortedEntries.count)]
+        for start in stride(from: 0, to: sortedEntries.count, by: Self.entriesPerBatch) {
+            let batch = sortedEntries[start..<min(start + Self.entriesPerBatch, sortedEntries.count)]
             let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
-            let records = try Self.valuesByKey(audiences.map(\.key)) { try queries.readHashes($0) }
-            let values = try Self.valuesByKey(activities.map(\.key)) { try queries.readStrings($0) }
+            let fieldsByAudience = try Self.valuesByKey(audiences.map(\.key)) { try queries.readHashes($0) }
+            let valuesByActivity = try Self.valuesByKey(activities.map(\.key)) { try queries.readStrings($0) }
             let redisNowMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
             let decider = ReplayDecider(
                 nowMilliseconds: Clock.wallMilliseconds,
@@ -46,8 +46,8 @@ struct ReplayDecisions {
             for (key, entry) in batch {
                 let entryDecisions =
                     entry.isOfAudience
-                    ? try decisions(on: entry, ofAudience: key, records[key] ?? [], decider)
-                    : try decisions(on: entry, of: key, values[key] ?? [], decider)
+                    ? try decisions(on: entry, ofAudience: key, fieldsByAudience[key] ?? [], decider)
+                    : try decisions(on: entry, of: key, valuesByActivity[key] ?? [], decider)
                 for decision in entryDecisions {
                     guard try body(decision) else { return false }
                 }
@@ -118,10 +118,10 @@ struct ReplayDecisions {
     private func decisions(
         on entry: ReplayTable.Entry,
         ofAudience key: [UInt8],
-        _ record: RedisQueries.HashFields,
+        _ fields: RedisQueries.HashFields,
         _ decider: ReplayDecider
     ) throws -> [ReplayDecision] {
-        let inspection = try AudienceInspection(fields: record)
+        let inspection = try AudienceInspection(fields: fields)
         return [entry.start, entry.state].compactMap(\.self)
             .map { candidate in
                 let verdict = candidate.value.withUnsafeBytes { record -> ReplayVerdict in

@@ -12,11 +12,11 @@ struct ReplayProgressBar {
 
     init(isTerminal: Bool = isatty(STDERR_FILENO) == 1) { self.isTerminal = isTerminal }
 
-    mutating func show(_ label: String, _ done: Int64, of total: Int64) {
+    mutating func show(_ label: String, _ doneCount: Int64, of totalCount: Int64) {
         guard isTerminal, Clock.monotonicMilliseconds >= redrawDueMilliseconds else { return }
         redrawDueMilliseconds = Clock.monotonicMilliseconds + Self.redrawIntervalMilliseconds
         isDrawn = true
-        Self.write("\r" + Self.line(label, done, of: total) + "\u{1B}[K")
+        Self.write("\r" + Self.line(label, doneCount, of: totalCount) + "\u{1B}[K")
     }
 
     mutating func clear() {
@@ -25,11 +25,11 @@ struct ReplayProgressBar {
         Self.write("\r\u{1B}[K")
     }
 
-    static func line(_ label: String, _ done: Int64, of total: Int64) -> String {
-        let share = min(1, Double(max(0, done)) / Double(max(1, total)))
-        let full = Int(Double(barWidth) * share)
-        let bar = String(repeating: "█", count: full) + String(repeating: "░", count: barWidth - full)
-        return "\(label)  \(bar)  \(done) of \(total)"
+    static func line(_ label: String, _ doneCount: Int64, of totalCount: Int64) -> String {
+        let share = min(1, Double(max(0, doneCount)) / Double(max(1, totalCount)))
+        let filledWidth = Int(Double(barWidth) * share)
+        let bar = String(repeating: "█", count: filledWidth) + String(repeating: "░", count: barWidth - filledWidth)
+        return "\(label)  \(bar)  \(doneCount) of \(totalCount)"
     }
 
     private static func write(_ text: String) {

@@ -55,7 +55,7 @@ struct ReplayReader {
         switch range {
         case .times(let from, let to):
             for partition in 0..<partitionCount {
-                let logOffsets = try watermarks(of: partition)
+                let logOffsets = try fetchLogOffsets(of: partition)
                 let begin = try firstOffset(of: partition, logOffsets, atOrAfter: from)
                 let end = try to.map { time throws(KafkaError) in
                     try offset(of: partition, logOffsets, atOrAfter: time) ?? logOffsets.upperBound
@@ -68,7 +68,7 @@ struct ReplayReader {
                     rangeFaults.append("\(topic) has no partition \(partition)")
                     continue
                 }
-                let logOffsets = try watermarks(of: partition)
+                let logOffsets = try fetchLogOffsets(of: partition)
                 if range.lowerBound < logOffsets.lowerBound {
                     let last = min(range.upperBound, logOffsets.lowerBound - 1)
                     rangeFaults.append(
@@ -89,10 +89,10 @@ struct ReplayReader {
         if !offsets.isEmpty { partitionRanges.append(PartitionRange(partition: partition, offsets: offsets)) }
     }
 
-    private func watermarks(of partition: Int32) throws(KafkaError) -> Range<Int64> {
-        let found = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-        let low = max(0, found.low)
-        return low..<max(low, found.high)
+    private func fetchLogOffsets(of partition: Int32) throws(KafkaError) -> Range<Int64> {
+        let watermarks = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+        let low = max(0, watermarks.low)
+        return low..<max(low, watermarks.high)
     }
 
     /// Returns the offset at which reading must begin to find all records of this time or later.
@@ -105,15 +105,16 @@ struct ReplayReader {
         if let found = try offset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
         // The broker names no offset: either all records are older than `milliseconds`, or the broker keeps no
         // timestamps. The newest record shows which of the two is true.
-        var newest: Int64?
+        var newestTimestampMilliseconds: Int64?
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Int64(Self.requestTimeoutMilliseconds)
         _ = try reader.read(
             partition,
             offsets: logOffsets.upperBound - 1..<logOffsets.upperBound,
             until: { Clock.monotonicMilliseconds > deadlineMilliseconds },
-            { newest = $0.timestampMilliseconds }
+            { newestTimestampMilliseconds = $0.timestampMilliseconds }
         )
-        return newest.map { $0 < milliseconds } ?? false ? logOffsets.upperBound : logOffsets.lowerBound
+        let areAllOlder = newestTimestampMilliseconds.map { $0 < milliseconds } ?? false
+        return areAllOlder ? logOffsets.upperBound : logOffsets.lowerBound
     }
 
     /// Returns the offset that the broker names for this time; nil if it names none.
@@ -140,24 +141,24 @@ struct ReplayReader {
         _ progress: inout ReplayProgressBar,
         _ body: (borrowing Message) throws -> Void
     ) throws -> [PartitionRange] {
-        let total = offsetCount
-        var offsetsDone: Int64 = 0
+        let totalOffsetCount = offsetCount
+        var readOffsetCount: Int64 = 0
         var failure: (any Error)?
         for (index, partitionRange) in partitionRanges.enumerated() {
-            var lastMilliseconds = Clock.monotonicMilliseconds
+            var lastRecordAtMilliseconds = Clock.monotonicMilliseconds
             let nextOffset = try reader.read(
                 partitionRange.partition,
                 offsets: partitionRange.offsets,
                 until: {
                     interruption.pendingSignal != nil || failure != nil
-                        || Clock.monotonicMilliseconds - lastMilliseconds > Self.silenceMillisecondsMax
+                        || Clock.monotonicMilliseconds - lastRecordAtMilliseconds > Self.silenceMillisecondsMax
                 },
                 { message in
-                    lastMilliseconds = Clock.monotonicMilliseconds
+                    lastRecordAtMilliseconds = Clock.monotonicMilliseconds
                     progress.show(
                         "reading",
-                        offsetsDone + message.offset - partitionRange.offsets.lowerBound,
-                        of: total
+                        readOffsetCount + message.offset - partitionRange.offsets.lowerBound,
+                        of: totalOffsetCount
                     )
                     guard range.contains(timestampMilliseconds: message.timestampMilliseconds) else { return }
                     do { try body(message) } catch { failure = error }
@@ -172,7 +173,7 @@ struct ReplayReader {
                 )
                 return [unreadRange] + partitionRanges[(index + 1)...]
             }
-            offsetsDone += Int64(partitionRange.offsets.count)
+            readOffsetCount += Int64(partitionRange.offsets.count)
         }
         return []
     }
@@ -186,7 +187,8 @@ struct ReplayReader {
 
 /// Knows which records the workers' group has not committed yet.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil: none, so all records are unread unless ``isIgnoredByGroup`` is set.
+    /// The committed offset of each partition; nil: nothing is committed, so the workers will read all records. If
+    /// ``isIgnoredByGroup`` is set, nil means that they will read none.
     private let committedOffsets: [Int64?]
     /// Whether the workers' group does not read this topic: the topic is not an input, and the group has committed no
     /// offset for it. Then no record counts as unread.
@@ -196,14 +198,14 @@ struct GroupCommittedOffsets {
     ///   has committed no offset.
     init(
         of topic: String,
-        partitions: Int32,
+        partitionCount: Int32,
         isInput: Bool,
         kafka: WorkerConfiguration.Kafka
     ) throws(KafkaError) {
         let groupPositions = try GroupPositionReader(
             properties: kafka.consumerProperties,
             topic: topic,
-            partitionCount: partitions
+            partitionCount: partitionCount
         )
         defer { groupPositions.close(timeoutMilliseconds: 5_000) }
         committedOffsets = try groupPositions.readPositions(timeoutMilliseconds: 30_000).map(\.committedOffset)

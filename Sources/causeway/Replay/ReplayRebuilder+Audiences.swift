@@ -9,7 +9,7 @@ extension ReplayRebuilder {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }
         for ((_, entry), fields) in zip(entries, try queries.readHashes(entries.map(\.key))) {
-            if entry.start != nil { count(.startsPassedOver) }
+            if entry.start != nil { count(.startsSkipped) }
             guard let candidate = entry.state else { continue }
             let inspection = try AudienceInspection(fields: fields)
             if candidate.isUnread {

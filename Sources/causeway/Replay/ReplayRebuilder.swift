@@ -11,10 +11,10 @@ import Redis
 /// already shows it.
 ///
 /// Without a store, this type only counts what it would write, and the model of the scripts decides instead of Redis.
-/// It then counts registrations as written even if Redis already knows them.
+/// The count of written registrations then includes those that Redis already knows.
 struct ReplayRebuilder {
     /// The maximum number of registrations, or of states, that are written at the same time.
-    static let batchSize = 256
+    static let writesPerBatchMax = 256
 
     let scope: ReplayScope
     let store: BlockingStore?
@@ -29,9 +29,9 @@ struct ReplayRebuilder {
     /// out a batch in any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of each activity was registered, by the activity's key in Redis. The time is nil if the
-    /// activity has no token. Contains only activities with a command among the replayed records. Used only without
-    /// `--execute`: `store` is nil then.
+    /// When the newest token of each activity was registered, by the activity's key in Redis; nil for an activity that
+    /// has no token. Only for activities with a command among the replayed records. Empty with `--execute`, because
+    /// Redis then knows the tokens.
     private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -169,7 +169,7 @@ struct ReplayRebuilder {
 
     private mutating func collect(_ call: StoreCall<[UInt8]>) throws {
         let subject = call.subject.app + [call.subject.kind.rawValue] + call.subject.identifier
-        if collectedCalls.count == Self.batchSize || collectedSubjects.contains(subject) { try flush() }
+        if collectedCalls.count == Self.writesPerBatchMax || collectedSubjects.contains(subject) { try flush() }
         collectedCalls.append(call)
         collectedSubjects.insert(subject)
     }
@@ -181,7 +181,7 @@ struct ReplayRebuilder {
             collectedSubjects.removeAll(keepingCapacity: true)
         }
         guard let store else {
-            for call in collectedCalls { remember(call) }
+            for call in collectedCalls { countAndRemember(call) }
             return
         }
         waitForRateLimit(writing: collectedCalls.count)
@@ -236,7 +236,7 @@ struct ReplayRebuilder {
         return replies
     }
 
-    private mutating func remember(_ call: StoreCall<[UInt8]>) {
+    private mutating func countAndRemember(_ call: StoreCall<[UInt8]>) {
         if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
@@ -261,7 +261,7 @@ struct ReplayRebuilder {
         }
     }
 
-    mutating func count(_ counter: RebuildTally.Counter, _ number: Int = 1) { tally.count(counter, number) }
+    mutating func count(_ counter: RebuildTally.Counter, _ addedCount: Int = 1) { tally.count(counter, addedCount) }
 
     // MARK: - Newest states
 
@@ -275,7 +275,7 @@ struct ReplayRebuilder {
     private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.readStrings(entries.map(\.key))) {
-            if entry.start != nil { tally.count(.startsPassedOver) }
+            if entry.start != nil { tally.count(.startsSkipped) }
             guard let candidate = entry.state else { continue }
             let inspection = try ActivityInspection(value: value)
             if candidate.isUnread {

@@ -8,8 +8,8 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// The common part of all replays. It reads the range, keeps the newest command of each activity and
-/// audience, and looks up these activities and audiences in Redis.
+/// The common part of all subcommands of `causeway replay`. It reads the range, keeps the newest command of each
+/// activity and audience, and looks up these activities and audiences in Redis.
 struct ReplayRun {
     let name: String
     let options: ReplayOptions
@@ -56,7 +56,7 @@ struct ReplayRun {
         let committedOffsets = try interruption.withSignalsUnhandled {
             try GroupCommittedOffsets(
                 of: topic,
-                partitions: reader.partitionCount,
+                partitionCount: reader.partitionCount,
                 isInput: topic == configuration.kafka.topics.commands,
                 kafka: configuration.kafka
             )
@@ -101,9 +101,9 @@ struct ReplayRun {
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
     ) throws {
         // After an interruption of the reading, the replay still decides about the commands that were read.
-        let wasInterrupted = !unreadRanges.isEmpty
+        let wasReadingInterrupted = !unreadRanges.isEmpty
         let interruption = interruption
-        let isCancelled = { interruption.pendingSignal != nil && !wasInterrupted }
+        let isCancelled = { interruption.pendingSignal != nil && !wasReadingInterrupted }
         let queries = try RedisQueries(configuration: redis, isCancelled: isCancelled)
         defer { queries.close() }
         let decisions = ReplayDecisions(scope: scope, queries: queries, includesStarts: includesStarts)
@@ -181,13 +181,13 @@ struct ReplayRun {
         StandardStreams.printOutput(line.oneLineJSON)
     }
 
-    /// Prints the counts: as one JSON object that also has `others`, or as text.
+    /// Prints the counts: as one JSON object that also has `otherMembers`, or as text.
     ///
     /// - Parameter isSent: chooses the text's titles: what was sent, or what would be sent. JSON does not use it.
-    func printReport(_ others: [String: JSONValue] = [:], isSent: Bool = false) {
+    func printReport(_ otherMembers: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
-            let members = others.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
-            let report = tally.json(scope, topic: topic, isComplete: isComplete, others: members)
+            let members = otherMembers.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
+            let report = tally.json(scope, topic: topic, isComplete: isComplete, otherMembers: members)
             return StandardStreams.printOutput(report.oneLineJSON)
         }
         for line in tally.lines(scope, topic: topic, isSent: isSent) { StandardStreams.printOutput(line) }

@@ -3,7 +3,8 @@ import CausewayConfiguration
 import Kafka
 import LiveActivity
 
-/// The apps and policies of the configuration, and the app or activity to which the options limit the replay.
+/// Which apps, policies and activities a replay concerns: those of the configuration, or only the app or activity that
+/// the options choose.
 struct ReplayScope {
     let apps: [InspectedApp]
     /// The only app to replay; nil: all apps.
@@ -18,8 +19,8 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
-    /// Whether any policy starts activities again after their lifetime. The core's `PolicyTable` has the same value. So
-    /// a replay predicts the verdict that an end gets from a worker (R13).
+    /// Whether any policy starts activities again after their lifetime. A replay needs this to predict the verdict that
+    /// an end gets from a worker (R13). The core's `PolicyTable` has the same property.
     var restartsActivities: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
 
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
@@ -49,16 +50,17 @@ enum ClassifiedRecord: Equatable {
     case invalid(code: String, appIndex: Int?)
     /// A record of the registrations topic, or a dead letter of such a record.
     case registration
-    /// A record that the options exclude, or a command to a channel that its producer manages. If the options choose an
-    /// app or an activity, they also exclude a record that cannot be read or that names an unknown app.
-    case passedOver
+    /// A record that is not replayed: the options exclude it, or it is a command to a channel that its producer
+    /// manages. With `--app` or `--activity`, the options also exclude a record that cannot be read or that names an
+    /// unknown app.
+    case skipped
 }
 
 extension ReplayScope {
     private func redisKey(of candidate: ReplayCandidate, _ addressee: [UInt8], appIndex: Int) -> [UInt8] {
         let name = apps[appIndex].bundleIdentifier
         guard candidate.audience != nil else { return ActivityKey.key(app: Array(name.utf8), activity: addressee) }
-        return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
+        return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.hashKey ?? []
     }
 
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
@@ -85,18 +87,18 @@ extension ReplayScope {
         nowMilliseconds: Int64
     ) -> ClassifiedRecord {
         let isLimited = onlyApp != nil || onlyActivity != nil
-        guard let value else { return isLimited ? .passedOver : .invalid(code: "emptyRecord", appIndex: nil) }
+        guard let value else { return isLimited ? .skipped : .invalid(code: "emptyRecord", appIndex: nil) }
         do throws(Fault) {
             let command = try Command.decodeAnySize(value)
             guard let appIndex = appIndex(command.app, in: value) else {
-                return isLimited ? .passedOver : .invalid(code: "unknownApp", appIndex: nil)
+                return isLimited ? .skipped : .invalid(code: "unknownApp", appIndex: nil)
             }
             // Redis has no record of a channel that the producer manages, so a replay cannot decide about its commands.
-            guard command.channel.isAbsent else { return .passedOver }
+            guard command.channel.isAbsent else { return .skipped }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
             let isIncluded = isOfAudience ? onlyActivity == nil : includes(addressee)
-            guard includes(app: apps[appIndex].bundleIdentifier), isIncluded else { return .passedOver }
+            guard includes(app: apps[appIndex].bundleIdentifier), isIncluded else { return .skipped }
             if (try? command.checkTimestamp(nowSeconds: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", appIndex: appIndex)
             }
@@ -123,7 +125,7 @@ extension ReplayScope {
                 appIndex: appIndex
             )
         } catch {
-            if isLimited { return .passedOver }
+            if isLimited { return .skipped }
             let isRegistration = (try? Registration.decode(value)) != nil
             return isRegistration ? .registration : .invalid(code: "\(error.code.name)", appIndex: nil)
         }

@@ -13,9 +13,9 @@ import enum CausewayRecords.JSONValue
 /// The copy of a record keeps the record's timestamp in Kafka. A command may carry a token that is as old as the
 /// record. With a new timestamp, this token would replace a newer registration.
 ///
-/// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis.
-/// If the replay is killed before it writes the copy, Redis treats the command as under way until a newer
-/// state comes.
+/// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis
+/// (``StoreCall/Operation/reopen(version:)``), so that Redis admits its version again. If the replay is killed before
+/// it writes the copy, Redis treats the command as under way until a newer state comes.
 struct ReplaySender {
     /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration can change
     /// it. By default, a worker's producer waits longer.
@@ -29,9 +29,9 @@ struct ReplaySender {
     private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// A call for each command that the replay has reopened: ``StoreCall/Operation/reopen(version:)`` lets Redis
-    /// admit a settled version again. If the command's copy does not reach Kafka, the call settles the version again.
-    /// The key is the number of the copy, which is also the tag with which the copy is produced.
+    /// For each command that the replay has reopened in Redis: the call that settles its version again. The call is
+    /// made if the command's copy does not reach Kafka. The key is the copy's number, which the producer gets as its
+    /// tag.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The keys in `settlementCallsByCopyNumber` of commands whose copy was never given to the producer.

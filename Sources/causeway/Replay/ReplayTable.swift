@@ -26,9 +26,9 @@ struct ReplayCandidate: Equatable {
 /// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
 /// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.
 ///
-/// The table's bytes are limited (R4). When they are used up, the table takes no more activities and audiences. If an
-/// activity or audience of the table gets a newer command, the table keeps the newer command's version and offset, but
-/// not its record. The replay then sends neither this command nor the older one.
+/// The table's bytes are limited (R4). A full table takes no more activities and audiences. If it has no room for a
+/// newer command of one of its activities or audiences, it keeps only that command's version and offset, without the
+/// record. The replay then sends neither the newer command nor the older one.
 struct ReplayTable {
     struct Entry {
         var appIndex: Int
@@ -80,9 +80,9 @@ struct ReplayTable {
     }
 
     private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
-        if let current = entry.start {
-            guard start.version > current.version else {
-                return onDropped(start.version == current.version ? .duplicate : .supersededInRange)
+        if let knownStart = entry.start {
+            guard start.version > knownStart.version else {
+                return onDropped(start.version == knownStart.version ? .duplicate : .supersededInRange)
             }
         }
         if let state = entry.state {
@@ -100,14 +100,14 @@ struct ReplayTable {
 
     private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
         if let start = entry.start, state.version < start.version { return onDropped(.supersededInRange) }
-        if let current = entry.state {
-            if current.event == .end {
-                guard state.event != .end || state.version != current.version else { return onDropped(.duplicate) }
-                return onDropped(state.version < current.version ? .supersededInRange : .ended)
+        if let knownState = entry.state {
+            if knownState.event == .end {
+                guard state.event != .end || state.version != knownState.version else { return onDropped(.duplicate) }
+                return onDropped(state.version < knownState.version ? .supersededInRange : .ended)
             }
             if state.event == .update {
-                guard state.version > current.version else {
-                    return onDropped(state.version == current.version ? .duplicate : .supersededInRange)
+                guard state.version > knownState.version else {
+                    return onDropped(state.version == knownState.version ? .duplicate : .supersededInRange)
                 }
             }
             onDropped(.supersededInRange)
@@ -119,17 +119,17 @@ struct ReplayTable {
         }
     }
 
-    private mutating func replace(_ slot: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
-        usedBytes -= slot?.byteCount ?? 0
-        slot = candidate
+    private mutating func replace(_ keptCandidate: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
+        usedBytes -= keptCandidate?.byteCount ?? 0
+        keptCandidate = candidate
         guard let candidate else { return }
         guard usedBytes + candidate.byteCount > bytesMax else {
             usedBytes += candidate.byteCount
             return
         }
         hasLackedRoom = true
-        slot?.value = []
-        slot?.key = nil
-        usedBytes += slot?.byteCount ?? 0
+        keptCandidate?.value = []
+        keptCandidate?.key = nil
+        usedBytes += keptCandidate?.byteCount ?? 0
     }
 }

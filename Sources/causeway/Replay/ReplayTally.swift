@@ -4,20 +4,20 @@ import enum CausewayRecords.JSONValue
 
 /// Counts the decisions about commands, in total and for each app.
 struct ReplayTally {
-    private(set) var recordsRead = 0
-    private(set) var passedOverCount = 0
-    /// The counts by the app's index. The index nil has the counts of registrations, and of records that cannot be read
-    /// or name no configured app.
+    private(set) var readRecordCount = 0
+    private(set) var skippedRecordCount = 0
+    /// The counts by the app's index. The index nil counts records without a known app: registrations, records that
+    /// cannot be read, and records that name no configured app.
     private(set) var reasonCountsByApp: [Int?: [ReplayReason: Int]] = [:]
     /// The number of invalid records, by the code of their result.
     private(set) var invalidCounts: [String: Int] = [:]
     private(set) var droppedAlertCount = 0
 
     mutating func count(_ record: ClassifiedRecord) {
-        recordsRead += 1
+        readRecordCount += 1
         switch record {
         case .command: break
-        case .passedOver: passedOverCount += 1
+        case .skipped: skippedRecordCount += 1
         case .invalid(let code, let appIndex):
             invalidCounts[code, default: 0] += 1
             count(.invalid, appIndex: appIndex)
@@ -43,8 +43,9 @@ struct ReplayTally {
     /// - Parameter isSent: whether the commands have been sent.
     func lines(_ scope: ReplayScope, topic: String, isSent: Bool = false) -> [String] {
         var lines = LabelledLines()
-        let others = passedOverCount > 0 ? ", \(passedOverCount) of other apps or activities passed over" : ""
-        lines.add("\(topic): \(recordsRead) records\(others)")
+        let skippedText =
+            skippedRecordCount > 0 ? ", \(skippedRecordCount) of other apps or activities passed over" : ""
+        lines.add("\(topic): \(readRecordCount) records\(skippedText)")
         let apps = reasonCountsByApp.keys.sorted { $0 ?? .max < $1 ?? .max }
         let reasons = ReplayReason.allCases.filter { total($0) > 0 }
         guard !reasons.isEmpty else { return lines.lines }
@@ -73,8 +74,10 @@ struct ReplayTally {
 
     /// Returns the counts as JSON, for programs.
     ///
-    /// - Parameter others: members that only this kind of replay has.
-    func json(_ scope: ReplayScope, topic: String, isComplete: Bool, others: [String: JSONValue] = [:]) -> JSONValue {
+    /// - Parameter otherMembers: members that only this kind of replay has.
+    func json(_ scope: ReplayScope, topic: String, isComplete: Bool, otherMembers: [String: JSONValue] = [:])
+        -> JSONValue
+    {
         func object(_ counts: [ReplayReason: Int]) -> JSONValue {
             .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))
         }
@@ -84,14 +87,14 @@ struct ReplayTally {
         }
         let members: [String: JSONValue] = [
             "topic": .string(topic),
-            "records": .integer(Int64(recordsRead)),
-            "passedOver": .integer(Int64(passedOverCount)),
+            "records": .integer(Int64(readRecordCount)),
+            "passedOver": .integer(Int64(skippedRecordCount)),
             "counts": object(totals.filter { $0.value > 0 }),
             "apps": .object(Dictionary(uniqueKeysWithValues: apps)),
             "invalid": .object(invalidCounts.mapValues { .integer(Int64($0)) }),
             "withoutAlert": .integer(Int64(droppedAlertCount)),
             "isComplete": .boolean(isComplete),
         ]
-        return .object(members.merging(others) { $1 })
+        return .object(members.merging(otherMembers) { $1 })
     }
 }

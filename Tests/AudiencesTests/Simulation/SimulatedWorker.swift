@@ -60,7 +60,7 @@ final class SimulatedWorker {
             policies: [policy],
             seed: seed
         )
-        configuration.ledgerWindowOffsets = 64
+        configuration.ledgerWindowOffsetCount = 64
         // Some workers have room for only a few records. They pass over further records, and read them again later.
         configuration.fanoutRecordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
@@ -96,8 +96,8 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        core.commandsInProgress == 0 && core.recordsInProgress == 0 && core.roundsInProgress == 0
-            && core.membershipChangesInProgress == 0
+        core.commandCount == 0 && core.recordCount == 0 && core.roundCount == 0
+            && core.membershipChangeCount == 0
             && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.indexInCore) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }

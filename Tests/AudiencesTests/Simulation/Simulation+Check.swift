@@ -24,7 +24,7 @@ extension Simulation {
             let gauges = worker.gauges
             let hasPassedOverRecords = worker.hasPassedOverRecords(atMilliseconds: nowMilliseconds)
             if hasPassedOverRecords { areAllMembersReached = false }
-            if gauges.roundCount > worker.core.roundsInProgress {
+            if gauges.roundCount > worker.core.roundCount {
                 violations.append("more rounds are shown than there are")
             }
             for since in [gauges.oldestRoundWaitingSinceWallMilliseconds, gauges.oldestVersionAdmittedAtMilliseconds]
@@ -36,7 +36,7 @@ extension Simulation {
                     violations.append("the oldest round of \(gauges.roundCount) is of \(since), at \(nowMilliseconds)")
                 }
             }
-            if gauges.oldestRoundWaitingSinceWallMilliseconds != nil || worker.core.commandsInProgress > 0 {
+            if gauges.oldestRoundWaitingSinceWallMilliseconds != nil || worker.core.commandCount > 0 {
                 areAllMembersReached = false
             }
         }

@@ -160,9 +160,9 @@ extension Simulation {
         let record = returnedCommand.record.rawValue
         let (wipeNumber, number) = record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
         guard wipeNumber > 0 else { return false }
-        trace?("\(nowMilliseconds % 1_000_000) command \(number) again: \(returnedCommand.ending)")
+        trace?("\(nowMilliseconds % 1_000_000) command \(number) again: \(returnedCommand.handoverResult)")
         wipe.commandRecordsInCore.remove(record)
-        if Int(wipeNumber) == wipe.count, returnedCommand.ending != .withdrawn {
+        if Int(wipeNumber) == wipe.count, returnedCommand.handoverResult != .withdrawn {
             wipe.commandsToReread.remove(Int(number))
         }
         return true

@@ -193,8 +193,8 @@ final class Simulation {
 
     private var pendingWork: String {
         workers.map { worker in
-            "worker \(worker.number): \(worker.core.commandsInProgress) commands, \(worker.core.recordsInProgress) records, "
-                + "\(worker.core.roundsInProgress) rounds, \(worker.core.parkedMemberCount) parked, \(worker.pushes.count) pushes, "
+            "worker \(worker.number): \(worker.core.commandCount) commands, \(worker.core.recordCount) records, "
+                + "\(worker.core.roundCount) rounds, \(worker.core.parkedMemberCount) parked, \(worker.pushes.count) pushes, "
                 + "\(worker.storeCalls.count) calls, \(worker.outgoingRecords.count) outgoing records"
         }
         .joined(separator: "; ")
@@ -359,7 +359,7 @@ final class Simulation {
                         activityTemplate: template,
                         version: decoded.version,
                         priority: 10,
-                        policy: 0,
+                        policyIndex: 0,
                         policyName: none,
                         // A start always has an expiration, which follows from its maximum age.
                         ownExpirationSeconds: command.isStart ? command.version.timestamp + 43_200 : -1,
@@ -384,8 +384,8 @@ final class Simulation {
             let number = Int(returnedCommand.record.rawValue)
             guard workers[commandWorkerIndex] === worker, !takeReturnedRereadCommand(returnedCommand) else { continue }
             commandsInCore.remove(number)
-            trace?("\(nowMilliseconds % 1_000_000) command \(number): \(returnedCommand.ending)")
-            if returnedCommand.ending != .withdrawn { commands[number].ending = returnedCommand.ending }
+            trace?("\(nowMilliseconds % 1_000_000) command \(number): \(returnedCommand.handoverResult)")
+            if returnedCommand.handoverResult != .withdrawn { commands[number].ending = returnedCommand.handoverResult }
         }
     }
 

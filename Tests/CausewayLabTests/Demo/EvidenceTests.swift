@@ -28,11 +28,14 @@ struct EvidenceTests {
         let journal = try evidence.makeJournal()
         let before = Clock.wallMilliseconds
         for number in 1...2_000 {
-            try journal.append(CommandJournal.Entry(frame, event: "update", sequence: number), activity: "m-0007")
+            try journal.append(
+                CommandJournal.LineTemplate(frame, event: "update", sequence: number),
+                activity: "m-0007"
+            )
         }
         var quietFrame = frame
         quietFrame.alert = nil
-        try journal.append(CommandJournal.Entry(quietFrame, event: "end", sequence: 2_001), activity: "m-0008")
+        try journal.append(CommandJournal.LineTemplate(quietFrame, event: "end", sequence: 2_001), activity: "m-0008")
         try journal.flush()
         let lines = try objects(evidence.commandsFile)
         #expect(lines.count == 2_001)

@@ -16,7 +16,7 @@ struct ResultTallyTests {
         ResultSummary(
             outcome: outcome,
             priority: priority,
-            attempts: attempts,
+            attemptCount: attempts,
             isFromCommandsTopic: true,
             sourcePartition: partition,
             sourceOffset: offset,
@@ -31,10 +31,10 @@ struct ResultTallyTests {
         tally.add(result(.duplicate), isFreshnessCounted: true)
         tally.add(result(.superseded, offset: 9), isFreshnessCounted: true)
         tally.add(result(.accepted, partition: 3, priority: 10, attempts: 3), isFreshnessCounted: true)
-        #expect(tally.commands == 3)
-        #expect(tally.repeatedResults == 1)
+        #expect(tally.commandCount == 3)
+        #expect(tally.repeatedResultCount == 1)
         #expect(tally[.accepted] == 2 && tally[.superseded] == 1 && tally[.duplicate] == 0)
-        #expect(tally.pushes == 2 && tally.pushesAtPriority10 == 1 && tally.retries == 2)
+        #expect(tally.pushCount == 2 && tally.priority10PushCount == 1 && tally.retryCount == 2)
         #expect(tally.freshness.percentileMilliseconds(50) == 250)
     }
 
@@ -47,9 +47,9 @@ struct ResultTallyTests {
         tally.add(summary, isFreshnessCounted: true)
         var releasedResult = result(.accepted)
         releasedResult.isFromCommandsTopic = false
-        releasedResult.supersededCommands = 3
+        releasedResult.supersededCommandCount = 3
         tally.add(releasedResult, isFreshnessCounted: true)
-        #expect(tally.commands == 16 && tally.repeatedResults == 1)
+        #expect(tally.commandCount == 16 && tally.repeatedResultCount == 1)
         #expect(tally[.held] == 1 && tally[.superseded] == 15)
     }
 
@@ -66,8 +66,9 @@ struct ResultTallyTests {
         for record in [range, totalResult, totalResult, supersededResult] {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
         }
-        #expect(tally.commands == 2 && tally.repeatedResults == 1 && tally.unreadableRecords == 0)
-        #expect(tally.roundCount(of: .delivered) == 1 && tally.roundCount(of: .superseded) == 1 && tally.pushes == 49)
+        #expect(tally.commandCount == 2 && tally.repeatedResultCount == 1 && tally.unreadableRecordCount == 0)
+        #expect(tally.roundCount(of: .delivered) == 1 && tally.roundCount(of: .superseded) == 1)
+        #expect(tally.pushCount == 49)
         #expect(tally.freshness.percentileMilliseconds(50) == 400)
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
     }
@@ -82,15 +83,15 @@ struct ResultTallyTests {
         for record in [broadcast, totalResult] {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
         }
-        #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.unreadableRecords == 0)
-        #expect(tally.roundCount(of: .delivered) == 1 && tally.pushes == 49)
+        #expect(tally.commandCount == 1 && tally.repeatedResultCount == 0 && tally.unreadableRecordCount == 0)
+        #expect(tally.roundCount(of: .delivered) == 1 && tally.pushCount == 49)
     }
 
     /// For a start to an audience, the worker itself writes a command for each device.
     @Test func `The starts of devices do not count as the producer's commands`() {
         var tally = ResultTally(of: .audiences)
         tally.add(result(.accepted), isFreshnessCounted: true)
-        #expect(tally.commands == 0 && tally.pushes == 1 && tally.freshness.count == 0)
+        #expect(tally.commandCount == 0 && tally.pushCount == 1 && tally.freshness.count == 0)
     }
 
     @Test func `A released command has its own result`() {
@@ -99,8 +100,8 @@ struct ResultTallyTests {
         var releasedResult = result(.accepted)
         releasedResult.isFromCommandsTopic = false
         tally.add(releasedResult, isFreshnessCounted: true)
-        #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.releasedCommands == 1)
-        #expect(tally[.held] == 1 && tally[.accepted] == 0 && tally.pushes == 1)
+        #expect(tally.commandCount == 1 && tally.repeatedResultCount == 0 && tally.releasedCommandCount == 1)
+        #expect(tally[.held] == 1 && tally[.accepted] == 0 && tally.pushCount == 1)
         #expect(tally.freshness.count == 0)
     }
 
@@ -109,7 +110,7 @@ struct ResultTallyTests {
         tally.add(ResultSummary(), isFreshnessCounted: true)
         tally.add(result(.accepted, offset: .max), isFreshnessCounted: true)
         tally.add(result(.accepted, partition: .max), isFreshnessCounted: true)
-        #expect(tally.commands == 0 && tally.unreadableRecords == 3)
+        #expect(tally.commandCount == 0 && tally.unreadableRecordCount == 3)
     }
 
     @Test func `Demotions and the end of the work are noted`() {
@@ -118,14 +119,14 @@ struct ResultTallyTests {
         demotedResult.isDemoted = true
         tally.add(result(.superseded), isFreshnessCounted: true)
         tally.add(demotedResult, isFreshnessCounted: true)
-        #expect(tally.demotions == 1)
+        #expect(tally.demotionCount == 1)
         #expect(tally.lastResponseAtMilliseconds == 1_250)
     }
 
     @Test func `Starts do not count towards freshness`() {
         var tally = ResultTally()
         tally.add(result(.accepted), isFreshnessCounted: false)
-        #expect(tally.pushes == 1 && tally.freshness.count == 0)
+        #expect(tally.pushCount == 1 && tally.freshness.count == 0)
     }
 }
 
@@ -150,7 +151,7 @@ struct ResultSummaryTests {
                 record.activity = activity
                 record.status = 200
                 record.priority = 10
-                record.attempts = 2
+                record.attemptCount = 2
                 record.sentTimestamp = 1_790_000_000
                 record.recordTimestampMilliseconds = 1_790_000_000_001
                 record.receivedAtMilliseconds = 1_790_000_000_100
@@ -166,7 +167,7 @@ struct ResultSummaryTests {
                     outcome: .accepted,
                     namesActivityOrDevice: true,
                     priority: 10,
-                    attempts: 2,
+                    attemptCount: 2,
                     isFromCommandsTopic: true,
                     sourcePartition: 7,
                     sourceOffset: 123_456,

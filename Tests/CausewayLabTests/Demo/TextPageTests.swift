@@ -167,12 +167,12 @@ struct ProgressTests {
     private let progress = DemoProgress(
         elapsedMilliseconds: 30_000,
         durationMilliseconds: 60_000,
-        commands: 718_800,
-        results: 300_000,
+        commandCount: 718_800,
+        resultCount: 300_000,
         commandsPerSecond: 12_000,
         pushesPerSecond: 3_000,
-        matchesOver: 4,
-        matches: 60,
+        finishedMatchCount: 4,
+        matchCount: 60,
         news: "SIX! DJ Bravo 68 (30)"
     )
 

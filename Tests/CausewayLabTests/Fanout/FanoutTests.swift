@@ -69,31 +69,31 @@ struct FanoutTests {
     @Test func `Results that do not add up are recognized`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        func count(_ json: String) { results.countRecord(Array(json.utf8)) }
+        func count(_ json: String) { results.addRecord(Array(json.utf8)) }
         count(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
         count(
             #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
         )
-        #expect(!results.memberCountsAddUp("a", members: 6), "without the command's own")
+        #expect(!results.memberCountsAddUp("a", memberCount: 6), "without the command's own")
         count(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
         #expect(
-            results.memberCountsAddUp("a", members: 6) && !results.memberCountsAddUp("a", members: 7)
-                && !results.memberCountsAddUp("b", members: 0)
+            results.memberCountsAddUp("a", memberCount: 6) && !results.memberCountsAddUp("a", memberCount: 7)
+                && !results.memberCountsAddUp("b", memberCount: 0)
         )
         count(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
-        #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
+        #expect(results.commandResults["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
         count(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
         count("no JSON")
         #expect(results.resultRecordCount == 5)
-        #expect(results.outcomes.count == 2 && results.memberCountsOfRanges.count == 1)
+        #expect(results.commandResults.count == 2 && results.memberCountsOfRanges.count == 1)
     }
 
     @Test func `A command that expires on its way is not reported as never fanned out`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
         func problem(_ command: String, _ members: String) -> String? {
-            results.countRecord(Array(#"{"command":"\#(command)","audience":"final",\#(members)}"#.utf8))
-            return results.outcomes[command]?.problem(of: command)
+            results.addRecord(Array(#"{"command":"\#(command)","audience":"final",\#(members)}"#.utf8))
+            return results.commandResults[command]?.problem(of: command)
         }
         #expect(problem("a", #""outcome":"delivered","members":{"delivered":3}"#) == nil)
         #expect(problem("b", #""outcome":"superseded","members":{"superseded":3}"#) == nil)
@@ -115,7 +115,7 @@ struct FanoutTests {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
                 + #""times":{"record":1000,"answered":\#(1_000 + milliseconds)}}"#
-            results.countRecord(Array(json.utf8))
+            results.addRecord(Array(json.utf8))
         }
         count("beside-before-0", "accepted", after: 3)
         count("beside-during-1", "accepted", after: 40)
@@ -131,12 +131,14 @@ struct FanoutTests {
         let (first, second) = (AudienceUpdate(number: 1, timestamp: 7), AudienceUpdate(number: 2, timestamp: 7))
         for content in [first, second] {
             let record = try #require(
-                try JSONSerialization.jsonObject(with: Data(try content.record())) as? [String: Any]
+                try JSONSerialization.jsonObject(with: Data(try content.makeRecord())) as? [String: Any]
             )
             #expect(record["audience"] as? String == "final" && record["activity"] == nil)
             let aps = try #require(record["aps"] as? [String: Any])
             #expect((aps["alert"] == nil) == (content.number == 2))
-            let body = try #require(try JSONSerialization.jsonObject(with: Data(try content.body())) as? [String: Any])
+            let body = try #require(
+                try JSONSerialization.jsonObject(with: Data(try content.makeBody())) as? [String: Any]
+            )
             #expect(NSDictionary(dictionary: body) == ["aps": aps])
         }
         #expect(NSDictionary(dictionary: first.contentState) != NSDictionary(dictionary: second.contentState))

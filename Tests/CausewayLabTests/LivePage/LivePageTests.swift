@@ -60,11 +60,11 @@ struct LivePageTests {
 
     @Test func `Commands without a result after the time limit are late`() {
         var counter = LateCommandCounter()
-        for second in 0...29 { counter.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
-        #expect(counter.lateCount(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
-        for second in 30...90 { counter.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
-        #expect(counter.lateCount(results: 6_000, nowMilliseconds: 90_000) == 0)
-        #expect(counter.lateCount(results: 5_900, nowMilliseconds: 90_000) == 100)
+        for second in 0...29 { counter.addSample(commandCount: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        #expect(counter.lateCount(resultCount: 0, nowMilliseconds: 29_000) == 0, "none is that old")
+        for second in 30...90 { counter.addSample(commandCount: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        #expect(counter.lateCount(resultCount: 6_000, nowMilliseconds: 90_000) == 0)
+        #expect(counter.lateCount(resultCount: 5_900, nowMilliseconds: 90_000) == 100)
     }
 
     @Test func `The page shows phones spread over all in full`() {
@@ -163,7 +163,8 @@ struct LivePageTests {
         let source = #""source":{"topic":"own","partition":0,"offset":5000000000000}"#
         add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
         add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
-        #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentileMilliseconds(99) == 40)
+        #expect(tally.commandCount == 14)
+        #expect(tally.freshness.count == 1 && tally.freshness.percentileMilliseconds(99) == 40)
         // The tally has already counted this command with its first result, which was `held`.
         add(
             #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
@@ -175,9 +176,9 @@ struct LivePageTests {
         // command: it counts all members.
         add(#"{"activity":"x","audience":"a","outcome":"unregistered","attempts":1,\#(source)}"#)
         add(#"{"audience":"a","device":"d","outcome":"failed","attempts":1,\#(source)}"#)
-        #expect(tally.commands == 14 && tally.freshness.count == 1)
+        #expect(tally.commandCount == 14 && tally.freshness.count == 1)
         add(#"{"audience":"a","outcome":"delivered","ranges":1,\#(source),"times":{"record":1000,"last":1900}}"#)
-        #expect(tally.commands == 15 && tally.freshness.count == 2)
+        #expect(tally.commandCount == 15 && tally.freshness.count == 2)
     }
 
     @Test func `The youngest activity is inspected`() {

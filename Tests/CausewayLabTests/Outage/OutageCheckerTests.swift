@@ -193,7 +193,7 @@ struct OutageCheckerTests {
         var history = correctHistory()
         history.addPush(1, at: 1_000, alert: 1, .started)
         let crash = AlertRepeatCause(
-            milliseconds: TestHistory.beginMilliseconds + 500,
+            happenedAtMilliseconds: TestHistory.beginMilliseconds + 500,
             alertRepeatWindowMilliseconds: 5_000
         )
         #expect(findingCounts(history.findings(crash: crash)) == [0, 0, 1, 0])
@@ -212,7 +212,7 @@ struct OutageCheckerTests {
             findingCounts(
                 history.findings(
                     crash: AlertRepeatCause(
-                        milliseconds: TestHistory.beginMilliseconds + milliseconds,
+                        happenedAtMilliseconds: TestHistory.beginMilliseconds + milliseconds,
                         alertRepeatWindowMilliseconds: 1_000
                     )
                 )

@@ -9,7 +9,7 @@ struct OutageHourTests {
         minutesBeforeOutage: 1,
         outageMinutes: 4,
         minutesAfterReturn: 1,
-        activities: 2
+        activityCount: 2
     )
 
     /// Six minutes of measurements, with an outage from the second to the fifth minute.
@@ -36,7 +36,7 @@ struct OutageHourTests {
             minutes: minutes,
             newestStateFlagsAfterReturn: pushes,
             wrongScreenCount: wrongScreenCount,
-            failedCommands: failed
+            failedCommandCount: failed
         )
         .brokenPromises
     }
@@ -78,7 +78,7 @@ struct OutageHourTests {
     @Test func `The affected app stops before its host returns`() {
         let outage = Self.schedule.outage
         #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
-        #expect(outage.steps.map(\.milliseconds) == [60_000, 300_000])
+        #expect(outage.steps.map(\.dueMilliseconds) == [60_000, 300_000])
     }
 
     @Test func `Pushes that the host reads from old sockets do not count`() {

@@ -42,7 +42,7 @@ struct OutageReportTests {
         #expect(Set(names).count == names.count && !names.isEmpty)
         for name in names { #expect(name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" }) }
         for outage in OutageCase.all {
-            #expect(outage.steps.map(\.milliseconds) == outage.steps.map(\.milliseconds).sorted())
+            #expect(outage.steps.map(\.dueMilliseconds) == outage.steps.map(\.dueMilliseconds).sorted())
         }
     }
 
@@ -62,12 +62,12 @@ struct OutageReportTests {
         }
         var expectationChecker = OutageExpectationChecker(
             findings: OutageFindings(),
-            outcomes: ["a/1": ["held"], "a/2": ["superseded"]],
-            invalidations: 0,
+            outcomesByCommand: ["a/1": ["held"], "a/2": ["superseded"]],
+            invalidationCount: 0,
             history: history
         )
         #expect(expectationChecker.unmetExpectations(of: [.noOutcome("failed")]) == ["1 commands have no result"])
-        expectationChecker.outcomes["a/3"] = ["accepted"]
+        expectationChecker.outcomesByCommand["a/3"] = ["accepted"]
         #expect(expectationChecker.unmetExpectations(of: [.noOutcome("failed")]).isEmpty)
     }
 
@@ -90,8 +90,8 @@ struct OutageReportTests {
         )
         let expectationChecker = OutageExpectationChecker(
             findings: OutageFindings(longestSilenceMilliseconds: 3_000),
-            outcomes: [:],
-            invalidations: 0,
+            outcomesByCommand: [:],
+            invalidationCount: 0,
             history: history,
             firstCommandAtWallMilliseconds: 1_000,
             longestCommitWaitMilliseconds: 2_000
@@ -114,8 +114,8 @@ struct OutageReportTests {
         let findings = OutageFindings(freshnessMillisecondsByApp: ["match": [100, 200, 900]])
         let expectationChecker = OutageExpectationChecker(
             findings: findings,
-            outcomes: ["a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"]],
-            invalidations: 2
+            outcomesByCommand: ["a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"]],
+            invalidationCount: 2
         )
         #expect(expectationChecker.violation(of: .freshnessP99(app: "match", milliseconds: 900)) == nil)
         #expect(expectationChecker.violation(of: .freshnessP99(app: "match", milliseconds: 899)) != nil)

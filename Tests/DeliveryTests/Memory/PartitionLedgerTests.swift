@@ -26,7 +26,7 @@ import Testing
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
         let ranges = text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committed) }
-        var successor = PartitionLedger(windowOffsets: ledger.windowOffsets)
+        var successor = PartitionLedger(windowOffsetCount: ledger.windowOffsetCount)
         successor.restoreSettledOffsets(at: committed, settled: ranges ?? [])
         #expect(successor.settledRanges == ledger.settledRanges)
         let accepted = (unsettledOffsets + unpublishedOffsets.filter { $0 > committed }).sorted()
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func `If records settle in order, the offset moves with each`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         #expect(receive([10, 11, 12], by: &ledger) == [true, true, true])
         #expect(ledger.committableOffset == 10)
         ledger.settle(10)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test func `If records settle out of order, the offset waits for the first`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         _ = receive([0, 1, 2, 3], by: &ledger)
         ledger.settle(3)
         ledger.settle(1)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func `Offsets that never arrive count as settled`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         _ = receive([5, 9], by: &ledger)
         ledger.settle(5)
         #expect(ledger.committableOffset == 9)
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func `A gap after settled records may have any size`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         _ = receive([5], by: &ledger)
         ledger.settle(5)
         #expect(ledger.hasRoom(for: 5_000_000_000) == true)
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `The window is counted from the first unsettled offset`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         #expect(ledger.hasRoom(for: 1_000) == true, "the first may be any")
         _ = receive([1_000], by: &ledger)
         #expect(ledger.hasRoom(for: 1_063) == true)
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func `Records that are delivered again are recognized`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         #expect(receive([7, 8, 7, 8, 3], by: &ledger) == [true, true, false, false, false])
         ledger.settle(7)
         #expect(receive([7], by: &ledger) == [false])
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `Records that an earlier owner settled are skipped`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
         #expect(ledger.settledRanges == [12..<14, 15..<16], "it is handed on before the first record as well")
         #expect(
@@ -131,14 +131,14 @@ import Testing
     }
 
     @Test func `The committable offset moves over skipped records that come first`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [10..<12])
         #expect([10, 11].map { ledger.receive($0) } == [.settledByEarlierOwner, .settledByEarlierOwner])
         #expect(ledger.committableOffset == 12)
     }
 
     @Test func `Skipped records that never arrive leave no mark behind`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [11..<40])
         #expect(ledger.receive(100) == .accepted, "compaction took all of them")
         #expect(ledger.committableOffset == 100)
@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test func `A log that begins again has no settled records`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 1_000, settled: [1_002..<1_010])
         #expect(ledger.receive(0) == .accepted)
         #expect(ledger.committableOffset == 0)
@@ -155,13 +155,13 @@ import Testing
     }
 
     @Test func `Settled records beyond the window are read again`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [11..<200])
         #expect(ledger.settledRanges == [11..<74])
     }
 
     @Test func `Records left out of the metadata are read again with the records below`() {
-        var ledger = PartitionLedger(windowOffsets: 64)
+        var ledger = PartitionLedger(windowOffsetCount: 64)
         _ = receive([10, 11, 12, 13, 14], by: &ledger)
         for offset in Int64(11)...14 { ledger.settle(offset, isNamedInMetadata: offset != 13) }
         #expect(ledger.settledRanges == [11..<13, 14..<15])
@@ -190,7 +190,7 @@ import Testing
 
     private func processorNanoseconds(namesEveryOffset: Bool) -> UInt64 {
         let count: Int64 = 16_384
-        var ledger = PartitionLedger(windowOffsets: Int(count))
+        var ledger = PartitionLedger(windowOffsetCount: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let beginNanoseconds = threadNanoseconds()
         // The worst case: if every second offset is left out of the metadata, each named offset is a range of its own.
@@ -204,7 +204,7 @@ import Testing
     /// Compares the ledger with a list of all offsets that are not settled.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func `The ledger agrees with a set`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
-        var ledger = PartitionLedger(windowOffsets: 128)
+        var ledger = PartitionLedger(windowOffsetCount: 128)
         var unsettledOffsets: [Int64] = []
         var unpublishedOffsets: Set<Int64> = []
         var nextOffset = Int64(random.number(0...1_000))

@@ -6,20 +6,22 @@ import Testing
 @Suite struct ReceiptTimesTests {
     @Test func `Records of one moment share an entry`() {
         var times = ReceiptTimes()
-        times.noteReceipt(10, milliseconds: 1_000, committableOffset: 10, areEarlierRecordsSettled: true)
-        times.noteReceipt(11, milliseconds: 1_249, committableOffset: 10, areEarlierRecordsSettled: false)
-        times.noteReceipt(12, milliseconds: 1_250, committableOffset: 10, areEarlierRecordsSettled: false)
-        times.noteReceipt(13, milliseconds: 1_400, committableOffset: 10, areEarlierRecordsSettled: false)
+        times.noteReceipt(10, atMilliseconds: 1_000, committableOffset: 10, areEarlierRecordsSettled: true)
+        times.noteReceipt(11, atMilliseconds: 1_249, committableOffset: 10, areEarlierRecordsSettled: false)
+        times.noteReceipt(12, atMilliseconds: 1_250, committableOffset: 10, areEarlierRecordsSettled: false)
+        times.noteReceipt(13, atMilliseconds: 1_400, committableOffset: 10, areEarlierRecordsSettled: false)
         var receiptMilliseconds: [Int64?] = []
-        for offset in 9...13 as ClosedRange<Int64> { receiptMilliseconds.append(times.receiptMilliseconds(of: offset)) }
+        for offset in 9...13 as ClosedRange<Int64> {
+            receiptMilliseconds.append(times.receivedAtMilliseconds(of: offset))
+        }
         #expect(receiptMilliseconds == [nil, 1_000, 1_000, 1_250, 1_250])
     }
 
     @Test func `A record that is alone starts the list again`() {
         var times = ReceiptTimes()
-        times.noteReceipt(1, milliseconds: 0, committableOffset: 1, areEarlierRecordsSettled: true)
-        times.noteReceipt(2, milliseconds: 100, committableOffset: 2, areEarlierRecordsSettled: true)
-        let (first, second) = (times.receiptMilliseconds(of: 1), times.receiptMilliseconds(of: 2))
+        times.noteReceipt(1, atMilliseconds: 0, committableOffset: 1, areEarlierRecordsSettled: true)
+        times.noteReceipt(2, atMilliseconds: 100, committableOffset: 2, areEarlierRecordsSettled: true)
+        let (first, second) = (times.receivedAtMilliseconds(of: 1), times.receivedAtMilliseconds(of: 2))
         #expect(first == nil && second == 100)
     }
 
@@ -30,16 +32,16 @@ import Testing
         for offset in 0..<Int64(100_000) {
             times.noteReceipt(
                 offset,
-                milliseconds: offset * 100,
+                atMilliseconds: offset * 100,
                 committableOffset: 0,
                 areEarlierRecordsSettled: offset == 0
             )
         }
-        let oldest = times.receiptMilliseconds(of: 0)
+        let oldest = times.receivedAtMilliseconds(of: 0)
         #expect(oldest == 0)
         let ageMilliseconds: Int64 = 10_000_000
         for offset in stride(from: Int64(1), to: 100_000, by: 997) {
-            let receiptMilliseconds = times.receiptMilliseconds(of: offset)
+            let receiptMilliseconds = times.receivedAtMilliseconds(of: offset)
             let errorMilliseconds = offset * 100 - (try #require(receiptMilliseconds))
             #expect((0...ageMilliseconds / 32).contains(errorMilliseconds), "\(offset): \(errorMilliseconds)")
         }
@@ -52,13 +54,13 @@ import Testing
         for offset in 0..<Int64(10_000) {
             times.noteReceipt(
                 offset,
-                milliseconds: offset * 100,
+                atMilliseconds: offset * 100,
                 committableOffset: max(0, offset - 50),
                 areEarlierRecordsSettled: offset == 0
             )
             guard offset >= 50 else { continue }
             let oldestOffset = offset - 50
-            let receiptMilliseconds = times.receiptMilliseconds(of: oldestOffset)
+            let receiptMilliseconds = times.receivedAtMilliseconds(of: oldestOffset)
             let errorMilliseconds = oldestOffset * 100 - (try #require(receiptMilliseconds))
             #expect((0...500).contains(errorMilliseconds), "\(offset): \(errorMilliseconds)")
         }

@@ -6,7 +6,7 @@ import Testing
 @testable import Delivery
 
 @Suite struct TimerWheelTests {
-    static let horizonMilliseconds = Int64(TimerWheel.slotCount) * TimerWheel.slotMilliseconds
+    static let horizonMilliseconds = Int64(TimerWheel.listCount) * TimerWheel.tickMilliseconds
 
     private func fire(_ wheel: inout TimerWheel, at milliseconds: Int64) -> [UInt32] {
         var due = IndexQueue<ActivityIndex>(limit: 100_000)
@@ -16,7 +16,7 @@ import Testing
         return fired
     }
 
-    @Test(arguments: 0..<24 as Range<Int64>) func `No timer fires early, or late by more than a slot`(
+    @Test(arguments: 0..<24 as Range<Int64>) func `No timer fires early, or late by more than a tick`(
         offset: Int64
     ) {
         let due = 1_000 + offset
@@ -27,10 +27,10 @@ import Testing
             #expect(firedAt == nil, "once")
             firedAt = nowMilliseconds
         }
-        #expect(firedAt.map { (due...due + TimerWheel.slotMilliseconds).contains($0) } == true)
+        #expect(firedAt.map { (due...due + TimerWheel.tickMilliseconds).contains($0) } == true)
     }
 
-    @Test func `A timer that is already due fires in the next slot`() {
+    @Test func `A timer that is already due fires in the next tick`() {
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 3)
         #expect(fire(&wheel, at: 1_000) == [])
@@ -92,7 +92,7 @@ import Testing
     }
 
     /// Thousands of timers are set and cleared at random, in the wheel and in a dictionary. No timer fires early or
-    /// twice, and none is two slots late.
+    /// twice, and none is two ticks late.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func `The wheel agrees with a list`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var nowMilliseconds = Int64(random.number(0...100_000))
@@ -112,7 +112,7 @@ import Testing
             }
             #expect(wheel.count == dueTimes.count)
             checkNext(
-                wheel.nextFireAtMilliseconds(slotsSearchedMax: 16),
+                wheel.nextFireAtMilliseconds(ticksSearchedMax: 16),
                 earliest: dueTimes.values.min(),
                 nowMilliseconds: nowMilliseconds
             )
@@ -122,22 +122,22 @@ import Testing
                 #expect(dueTimes[index].map { $0 <= nowMilliseconds } == true, "none is early, none fires twice")
                 dueTimes[index] = nil
             }
-            let overdue = dueTimes.values.filter { $0 + 2 * TimerWheel.slotMilliseconds <= nowMilliseconds }
+            let overdue = dueTimes.values.filter { $0 + 2 * TimerWheel.tickMilliseconds <= nowMilliseconds }
             #expect(overdue.isEmpty, "none is lost")
         }
     }
 
     /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after the present time, and at most the
-    /// time at which the first timer fires. A timer fires at the end of the slot in which it is due; an overdue timer
-    /// fires at the end of the present slot.
+    /// time at which the first timer fires. A timer fires at the end of the tick in which it is due; an overdue timer
+    /// fires at the end of the present tick.
     private func checkNext(_ next: Int64?, earliest: Int64?, nowMilliseconds: Int64) {
         guard let earliest else {
             #expect(next == nil)
             return
         }
-        let slotMilliseconds = TimerWheel.slotMilliseconds
+        let tickMilliseconds = TimerWheel.tickMilliseconds
         let lastFireMilliseconds =
-            (max(earliest / slotMilliseconds, nowMilliseconds / slotMilliseconds) + 1) * slotMilliseconds
+            (max(earliest / tickMilliseconds, nowMilliseconds / tickMilliseconds) + 1) * tickMilliseconds
         #expect(next.map { $0 > nowMilliseconds && $0 <= lastFireMilliseconds } == true)
     }
 }

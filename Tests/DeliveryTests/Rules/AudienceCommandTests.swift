@@ -29,7 +29,7 @@ import Testing
         #expect((result.command, result.audience, result.activity) == ("u1", "m", ""))
         #expect((result.outcome, result.reason, result.timesMilliseconds[2]) == ("failed", "redisFull", 5))
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test(arguments: [true, false]) func `A command to an audience may request a channel`(requestsChannel: Bool) throws
@@ -65,7 +65,7 @@ import Testing
         core.endHandover(record, .outcome(.duplicate))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 duplicate"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
@@ -75,7 +75,7 @@ import Testing
         core.endHandover(try #require(core.takeHandover()), .outcome(outcome))
         core.acknowledgeAll()
         #expect(core.outcomes == ["e1 \(outcome.name)"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A command that was fanned out is settled without a result`() throws {
@@ -161,7 +161,7 @@ import Testing
         _ = core.assign(.commands)
         #expect(core.delivery.isPartitionRevoked(record) && !core.delivery.isRevocationUnderWay(record))
         core.endHandover(record, .fannedOut)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
         #expect(core.committableOffset == nil)
     }
 
@@ -232,7 +232,7 @@ import Testing
         core.release(core.commandsPartition)
         core.delivery.areMembersComplete = true
         #expect(core.takeHandover() == nil)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A command with an unknown policy or app is invalid`() {

@@ -127,7 +127,7 @@ import Testing
         core.beginRevoking(core.commandsPartition)
         #expect(!core.isDrained(core.commandsPartition))
         core.acknowledgeSettlements()
-        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.inProgressRecordCount == 0)
         #expect(core.outcomes == [])
     }
 
@@ -303,7 +303,7 @@ import Testing
         #expect(core.isDrained(core.commandsPartition) != isLost)
         core.acknowledgeAll()
         #expect(core.outcomes == [])
-        #expect(core.recordsInProgress == 0 && core.recordsAwaitingAcknowledgements == 0)
+        #expect(core.inProgressRecordCount == 0 && core.unacknowledgedRecordCount == 0)
     }
 
     @Test func `A draw is returned once, even if the reply is lost`() {

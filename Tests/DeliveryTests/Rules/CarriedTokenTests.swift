@@ -33,7 +33,7 @@ import Testing
         core.acknowledgeAll()
         #expect(core.outstandingCalls == [], "its token is not asked for again")
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `The token is registered as received, and frequent updates stay unchanged`() throws {
@@ -68,7 +68,7 @@ import Testing
         core.reply(verdict)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test(arguments: [StoreVerdict.unchanged, .held])
@@ -116,7 +116,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 0, "the next owner asks again")
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `After a partition is lost, its command releases no held command`() {
@@ -127,7 +127,7 @@ import Testing
         core.acknowledgeAll()
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A registration that Redis refuses settles the command`() {

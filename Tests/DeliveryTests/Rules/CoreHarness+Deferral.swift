@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 extension CoreHarness {
-    /// Lets time pass in steps of at most 100 ms, as for a lane, which reads the clock at every turn.
+    /// Lets time pass in steps of at most 100 ms, as for a lane, which reads the clock at every iteration.
     func elapseInSteps(_ milliseconds: Int64) {
         var remainingMilliseconds = milliseconds
         while remainingMilliseconds > 0 {

@@ -16,11 +16,11 @@ extension CoreHarness {
     // Tests read the core through these properties and functions, because a test macro cannot use a
     // noncopyable value.
     var canReceive: Bool { delivery.canReceive }
-    var recordsInProgress: Int { delivery.recordsInProgress }
+    var inProgressRecordCount: Int { delivery.inProgressRecordCount }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
     var counters: DeliveryCounters { delivery.counters }
-    var recordsAwaitingAcknowledgements: Int { delivery.recordsAwaitingAcknowledgements }
-    var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
+    var unacknowledgedRecordCount: Int { delivery.unacknowledgedRecordCount }
+    var awaitingStoreRecordCount: Int { delivery.awaitingStoreRecordCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
     func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {

@@ -60,7 +60,7 @@ final class CoreHarness {
             seed: seed
         )
         configuration.recordsMax = 1_024
-        configuration.ledgerWindowOffsets = 4_096
+        configuration.ledgerWindowOffsetCount = 4_096
         // Most tests defer no command. A test about deferring sets shorter times.
         configuration.deferAfterMilliseconds = 1 << 40
         configuration.deferredDelayMilliseconds = 1 << 40
@@ -329,8 +329,8 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
-    func noteLag(_ recordsBehind: Int64, of index: UInt32? = nil, isAssumed: Bool = false) {
-        delivery.noteLag(index ?? commandsPartition, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
+    func noteLag(_ recordCount: Int64, of index: UInt32? = nil, isAssumed: Bool = false) {
+        delivery.noteLag(index ?? commandsPartition, recordCount: recordCount, isAssumed: isAssumed, now: now)
         collectActions()
     }
 

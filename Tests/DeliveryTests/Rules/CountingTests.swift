@@ -21,7 +21,7 @@ import Testing
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
         #expect(core.outstandingCalls == ["admit u3"])
-        #expect(core.recordsInProgress == 1)
+        #expect(core.inProgressRecordCount == 1)
         #expect(core.committableOffset == 2, "u3 holds the commit back")
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u3 accepted 2"])

@@ -56,7 +56,7 @@ extension DeferralTests {
         receiveAndAdmit(core, "x")
         core.elapseInSteps(overdueMilliseconds)
         core.acknowledgeAll()
-        try #require(core.deferrals.count == 20 && core.recordsInProgress == 0)
+        try #require(core.deferrals.count == 20 && core.inProgressRecordCount == 0)
         return core
     }
 

@@ -25,7 +25,7 @@ import Testing
         )
         #expect(core.committableOffset == 0, "not before the deferred topic has it")
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0 && core.results.isEmpty)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0 && core.results.isEmpty)
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         core.admitAndRespond()
@@ -90,7 +90,7 @@ import Testing
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         let core = try coreWithBlockedPool(.update(1, beside: token))
         var deferredCommand = core.deferrals[0]
-        deferredCommand.deferral.attempts = .max
+        deferredCommand.deferral.attemptCount = .max
         deferredCommand.deferral.earlierResultCount = .max
         deferredCommand.deferral.supersededCount = .max
         deferredCommand.deferral.serviceFaultCount = .max
@@ -178,7 +178,7 @@ import Testing
         let deferredCommand = try #require(core.deferrals.first)
         #expect(core.settlements == ["s1 refunded"] && deferredCommand.deferral.claim == claim)
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         core.reply(.tokenFound, number: 78)
@@ -223,7 +223,7 @@ import Testing
         core.elapseInSteps(2_000)
         core.respond(.retryLater, status: 503)
         let deferredCommand = try #require(core.deferrals.first)
-        #expect(deferredCommand.cause == "retry" && deferredCommand.deferral.attempts == 1)
+        #expect(deferredCommand.cause == "retry" && deferredCommand.deferral.attemptCount == 1)
         core.acknowledgeAll()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
@@ -325,7 +325,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["b.u1 accepted", "u2 accepted", "u1 superseded"])
-        #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsInProgress == 0)
+        #expect(core.results.count == 3 && core.committableOffset == 3 && core.inProgressRecordCount == 0)
     }
 
     @Test func `A revoked partition's deferral is still acknowledged`() throws {
@@ -354,7 +354,7 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
         core.acknowledgeAll()
-        try #require(core.deferrals.count == 1 && core.recordsInProgress == 0)
+        try #require(core.deferrals.count == 1 && core.inProgressRecordCount == 0)
         return core
     }
 }

@@ -27,7 +27,7 @@ import Testing
         core.push()
         core.respond(.retryLater, status: 503)
         core.acknowledgeAll()
-        try #require(core.deferrals.count == 1 && core.recordsInProgress == 0)
+        try #require(core.deferrals.count == 1 && core.inProgressRecordCount == 0)
         return core
     }
 
@@ -95,10 +95,10 @@ import Testing
         core.elapseInSteps(2_000)
         core.respond(.retryLater, status: 503)
         core.acknowledgeAll()
-        try #require(core.deferrals.map(\.command) == ["s1", "u2"] && core.recordsInProgress == 0)
+        try #require(core.deferrals.map(\.command) == ["s1", "u2"] && core.inProgressRecordCount == 0)
         core.elapseInSteps(Self.delayMilliseconds)
         for deferredCommand in core.deferrals { core.receive(deferredCommand) }
-        #expect(core.outstandingCalls == [] && core.recordsInProgress == 2)
+        #expect(core.outstandingCalls == [] && core.inProgressRecordCount == 2)
     }
 
     @Test func `A deferred start keeps its pause too`() throws {

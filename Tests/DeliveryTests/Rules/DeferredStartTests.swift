@@ -58,7 +58,7 @@ import Testing
         core.elapseInSteps(2_200)
         #expect(core.deferrals.map(\.command) == ["b.u1", "s1", "s1", "u2"])
         core.acknowledgeAll()
-        #expect(core.recordsInProgress == 0 && core.committableOffset == 3)
+        #expect(core.inProgressRecordCount == 0 && core.committableOffset == 3)
     }
 
     /// An end with the version of a start comes after the start, and ends the activity that the start begins.
@@ -89,7 +89,7 @@ import Testing
         core.elapseInSteps(11_200)
         #expect(core.deferrals.map(\.command) == ["b.u1", "e2", "s3", "u4"])
         core.acknowledgeAll()
-        #expect(core.recordsInProgress == 0 && core.committableOffset == 4)
+        #expect(core.inProgressRecordCount == 0 && core.committableOffset == 4)
     }
 
     /// The start comes while Redis decides about the update: for example, a registration has released the start.
@@ -135,7 +135,7 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(11_200)
         core.acknowledgeAll()
-        try #require(core.deferrals.map(\.command) == ["b.u1", "s1"] && core.recordsInProgress == 0)
+        try #require(core.deferrals.map(\.command) == ["b.u1", "s1"] && core.inProgressRecordCount == 0)
         return (core, core.deferrals[1])
     }
 

@@ -39,7 +39,7 @@ import Testing
         #expect(core.outcomes == ["x.s1 accepted", "y.s1 accepted"])
         #expect(core.settlements.filter { $0.hasSuffix("(device)") }.count == 2)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended])
@@ -91,7 +91,7 @@ import Testing
         core.beginRevoking(core.registrationsPartition)
         #expect(core.isDrained(core.registrationsPartition))
         #expect(core.outcomes == [] && core.settlements == [])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A start that brings its token is followed by the held starts`() {
@@ -133,7 +133,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         var results = 0
-        while core.recordsInProgress > 0, results < 100 {
+        while core.inProgressRecordCount > 0, results < 100 {
             core.reply(.registered, held: .start(1))
             core.reply(.tokenFound)
             core.reply(.duplicate)

@@ -62,7 +62,7 @@ import Testing
                 && commandsKeptForRestart(core).first?.command.hasPrefix("shown ") == true
         )
         core.acknowledgeAll()
-        #expect(core.committableOffset == 2 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 2 && core.inProgressRecordCount == 0)
     }
 
     @Test func `A state that comes after the end is kept for the start`() {
@@ -97,7 +97,7 @@ import Testing
                 && commandsKeptForRestart(core).first?.command.hasPrefix("start ") == true
         )
         core.acknowledgeSettlements()
-        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.outcomes == [] && core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     /// The timetable keeps the start without the fields that its policy dropped, as it was sent. It keeps no start that
@@ -118,7 +118,7 @@ import Testing
                 == (isKept ? [true] : [])
         )
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
@@ -135,7 +135,7 @@ import Testing
         )
         #expect(commandsKeptForRestart(core).count == 1)
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     @Test func `The start is not sent if the producer has ended or started the activity`() {
@@ -185,7 +185,7 @@ import Testing
                 && core.committableOffset == 0
         )
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     /// If a newer state has come since the keeper made this start, the start is not sent. The keeper must make another
@@ -290,7 +290,7 @@ import Testing
         )
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     @Test func `The timetable does not forget a life for an invalid command of the producer`() {

@@ -128,7 +128,7 @@ import Testing
         #expect(lifetimeEvents(core) == [aliveEvent(atSecond: 1)])
         #expect(core.outstandingCalls == [] && core.committableOffset == 0)
         core.acknowledgeSettlements()
-        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.outcomes == [] && core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     // MARK: - The lifetime's end: the command that ends an activity
@@ -148,7 +148,7 @@ import Testing
         core.acknowledgeOutgoingRecords()
         #expect(lifetimeEvents(core) == [Self.endWithRestart] && core.committableOffset == 0)
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     @Test func `A lifetime's end ends no later life`() {
@@ -172,7 +172,7 @@ import Testing
         core.receive(Self.lifetimeEnd)
         core.beginRevoking(core.commandsPartition)
         core.reply(.retry)
-        #expect(core.outcomes == [] && core.recordsInProgress == 0)
+        #expect(core.outcomes == [] && core.inProgressRecordCount == 0)
     }
 
     @Test(arguments: [10 as Int64, 8])
@@ -277,7 +277,7 @@ import Testing
         core.respond(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.beganAtMilliseconds + 1)
         #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) unregistered"])
         core.acknowledgeAll()
-        #expect(lifetimeEvents(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(lifetimeEvents(core) == [] && core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     /// APNs says that the token died after the keeper made this end. A token dies when its activity ends. So the core
@@ -311,7 +311,7 @@ import Testing
         // If the end was not shown, the life stays in the timetable, and the keeper makes the end again.
         #expect(lifetimeEvents(core) == (isUnshownDuplicate ? [] : [Self.endWithRestart]))
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     /// The audience may have a newer state than the start in the timetable, so the activity only ends.

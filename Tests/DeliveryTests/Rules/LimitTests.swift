@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `A partition's window is bounded`() {
-        let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
+        let core = CoreHarness { $0.ledgerWindowOffsetCount = 64 }
         for number in 0..<64 {
             #expect(core.hasRoom(for: Int64(number), partition: core.commandsPartition) == true)
             core.receive(.update(1, of: "a\(number)"))

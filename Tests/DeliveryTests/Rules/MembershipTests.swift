@@ -57,7 +57,7 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.delivery.audiencesNotified(member, now: core.now)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
-        #expect(core.recordsInProgress == 0 && core.outstandingCalls.isEmpty)
+        #expect(core.inProgressRecordCount == 0 && core.outstandingCalls.isEmpty)
     }
 
     @Test func `A registration without audiences is reported to nobody`() throws {
@@ -66,7 +66,7 @@ import Testing
         #expect(try core.oldestCall.namedAudiences == [])
         core.reply(.registered)
         #expect(core.notifyAudiences() == nil)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     /// The released command u5 replaces u4, and takes over the token that u4 brought. Another worker has admitted a
@@ -99,7 +99,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `Audiences that a registration no longer names are left, and that is confirmed`() throws {
@@ -122,11 +122,11 @@ import Testing
         core.reply(.stale, departures: Self.departures())
         #expect(core.notifyAudiences() == departureChange())
         core.acknowledgeSettlement()
-        #expect(core.recordsInProgress == 0 && core.outstandingCalls.isEmpty)
+        #expect(core.inProgressRecordCount == 0 && core.outstandingCalls.isEmpty)
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.stale)
         #expect(core.notifyAudiences() == nil)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A confirmation without a reply is repeated`() {
@@ -138,7 +138,7 @@ import Testing
         #expect(core.settlements.count == 2)
         core.acknowledgeSettlement()
         core.reply(.registered)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A registration waits while too many audiences do not know yet`() {
@@ -149,7 +149,7 @@ import Testing
         core.elapse(1_000)
         core.reply(.registered)
         #expect(core.notifyAudiences() == joinChange("m"))
-        #expect(core.recordsInProgress == 0 && core.recordsAwaitingStore == 0)
+        #expect(core.inProgressRecordCount == 0 && core.awaitingStoreRecordCount == 0)
     }
 
     @Test func `A token that came with a command does not change the audiences`() throws {
@@ -200,7 +200,7 @@ import Testing
         #expect(core.outstandingCalls.map { $0.hasPrefix("register") } == [true])
         #expect(try core.oldestCall.namedAudiences == nil)
         core.reply(.registered)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A dead push-to-start token leaves its audiences`() {
@@ -216,7 +216,7 @@ import Testing
         core.acknowledgeSettlement(departures: Self.departures())
         #expect(core.notifyAudiences() == departureChange(of: "d", .device))
         core.acknowledgeSettlement()
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     // MARK: - Tombstones
@@ -232,7 +232,7 @@ import Testing
         #expect(core.notifyAudiences() == departureChange("n", of: "a", .device))
         core.acknowledgeSettlement()
         #expect(core.committableOffset(core.registrationsPartition) == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     // MARK: - Commands
@@ -249,7 +249,7 @@ import Testing
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlement()
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A dead token leaves its audiences before the command is held`() {
@@ -267,7 +267,7 @@ import Testing
         core.reply(.held)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 held"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     /// An earlier worker made the activity leave an audience, for example by a dead token or an end, and died before it
@@ -284,7 +284,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A newer state replaces one that waits for the audiences`() {

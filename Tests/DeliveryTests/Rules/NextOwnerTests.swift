@@ -79,7 +79,7 @@ import Testing
         #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
         receiveAgain(core)
         #expect(core.counters.skippedRecordCount == 0)
-        #expect(core.recordsInProgress == 3)
+        #expect(core.inProgressRecordCount == 3)
     }
 
     @Test func `Skipped records stay settled for the owner after the next`() throws {

@@ -73,12 +73,12 @@ import Testing
         core.receive(.update(1))
         core.admitAndRespond()
         core.receive(.update(2))
-        var turnCount = 0
-        while core.outstandingCalls.isEmpty, turnCount < 100 {
+        var iterationCount = 0
+        while core.outstandingCalls.isEmpty, iterationCount < 100 {
             let dueMilliseconds = try #require(core.nextDueMilliseconds)
             #expect(dueMilliseconds > core.now.monotonicMilliseconds)
             core.elapse(dueMilliseconds - core.now.monotonicMilliseconds)
-            turnCount += 1
+            iterationCount += 1
         }
         #expect(core.outstandingCalls == ["admit u2"])
         let waitedMilliseconds = core.now.monotonicMilliseconds - CoreHarness.startMonotonicMilliseconds

@@ -47,7 +47,7 @@ import Testing
         let core = CoreHarness()
         core.beginRevoking(core.commandsPartition)
         core.receive(.update(1))
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
         #expect(core.isDrained(core.commandsPartition))
     }
 
@@ -75,7 +75,7 @@ import Testing
         #expect(core.isDrained(core.commandsPartition))
         core.elapse(1_010)
         #expect(core.push() == nil)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     /// Redis permits the start to this worker alone, so this worker must finish it. The next owner would only
@@ -189,7 +189,7 @@ import Testing
         core.admitAndRespond(.rejected)
         core.acknowledgeAll()
         core.elapse(60_000)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
         #expect(core.nextDueMilliseconds == nil)
     }
 
@@ -205,13 +205,13 @@ import Testing
     @Test func `A record of a partition that is not assigned is dropped`() {
         let core = CoreHarness()
         core.receive(.update(1), partition: 77)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
         #expect(core.hasRoom(for: 5, partition: 77))
         #expect(core.committableOffset(77) == nil)
     }
 
     @Test func `A lane has a limit of partitions`() {
-        let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
+        let core = CoreHarness { $0.ledgerWindowOffsetCount = 64 }
         for number in 2..<4_096 { _ = core.assign(.commands, number: Int32(number)) }
         #expect(core.delivery.assign(topic: .commands, number: 4_096) == nil)
     }

@@ -18,7 +18,7 @@ import Testing
     @Test func `An app's policy holds for its commands`() throws {
         let core = CoreHarness {
             $0.policies.append(Policy(name: "slow"))
-            $0.apps[0].policy = 1
+            $0.apps[0].defaultPolicyIndex = 1
         }
         core.receive(.update(1))
         #expect(try core.oldestCallView.policyIndex == 1)

@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func `A lane with a nearly full window begins the waiting commands`() {
-        let core = Self.makeCore { $0.ledgerWindowOffsets = 64 }
+        let core = Self.makeCore { $0.ledgerWindowOffsetCount = 64 }
         core.noteLag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeOutgoingRecords()
@@ -223,7 +223,7 @@ import Testing
         let core = CoreHarness {
             $0.readAheadLagRecords = 1_000
             $0.recordsMax = 131_072
-            $0.ledgerWindowOffsets = 1 << 20
+            $0.ledgerWindowOffsetCount = 1 << 20
         }
         let (activityCount, commandsPerActivity) = (2_000, 100)
         var unreadCommands = Int64(activityCount * commandsPerActivity)

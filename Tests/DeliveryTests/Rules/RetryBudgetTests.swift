@@ -21,7 +21,7 @@ import Testing
         core.elapse(30_010)
         core.reply(.send)
         let record = core.sendPush()
-        #expect(record.map { core.delivery.view($0).attempts } == 2)
+        #expect(record.map { core.delivery.view($0).attemptCount } == 2)
         #expect(record.map { core.delivery.view($0).isRetry } == true)
     }
 
@@ -46,7 +46,7 @@ import Testing
         #expect(core.sendPush(permitsRetry: false) == nil)
         core.elapse(30_010)
         core.reply(.send)
-        #expect(core.sendPush().map { core.delivery.view($0).attempts } == 2)
+        #expect(core.sendPush().map { core.delivery.view($0).attemptCount } == 2)
     }
 
     @Test func `A newer state does not wait for the budget`() {
@@ -204,7 +204,7 @@ private struct OutagePool {
     static func makeCore() -> CoreHarness {
         CoreHarness {
             $0.recordsMax = 16_384
-            $0.ledgerWindowOffsets = 16_384
+            $0.ledgerWindowOffsetCount = 16_384
         }
     }
 

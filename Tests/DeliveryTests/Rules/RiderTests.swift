@@ -125,7 +125,7 @@ import Testing
         core.elapse(1 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outcomes == ["u1 superseded"])
         core.acknowledgeAll()
-        #expect(core.recordsInProgress == 0 && core.nextDueMilliseconds == nil)
+        #expect(core.inProgressRecordCount == 0 && core.nextDueMilliseconds == nil)
     }
 
     @Test func `A spacing does not prolong the wait for a carrier`() {
@@ -213,7 +213,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.inProgressRecordCount == 0)
         #expect(core.committableOffset == 1)
     }
 
@@ -222,7 +222,7 @@ import Testing
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
         core.beginRevoking(core.commandsPartition)
-        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.inProgressRecordCount == 0)
         core.elapse(20_000)
         #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
     }
@@ -233,7 +233,7 @@ import Testing
         core.beginRevoking(core.commandsPartition)
         core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
-        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.inProgressRecordCount == 0)
         #expect(core.committableOffset == 0)
     }
 

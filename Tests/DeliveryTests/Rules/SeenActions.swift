@@ -36,7 +36,7 @@ struct SeenResult {
         status = view.httpStatus
         reason = text(view.reason)
         isLifetimeCommand = view.isLifetimeCommand
-        attempts = view.attempts
+        attempts = view.attemptCount
         priority = view.priority
         isDemoted = view.isDemoted
         budgetLeft = view.budgetLeft
@@ -158,7 +158,7 @@ struct SeenPush {
         token = text(view.token)
         priority = view.priority
         sentExpirationSeconds = view.sentExpirationSeconds
-        attempts = view.attempts
+        attempts = view.attemptCount
         apnsIdentifier = [view.apnsIdentifier.0, view.apnsIdentifier.1]
         avoidedConnectionNumber = view.avoidedConnectionNumber
     }

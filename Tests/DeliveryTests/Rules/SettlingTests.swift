@@ -23,10 +23,10 @@ import Testing
         core.admitAndRespond()
         if resultIsFirst { core.acknowledgeOutgoingRecords() } else { core.acknowledgeSettlements() }
         #expect(core.committableOffset == 0)
-        #expect(core.recordsInProgress == 1)
+        #expect(core.inProgressRecordCount == 1)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `An offset is committed only when all below it are settled`() {

@@ -21,7 +21,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded", "e3 held"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `An end that comes late replaces the start before a newer update`() {

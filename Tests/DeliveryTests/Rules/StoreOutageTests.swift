@@ -13,7 +13,7 @@ import Testing
         }
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
         core.elapseInSteps(120_000)
-        #expect(core.deferrals.isEmpty && core.recordsInProgress == 4)
+        #expect(core.deferrals.isEmpty && core.inProgressRecordCount == 4)
         for _ in 0..<4 { core.admitAndRespond() }
         #expect(core.results.count == 4)
     }

@@ -140,7 +140,7 @@ import Testing
         core.reply(.registered, held: held)
         #expect(core.results.isEmpty)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A command may bring its token`() throws {
@@ -224,7 +224,7 @@ import Testing
         #expect(core.results.first?.reason == "ExpiredToken")
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `The alert of a command with a dead token is held too`() throws {
@@ -256,7 +256,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
         core.acknowledgeAll()
         #expect(core.settlements == ["u1 retires", "u1 accepted"])
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A dead token is retired even after the revocation`() {

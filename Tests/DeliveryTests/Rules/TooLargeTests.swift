@@ -44,7 +44,7 @@ import Testing
         let result = try #require(core.results.first)
         #expect((result.outcome, result.droppedFields) == ("accepted", "lineups"))
         #expect(core.delivery.counters(of: 0).bodyWithDroppedFieldsCount == 1)
-        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
+        #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
     @Test func `A body that fits keeps its fields`() throws {

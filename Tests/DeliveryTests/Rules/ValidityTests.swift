@@ -117,7 +117,7 @@ import Testing
         #expect(core.committableOffset == 0)
         core.report(.acknowledged, on: .deadLetter)
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 
     @Test func `A dead letter over the broker's limit goes without its value`() {
@@ -150,6 +150,6 @@ import Testing
         core.report(.tooLarge, on: .deadLetter)
         core.report(.acknowledged, on: .result)
         #expect(core.committableOffset == 1)
-        #expect(core.recordsInProgress == 0)
+        #expect(core.inProgressRecordCount == 0)
     }
 }

@@ -9,28 +9,28 @@ import Testing
         let core = CoreHarness()
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         core.receive(.update(1))
-        #expect(core.recordsAwaitingStore == 1 && core.recordsAwaitingAcknowledgements == 0)
+        #expect(core.awaitingStoreRecordCount == 1 && core.unacknowledgedRecordCount == 0)
         core.reply(.send)
-        #expect(core.recordsAwaitingStore == 0 && core.waitingPushCount(of: pool) == 1)
+        #expect(core.awaitingStoreRecordCount == 0 && core.waitingPushCount(of: pool) == 1)
         core.push()
-        #expect(core.waitingPushCount(of: pool) == 0 && core.recordsAwaitingAcknowledgements == 0)
+        #expect(core.waitingPushCount(of: pool) == 0 && core.unacknowledgedRecordCount == 0)
         core.respond(.accepted)
-        #expect(core.recordsAwaitingAcknowledgements == 1 && core.recordsAwaitingStore == 0)
+        #expect(core.unacknowledgedRecordCount == 1 && core.awaitingStoreRecordCount == 0)
         core.acknowledgeAll()
-        #expect(core.recordsAwaitingAcknowledgements == 0 && core.recordsInProgress == 0)
+        #expect(core.unacknowledgedRecordCount == 0 && core.inProgressRecordCount == 0)
     }
 
     @Test func `Finished tombstones and refused calls no longer count as waiting`() {
         let core = CoreHarness()
         core.unregister(key: "a")
-        #expect(core.recordsAwaitingStore == 1)
+        #expect(core.awaitingStoreRecordCount == 1)
         while !core.calls.isEmpty { core.reply(.unregistered) }
-        #expect(core.recordsAwaitingStore == 0 && core.recordsInProgress == 0)
+        #expect(core.awaitingStoreRecordCount == 0 && core.inProgressRecordCount == 0)
         core.receive(.update(1))
         core.refuseOldestCall("no")
-        #expect(core.recordsAwaitingStore == 0 && core.recordsAwaitingAcknowledgements == 1)
+        #expect(core.awaitingStoreRecordCount == 0 && core.unacknowledgedRecordCount == 1)
         core.acknowledgeAll()
-        #expect(core.recordsAwaitingAcknowledgements == 0)
+        #expect(core.unacknowledgedRecordCount == 0)
     }
 
     @Test func `Replaced commands are counted for their app`() {

@@ -72,7 +72,7 @@ final class SimulatedWorker {
         )
         configuration.recordsMax = parameters.recordsMax
         configuration.creditsPerPoolMax = parameters.pushesInFlightMax
-        configuration.ledgerWindowOffsets = 64
+        configuration.ledgerWindowOffsetCount = 64
         configuration.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults
         configuration.readAheadLagRecords = parameters.readAheadLagRecords
@@ -108,8 +108,8 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        let counted = delivery.recordsAwaitingAcknowledgements + delivery.recordsAwaitingStore
-        precondition(counted <= delivery.recordsInProgress, "more records wait for something than there are")
-        return delivery.recordsInProgress == 0 && storeCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
+        let counted = delivery.unacknowledgedRecordCount + delivery.awaitingStoreRecordCount
+        precondition(counted <= delivery.inProgressRecordCount, "more records wait for something than there are")
+        return delivery.inProgressRecordCount == 0 && storeCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }
 }

@@ -194,10 +194,10 @@ final class Simulation {
     }
 
     private func feedRecords(_ worker: SimulatedWorker) {
-        let recordsPerTurnMax = random.number(1...20)
+        let takenCountMax = random.number(1...20)
         for partition in worker.positions.keys.sorted() {
             var takenCount = 0
-            while takenCount < recordsPerTurnMax, worker.delivery.canReceive, let entry = worker.positions[partition],
+            while takenCount < takenCountMax, worker.delivery.canReceive, let entry = worker.positions[partition],
                 let records = log.records[partition], log.hasRecord(partition, at: entry.nextOffset, now: now),
                 worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.indexInCore)
             {
@@ -211,8 +211,8 @@ final class Simulation {
 
     private func reportLag(of worker: SimulatedWorker) {
         for (partition, entry) in worker.positions where partition.topic == 0 && entry.nextOffset != .max {
-            let recordsBehind = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
-            worker.delivery.noteLag(entry.indexInCore, recordsBehind: recordsBehind, now: worker.moment(now))
+            let recordCount = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
+            worker.delivery.noteLag(entry.indexInCore, recordCount: recordCount, now: worker.moment(now))
         }
     }
 

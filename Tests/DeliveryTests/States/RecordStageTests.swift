@@ -42,14 +42,14 @@ struct RecordStageTests {
         var records = Records(limit: 64)
         let (first, second) = (records.addSample(), records.addSample())
         records.enter(.finished, first)
-        #expect(records.awaitingAcknowledgementsCount == 1)
+        #expect(records.unacknowledgedCount == 1)
         records.enter(.settlingHeldStart, first)
         records.enter(.waiting, second)
         records.enter(.refunding, second)
-        #expect(records.awaitingAcknowledgementsCount == 2)
+        #expect(records.unacknowledgedCount == 2)
         records.enter(.registering, first)
         records.enter(.dropped, second)
-        #expect(records.awaitingAcknowledgementsCount == 0)
+        #expect(records.unacknowledgedCount == 0)
         records.enter(.settled, first)
         records.free(first)
         records.free(second)
@@ -86,10 +86,10 @@ struct RecordStageTests {
     @Test func `A count of superseded commands stays at its maximum`() {
         var count = SupersededCount()
         count.add(commandWith: SupersededCount())
-        #expect(count.commands == 1)
+        #expect(count.commandCount == 1)
         var sum = count
         for _ in 0..<40 { sum.add(commandWith: sum) }
-        #expect(sum.commands == .max)
+        #expect(sum.commandCount == .max)
     }
 }
 

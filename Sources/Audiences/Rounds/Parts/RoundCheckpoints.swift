@@ -4,12 +4,13 @@ import LiveActivity
 /// records. (R29)
 struct RoundCheckpoints: BitwiseCopyable {
     var restored = RestoredCheckpoint.none
-    /// A number that grows with every change that a checkpoint records. So the round knows whether a change, such as
-    /// the end of a version, is recorded.
+    /// A number that grows with every change that a checkpoint contains. It tells whether a change, such as the end of
+    /// a version, is recorded yet: an end at revision 12 is recorded once `recordedRevision` is at least 12.
     var revision: UInt64 = 0
-    /// The revision up to which all changes are recorded, or need not be recorded any more:
-    /// - The changes were in a checkpoint that the store refused, or that was too long for the store.
-    /// - The round is claimed again, and then continues from a recorded checkpoint.
+    /// The revision up to which all changes are recorded, or need not be recorded any more. There are three reasons why
+    /// they need not be recorded:
+    /// - Their checkpoint was too long, or the store refused it.
+    /// - The round is claimed again. It then continues from a recorded checkpoint.
     /// - The round is drained before it has sent anything since its claim. The last owner's checkpoint must then stay
     ///   in the store.
     var recordedRevision: UInt64 = 0
@@ -38,18 +39,18 @@ struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
     /// The newest version that the last owner had under way; with the timestamp 0: none.
     var newestVersion = Version(timestamp: 0, sequence: 0)
-    /// The positions of the last owner's parked members, ascending. The members at the first `rereadPositionCount` of
-    /// them have been read again.
+    /// The positions of the last owner's parked members, ascending, eight bytes each. The members at the first
+    /// `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes
-    var rereadPositionCount = 0
+    var readPositionCount = 0
 
     static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }
 
     var parkedPositionCount: Int { parkedPositions.count / 8 }
     /// The next position whose parked members must be read again; nil if there is none.
     var nextParkedPosition: UInt64? {
-        rereadPositionCount < parkedPositionCount
-            ? parkedPositions.bytes.load(fromByteOffset: rereadPositionCount * 8, as: UInt64.self) : nil
+        readPositionCount < parkedPositionCount
+            ? parkedPositions.bytes.load(fromByteOffset: readPositionCount * 8, as: UInt64.self) : nil
     }
 
     func free() {

@@ -6,16 +6,17 @@ struct RoundClaim: BitwiseCopyable {
     /// How often in a row the claim was lost. The count begins again after a claim that was held for longer than
     /// `lossCountResetAfterMilliseconds`. It is at most 7, because the pause before a claim then grows no further.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited after the reply to a claim, because the store may lack members. Such a wait
-    /// may have a false reason: each failed attempt to connect is reported as a loss. So at `waitsForMembersMax`, the
-    /// round waits no more (``Audiences/mayHaveLostMembers(_:_:)``). A wait after the reply to a checkpoint does not
-    /// count, because there the store itself says that it has lost the round. After a wait of
-    /// ``Audiences/membersWaitMillisecondsMax``, the count is set to `waitsForMembersMax`.
-    var waitsForMembersCount: UInt8 = 0
+    /// How many times the round has waited for members after the reply to a claim, because the store may lack some
+    /// (``Audiences/mayHaveLostMembers(_:_:)``). At `memberWaitsMax` the round waits no more: such a wait may have a
+    /// false reason, because each failed attempt to connect counts as a loss. After a wait of
+    /// ``Audiences/membersWaitMillisecondsMax``, the count is set to `memberWaitsMax`.
+    ///
+    /// A wait after the reply to a checkpoint is not counted: there the store itself says that it has lost the round.
+    var memberWaitCount: UInt8 = 0
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the present claim counts as held: the end of the pause before it (monotonic milliseconds); nil: it is
+    /// Since when the present claim counts as held: the end of the pause before it (monotonic milliseconds). Nil: it is
     /// the round's first claim.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// When the core found that the store had lost the round with its members, or may lack its members

@@ -10,26 +10,26 @@
 ///                                  205        305
 /// ```
 struct RoundProgress: BitwiseCopyable {
-    /// The number of positions in one lap, which is one pass through the range's members. Positions never fall: a
-    /// version that begins in the middle of a lap ends in the middle of the next one.
+    /// The number of positions in one lap, which is one pass through the range's members.
     let positionsPerLap: UInt64
     /// Every member below this position has its outcome or is parked.
     var completedPosition: UInt64 = 0
-    /// One above the position of the last member that had its turn. In its turn, the shell has got the member's push,
-    /// the core has queued its start, or the member needed neither.
+    /// One above the position of the last member that had its turn. In a member's turn, the shell takes the member's
+    /// push, or the core queues the member's start. Some members need neither.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); nil: not known.
-    /// See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); nil: no version has
+    /// taken over yet. See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
     @CompactOptional var stalledSinceMilliseconds: Int64?
-    /// Since when at least one member of the round waits for its turn: the admission time of the command that began
-    /// the wait (UNIX milliseconds). Has a meaning only while a member waits. A metric shows it (``RoundGauges``).
+    /// Since when members of the round wait for their turn without a break: the time at which the store admitted the
+    /// command for which the first of them waits (UNIX milliseconds). Has a meaning only while a member waits. A metric
+    /// shows it (``RoundGauges``).
     var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
-    /// The position of the next member to have its turn. ``completedPosition`` is above ``sendPosition`` after a page
-    /// whose last positions have no member.
-    var turnPosition: UInt64 { max(sendPosition, completedPosition) }
+    /// The position that the round has reached: no member below it waits for its turn. Usually it is ``sendPosition``.
+    /// After a page whose last positions have no member, it is ``completedPosition``.
+    var presentPosition: UInt64 { max(sendPosition, completedPosition) }
 
     /// Notes that all members below `position` have their outcomes or are parked.
     mutating func complete(upTo position: UInt64) {

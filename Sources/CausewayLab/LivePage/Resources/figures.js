@@ -1,4 +1,5 @@
-// The figures around the phones: commands and pushes so far, freshness, the rate, budgets, and numbers that must stay zero.
+// The figures around the phones: commands and pushes so far, freshness, the rate, budgets, and numbers that must stay
+// zero.
 
 import { makeElement } from "/lockscreen.js";
 
@@ -12,8 +13,8 @@ function formatDuration(milliseconds) {
   return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 1 : 0)} s`;
 }
 
-// A number that counts up to its new value in the time until the next event. A lower value is shown at once, and any
-// value if isQuiet is set.
+// A number that counts up to its new value in the time until the next event. If the new value is lower, or if isQuiet
+// is set, it is shown at once.
 class AnimatedCount {
   constructor(node) {
     this.node = node;

@@ -1,4 +1,4 @@
-// The dialog about one phone: its large Lock Screen, its history, and the stages of its last push.
+// The dialog about one phone: its large Lock Screen, its history, and the steps of its last push.
 
 import { LockScreen, formatCount, makeElement, toWords } from "/lockscreen.js";
 

@@ -3,7 +3,7 @@ extension OutageCase {
         OutageCase(
             name: "apns-503",
             summary: "APNs responds with 503 to everything for 12 s, the last updates and the ends among them",
-            apps: [OutageApp(pushStartedActivities: 40)],
+            apps: [OutageApp(pushStartedActivityCount: 40)],
             steps: [
                 OutageStep(at: 10_000, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
                 OutageStep(at: 22_000, .clearFaults(.sandbox)),
@@ -13,7 +13,7 @@ extension OutageCase {
         OutageCase(
             name: "apns-503-starts",
             summary: "APNs responds with 503 to everything from the first start on, for 8 s",
-            apps: [OutageApp(pushStartedActivities: 80)],
+            apps: [OutageApp(pushStartedActivityCount: 80)],
             steps: [
                 OutageStep(at: 0, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
                 OutageStep(at: 8_000, .clearFaults(.sandbox)),
@@ -23,7 +23,7 @@ extension OutageCase {
         OutageCase(
             name: "apns-refuses-streams",
             summary: "APNs refuses 30 % of all streams, for the whole case",
-            apps: [OutageApp(pushStartedActivities: 40)],
+            apps: [OutageApp(pushStartedActivityCount: 40)],
             steps: [OutageStep(at: 0, .setFaults(.sandbox, ["refusedShare": 0.3]))],
             expectations: [.noOutcome("failed"), .invalidationCount(0)]
         ),
@@ -41,7 +41,7 @@ extension OutageCase {
         OutageCase(
             name: "wrong-key",
             summary: "The signing key is one that APNs does not know, and is replaced by the right one after 12 s",
-            apps: [OutageApp(pushStartedActivities: 40)],
+            apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .installValidKey)],
             // Commands wait for the right key, and are deferred after 10 s for 30 s. The worker must read them again

@@ -4,7 +4,9 @@ extension OutageCase {
         OutageCase(
             name: "thirty-hours-old",
             summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
-            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 30 * 3_600)],
+            apps: [
+                OutageApp(pushStartedActivityCount: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 30 * 3_600)
+            ],
             workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.noOutcome("failed"), .noPush(app: "match")],
@@ -13,7 +15,7 @@ extension OutageCase {
         OutageCase(
             name: "seven-minutes-old",
             summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
-            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 420)],
+            apps: [OutageApp(pushStartedActivityCount: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 420)],
             workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.noOutcome("failed"), .invalidationCount(0)]
@@ -23,7 +25,12 @@ extension OutageCase {
             summary:
                 "Starts and the ends of the same activities are read together: no phone rings kick-off for a finished match",
             apps: [
-                OutageApp(activities: 60, pushStartedActivities: 60, durationMilliseconds: 8_000, activitiesPerEnd: 1)
+                OutageApp(
+                    activityCount: 60,
+                    pushStartedActivityCount: 60,
+                    durationMilliseconds: 8_000,
+                    activitiesPerEnd: 1
+                )
             ],
             workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 9_000, .start(.worker(0)))],

@@ -21,8 +21,8 @@ extension OutageCase {
                 "The host of one app does not respond for 20 s, not even to new connections; a healthy app shares its "
                 + "partitions",
             apps: [
-                OutageApp(name: "affected", environment: .production, activities: 60, durationMilliseconds: 20_000),
-                OutageApp(name: "healthy", activities: 60, durationMilliseconds: 26_000),
+                OutageApp(name: "affected", environment: .production, activityCount: 60, durationMilliseconds: 20_000),
+                OutageApp(name: "healthy", activityCount: 60, durationMilliseconds: 26_000),
             ],
             steps: [
                 OutageStep(at: 4_000, .freeze(.simulator(.production))),
@@ -43,12 +43,12 @@ extension OutageCase {
             apps: [
                 OutageApp(
                     name: "affected",
-                    activities: 12,
-                    pushStartedActivities: 12,
+                    activityCount: 12,
+                    pushStartedActivityCount: 12,
                     activitiesPerDevice: 12,
                     activitiesPerEnd: 0
                 ),
-                OutageApp(name: "healthy", activities: 60),
+                OutageApp(name: "healthy", activityCount: 60),
             ],
             workers: OutageWorkers(
                 // These starts expire after 30 s. A worker does not defer a command that would expire before its
@@ -66,7 +66,7 @@ extension OutageCase {
             name: "token-retired",
             summary:
                 "All tokens of an app die, 410, and the next ones register 8 s later; the last updates and ends come in between",
-            apps: [OutageApp(activities: 60)],
+            apps: [OutageApp(activityCount: 60)],
             steps: [
                 OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .resumeRegistrations),
             ],

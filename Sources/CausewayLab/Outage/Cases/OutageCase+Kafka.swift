@@ -3,7 +3,7 @@ extension OutageCase {
         OutageCase(
             name: "kafka-frozen",
             summary: "The broker is frozen for 8 s, longer than a session, which is 6 s instead of the default",
-            apps: [OutageApp(pushStartedActivities: 40)],
+            apps: [OutageApp(pushStartedActivityCount: 40)],
             steps: [OutageStep(at: 6_000, .freeze(.broker)), OutageStep(at: 14_000, .thaw(.broker))],
             expectations: [.noOutcome("failed"), .invalidationCount(0)]
         )

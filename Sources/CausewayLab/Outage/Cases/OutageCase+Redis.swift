@@ -1,6 +1,6 @@
 extension OutageCase {
-    private static let seasonApps = [OutageApp(pushStartedActivities: 40)]
-    private static let threeWorkers = OutageWorkers(count: 3, lanes: 1)
+    private static let seasonApps = [OutageApp(pushStartedActivityCount: 40)]
+    private static let threeWorkers = OutageWorkers(count: 3, laneCount: 1)
     private static let noFailuresOrInvalidations: [OutageExpectation] = [.noOutcome("failed"), .invalidationCount(0)]
     /// An alert may ring again if it rang at most this long before Redis lost data.
     private static let alertRepeatWindowMilliseconds: Int64 = 5_000
@@ -52,7 +52,7 @@ extension OutageCase {
             summary: "One of three servers of a cluster is killed and comes back empty after 3 s, with three workers",
             apps: seasonApps,
             workers: threeWorkers,
-            redis: .cluster(primaries: 3),
+            redis: .cluster(primaryCount: 3),
             steps: [
                 OutageStep(at: 8_000, .kill(.redis(1)), alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds),
                 OutageStep(at: 11_000, .start(.redis(1))),

@@ -5,14 +5,14 @@ extension OutageCase {
             summary: "Three workers are restarted by SIGTERM, one after the other, nine times, under load",
             apps: [
                 OutageApp(
-                    activities: 200,
-                    pushStartedActivities: 40,
+                    activityCount: 200,
+                    pushStartedActivityCount: 40,
                     commandIntervalMilliseconds: 800,
                     durationMilliseconds: 22_000,
                     commandsPerAlert: 3
                 )
             ],
-            workers: OutageWorkers(count: 3, lanes: 1),
+            workers: OutageWorkers(count: 3, laneCount: 1),
             steps: (0..<9)
                 .flatMap { number in
                     let milliseconds = 3_000 + 2_000 * Int64(number)
@@ -26,8 +26,8 @@ extension OutageCase {
         OutageCase(
             name: "worker-killed",
             summary: "One of three workers is killed; the others serve its activities, with the default session",
-            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 24_000)],
-            workers: OutageWorkers(count: 3, lanes: 1, consumerProperties: [:]),
+            apps: [OutageApp(pushStartedActivityCount: 40, durationMilliseconds: 24_000)],
+            workers: OutageWorkers(count: 3, laneCount: 1, consumerProperties: [:]),
             steps: [OutageStep(at: 6_000, .kill(.worker(0)), alertRepeatWindowMilliseconds: 1_000)],
             expectations: [.noOutcome("failed"), .invalidationCount(0), .noSilenceLongerThan(milliseconds: 12_000)],
             recoveryMillisecondsMax: 60_000
@@ -35,7 +35,7 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-redis-frozen",
             summary: "SIGTERM while Redis is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
-            apps: [OutageApp(pushStartedActivities: 40)],
+            apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.redis(0))),
@@ -59,7 +59,7 @@ extension OutageCase {
             name: "stop-with-kafka-frozen",
             summary:
                 "SIGTERM while the broker is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
-            apps: [OutageApp(pushStartedActivities: 40)],
+            apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.broker)),

@@ -134,19 +134,19 @@ struct OutageChecker {
                 "\(observations.activity): started again after \(push.arrivedAtMilliseconds - starts[0].arrivedAtMilliseconds) ms"
             )
         }
-        var firstAlertMilliseconds: [String: Int64] = [:]
+        var firstMillisecondsByAlert: [String: Int64] = [:]
         for push in observations.appliedPushes where push.effect != .started {
             guard let alert = push.alert else { continue }
-            guard let firstMilliseconds = firstAlertMilliseconds[alert] else {
-                firstAlertMilliseconds[alert] = push.arrivedAtMilliseconds
+            guard let firstMilliseconds = firstMillisecondsByAlert[alert] else {
+                firstMillisecondsByAlert[alert] = push.arrivedAtMilliseconds
                 continue
             }
             let text =
                 "\(observations.activity): \(alert) again after \(push.arrivedAtMilliseconds - firstMilliseconds) ms"
             if alertRepeatCauses.contains(where: {
                 $0.allowsRepeatedAlert(
-                    firstMilliseconds: firstMilliseconds,
-                    repeatMilliseconds: push.arrivedAtMilliseconds
+                    firstAtMilliseconds: firstMilliseconds,
+                    againAtMilliseconds: push.arrivedAtMilliseconds
                 )
             }) {
                 findings.permittedAlertRepeats.append(text)
@@ -221,9 +221,9 @@ struct OutageChecker {
         }
     }
 
-    private mutating func checkCount(_ pushes: [OutageHistory.Push], expected: Int, _ what: String) {
-        if pushes.count < expected { findings.losses.append("\(what) \(pushes.count) times, not \(expected)") }
-        if pushes.count > expected { findings.repeats.append("\(what) \(pushes.count) times, not \(expected)") }
+    private mutating func checkCount(_ pushes: [OutageHistory.Push], expected: Int, _ description: String) {
+        if pushes.count < expected { findings.losses.append("\(description) \(pushes.count) times, not \(expected)") }
+        if pushes.count > expected { findings.repeats.append("\(description) \(pushes.count) times, not \(expected)") }
     }
 
     // MARK: - Silence
@@ -238,9 +238,8 @@ struct OutageChecker {
         }
         for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
-            // A silence is the time from a command to the push that brought its state or a newer state. Without such
-            // a push, the silence lasts until the screens are read. It then counts only if Causeway still had to send
-            // such a push.
+            // A silence begins with a command and ends with the first push that has its state or a newer one. If no
+            // such push came, it lasts until the screens are read, and counts only if Causeway still had to send one.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))

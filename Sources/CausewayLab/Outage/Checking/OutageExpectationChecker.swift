@@ -7,19 +7,19 @@ struct OutageExpectationChecker {
 
     var findings: OutageFindings
     /// The outcomes of each command, in the order of its results.
-    var outcomes: [String: [String]]
-    var invalidations: Int
+    var outcomesByCommand: [String: [String]]
+    var invalidationCount: Int
     var history = OutageHistory()
     /// When the first command was due, UNIX milliseconds.
     var firstCommandAtWallMilliseconds: Int64 = 0
     var longestCommitWaitMilliseconds: Int64 = 0
 
     /// The number of commands without a result. Every case requires that it is 0.
-    var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
+    var missingResultCount: Int { history.commands.count { outcomesByCommand[$0.identifier] == nil } }
 
     func unmetExpectations(of expectations: [OutageExpectation]) -> [String] {
-        let missing = commandsWithoutResult
-        return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(violation(of:))
+        let missingResults = missingResultCount == 0 ? [] : ["\(missingResultCount) commands have no result"]
+        return missingResults + expectations.compactMap(violation(of:))
     }
 
     /// Returns why an expectation is not met; nil if it is met.
@@ -39,9 +39,12 @@ struct OutageExpectationChecker {
             return count == expectedCount
                 ? nil : "\(count) commands have the outcome \(outcome), expected \(expectedCount)"
         case .invalidationCount(let expectedCount):
-            return invalidations == expectedCount ? nil : "\(invalidations) invalidations, expected \(expectedCount)"
+            return invalidationCount == expectedCount
+                ? nil : "\(invalidationCount) invalidations, expected \(expectedCount)"
         case .oneFinalResultPerCommand:
-            let repeatedCount = outcomes.values.count { $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1 }
+            let repeatedCount = outcomesByCommand.values.count {
+                $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1
+            }
             return repeatedCount == 0 ? nil : "\(repeatedCount) commands have two final results"
         case .noSilenceLongerThan(let boundMilliseconds):
             let measuredMilliseconds = findings.longestSilenceMilliseconds
@@ -67,7 +70,7 @@ struct OutageExpectationChecker {
         return history.pushes.filter { $0.status == 200 && activities.contains($0.activity) }
     }
 
-    private func commandCount(with outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }
+    private func commandCount(with outcome: String) -> Int { outcomesByCommand.values.count { $0.contains(outcome) } }
 }
 
 extension Outcome {

@@ -6,7 +6,7 @@ struct OutageFindings: Equatable {
     /// Pushes that APNs accepted after their age limit, or after a newer push or alert. Also pushes that no valid
     /// command requests.
     var oldPushes: [String] = []
-    /// Alerts and starts that reached a phone twice. Also surplus ends and restarts of lifetimes.
+    /// Alerts and starts that reached a phone twice. Also ends and restarts of lifetimes that happened too often.
     var repeats: [String] = []
     /// Alerts that rang twice, as an ``AlertRepeatCause`` permits.
     var permittedAlertRepeats: [String] = []

@@ -97,17 +97,18 @@ enum AfterLifetime {
 /// A crash, a loss of data, or a stop without a complete drain. Alerts that rang shortly before it may ring again.
 struct AlertRepeatCause: Equatable {
     /// When the crash, the loss or the stop happened.
-    var milliseconds: Int64
-    /// An alert may ring again if it rang at most this long before `milliseconds`.
+    var happenedAtMilliseconds: Int64
+    /// An alert may ring again if it rang at most this long before `happenedAtMilliseconds`.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring again if its first push was in flight at `milliseconds`. That push arrives at most this
-    /// much later.
+    /// An alert may also ring again if its first push was in flight at `happenedAtMilliseconds`, and arrived at most
+    /// this much later.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
-    func allowsRepeatedAlert(firstMilliseconds: Int64, repeatMilliseconds: Int64) -> Bool {
-        repeatMilliseconds >= milliseconds
-            && (milliseconds - alertRepeatWindowMilliseconds...milliseconds + Self.inFlightMillisecondsMax)
-                .contains(firstMilliseconds)
+    func allowsRepeatedAlert(firstAtMilliseconds: Int64, againAtMilliseconds: Int64) -> Bool {
+        let windowBeginsAtMilliseconds = happenedAtMilliseconds - alertRepeatWindowMilliseconds
+        return againAtMilliseconds >= happenedAtMilliseconds
+            && (windowBeginsAtMilliseconds...happenedAtMilliseconds + Self.inFlightMillisecondsMax)
+                .contains(firstAtMilliseconds)
     }
 }

@@ -25,10 +25,10 @@ struct OutageReport {
         return ([line] + findingLines).joined(separator: "\n")
     }
 
-    private func examples(_ what: String, _ texts: [String]) -> [String] {
+    private func examples(_ label: String, _ texts: [String]) -> [String] {
         let rest = texts.count - Self.findingsPerListMax
-        return texts.prefix(Self.findingsPerListMax).map { "         \(what): \($0)" }
-            + (rest > 0 ? ["         \(what): and \(rest) more"] : [])
+        return texts.prefix(Self.findingsPerListMax).map { "         \(label): \($0)" }
+            + (rest > 0 ? ["         \(label): and \(rest) more"] : [])
     }
 
     /// Returns the last line of the output, with the sums over all reports.

@@ -3,17 +3,17 @@
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
     let minutes: [OutageMinute]
-    /// For each activity of the affected app: its pushes after the app's host had returned, as ``PushesAfterReturn``
-    /// records them. True means that the push had the newest state.
+    /// For each activity of the affected app, a flag for each push after the return of the app's host: whether the push
+    /// had the activity's newest state (``PushesAfterReturn``).
     let newestStateFlagsAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let wrongScreenCount: Int
-    let failedCommands: Int
+    let failedCommandCount: Int
 
     var brokenPromises: [String] {
-        [freshnessFailure, commitWaitFailure, memoryGrowthMessage, pushFailure].compactMap { $0 }
+        [freshnessFailure, commitWaitFailure, memoryFailure, pushFailure].compactMap { $0 }
             + (wrongScreenCount == 0 ? [] : ["\(wrongScreenCount) phones do not show the newest state"])
-            + (failedCommands == 0 ? [] : ["\(failedCommands) commands have the outcome failed"])
+            + (failedCommandCount == 0 ? [] : ["\(failedCommandCount) commands have the outcome failed"])
     }
 
     private var minutesDuringOutage: [OutageMinute] { minutes.filter(\.isHostUnreachable) }
@@ -35,7 +35,7 @@ struct OutageHourChecker {
 
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
     /// not.
-    private var memoryGrowthMessage: String? {
+    private var memoryFailure: String? {
         let half = minutesDuringOutage.count / 2
         guard let firstHalfBytes = minutesDuringOutage.prefix(half).map(\.residentBytes).max(),
             let secondHalfBytes = minutesDuringOutage.dropFirst(half).map(\.residentBytes).max()
@@ -46,7 +46,8 @@ struct OutageHourChecker {
     }
 
     private var pushFailure: String? {
-        let activitiesWithOtherPushes = schedule.activities - newestStateFlagsAfterReturn.values.count { $0 == [true] }
+        let activitiesWithOtherPushes =
+            schedule.activityCount - newestStateFlagsAfterReturn.values.count { $0 == [true] }
         return activitiesWithOtherPushes == 0
             ? nil : "\(activitiesWithOtherPushes) affected activities did not get exactly one push, the newest"
     }

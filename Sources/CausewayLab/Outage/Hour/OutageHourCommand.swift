@@ -42,7 +42,11 @@ struct OutageHourCommand: ParsableCommand {
     }
 
     func run() throws {
-        let schedule = OutageHourSchedule(outageMinutes: minutes, activities: activities, commandsPerSecondPerApp: rate)
+        let schedule = OutageHourSchedule(
+            outageMinutes: minutes,
+            activityCount: activities,
+            commandsPerSecondPerApp: rate
+        )
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }

@@ -6,9 +6,9 @@ import LiveActivity
 /// Plays an hour of outage. One thread writes commands, reads results and pushes, and summarizes each minute.
 final class OutageHourRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
-    private static let lagPollIntervalMilliseconds: Int64 = 2_000
-    private static let lagTimeoutMilliseconds: Int32 = 2_000
-    private static let registrationMillisecondsMax: Int64 = 120_000
+    private static let commitPollIntervalMilliseconds: Int64 = 2_000
+    private static let commitPollTimeoutMilliseconds: Int32 = 2_000
+    private static let registrationWaitMillisecondsMax: Int64 = 120_000
     private static let minuteMilliseconds: Int64 = 60_000
 
     private let schedule: OutageHourSchedule
@@ -21,7 +21,7 @@ final class OutageHourRun {
     private let tableFile: String?
     private var feeds: [OutageFeed]
     private var recentCommands = RecentCommands()
-    private var commitLag = CommitLag()
+    private var commitWaitMeter = CommitWaitMeter()
     private var tableLines = [OutageMinute.header]
     private var minutes: [OutageMinute] = []
     private var minute: OutageMinute
@@ -42,7 +42,7 @@ final class OutageHourRun {
         )
         self.tableFile = tableFile
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
-        groupPositionReader = try deployment.groupPositions()
+        groupPositionReader = try deployment.makeGroupPositionReader()
         outcomeCounter = try OutcomeCounter(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
         minute = OutageMinute(number: 1, isHostUnreachable: false)
@@ -65,7 +65,7 @@ final class OutageHourRun {
             minutes: minutes,
             newestStateFlagsAfterReturn: pushesAfterReturn.newestStateFlagsByActivity,
             wrongScreenCount: try countWrongScreens(),
-            failedCommands: outcomeCounter.counts[.failed] ?? 0
+            failedCommandCount: outcomeCounter.counts[.failed] ?? 0
         )
         deployment.stopWorkers()
         return checker.brokenPromises + deployment.faults
@@ -73,14 +73,16 @@ final class OutageHourRun {
 
     private func awaitRegistrations() throws(LabError) {
         try deployment.startWorkers()
-        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationWaitMillisecondsMax
         while true {
             let copiedRegistrationCount = try deployment.copyRegistrations(to: commandProducer)
             try poll()
-            let (registeredTokens, expectedTokens) = (try deployment.redis.keyCount(), outage.expectedRegistrations)
-            if copiedRegistrationCount >= expectedTokens, registeredTokens >= expectedTokens { return }
+            let (registeredTokenCount, expectedTokenCount) = (
+                try deployment.redis.keyCount(), outage.expectedRegistrationCount
+            )
+            if copiedRegistrationCount >= expectedTokenCount, registeredTokenCount >= expectedTokenCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw LabError("only \(registeredTokens) of \(expectedTokens) tokens are registered")
+                throw LabError("only \(registeredTokenCount) of \(expectedTokenCount) tokens are registered")
             }
         }
     }
@@ -98,7 +100,7 @@ final class OutageHourRun {
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds
         var steps = outage.steps[...]
-        var (nextLagMeasurementAtMilliseconds, nextMinuteMilliseconds) = (
+        var (nextCommitPollAtMilliseconds, nextMinuteMilliseconds) = (
             beganAtMilliseconds, beganAtMilliseconds + Self.minuteMilliseconds
         )
         while Clock.monotonicMilliseconds - beganAtMilliseconds < schedule.endMilliseconds
@@ -109,10 +111,10 @@ final class OutageHourRun {
                 try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer)
                 for command in feeds[index].takeCommands() {
                     recentCommands.append(command)
-                    minute.commands += 1
+                    minute.commandCount += 1
                 }
             }
-            if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
+            if let step = steps.first, elapsedMilliseconds >= step.dueMilliseconds {
                 steps.removeFirst()
                 try deployment.perform(step.action)
                 switch step.action {
@@ -123,9 +125,9 @@ final class OutageHourRun {
             }
             try poll()
             try countNewPushes()
-            if Clock.monotonicMilliseconds >= nextLagMeasurementAtMilliseconds {
-                nextLagMeasurementAtMilliseconds = Clock.monotonicMilliseconds + Self.lagPollIntervalMilliseconds
-                measureLag()
+            if Clock.monotonicMilliseconds >= nextCommitPollAtMilliseconds {
+                nextCommitPollAtMilliseconds = Clock.monotonicMilliseconds + Self.commitPollIntervalMilliseconds
+                measureCommitWaits()
             }
             if Clock.monotonicMilliseconds >= nextMinuteMilliseconds {
                 nextMinuteMilliseconds += Self.minuteMilliseconds
@@ -150,27 +152,27 @@ final class OutageHourRun {
                 ?? Int64(DurationHistogram.millisecondsMax)
             return minute.freshness.add(milliseconds: ageMilliseconds)
         }
-        minute.affectedAppPushes += 1
+        minute.affectedAppPushCount += 1
         let isNewest = command != nil && command == recentCommands.newestCommand(of: push.activity)
         pushesAfterReturn.add(push, isNewest: isNewest)
     }
 
     /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
     /// measures again.
-    private func measureLag() {
+    private func measureCommitWaits() {
         guard
             let polledPositions = try? groupPositionReader.readPositions(
-                timeoutMilliseconds: Self.lagTimeoutMilliseconds
+                timeoutMilliseconds: Self.commitPollTimeoutMilliseconds
             )
         else {
             return
         }
-        commitLag.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
-        minute.uncommittedRecords = polledPositions.reduce(0) { $0 + $1.logEndOffset - ($1.committedOffset ?? 0) }
+        commitWaitMeter.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
+        minute.uncommittedRecordCount = polledPositions.reduce(0) { $0 + $1.logEndOffset - ($1.committedOffset ?? 0) }
     }
 
     private func finishMinute(elapsedMilliseconds: Int64) throws(LabError) {
-        minute.longestCommitWaitMilliseconds = commitLag.takeLongestMilliseconds()
+        minute.longestCommitWaitMilliseconds = commitWaitMeter.takeLongestMilliseconds()
         let usages = deployment.workerProcessIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpuMilliseconds = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         minute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds

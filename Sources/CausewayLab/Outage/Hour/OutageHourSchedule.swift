@@ -10,7 +10,7 @@ struct OutageHourSchedule {
     /// How many minutes the run goes on after the affected app's APNs host is reachable again.
     var minutesAfterReturn = 2
     /// Activities of each of the two apps.
-    var activities = 4_000
+    var activityCount = 4_000
     /// Commands a second of each of the two apps.
     var commandsPerSecondPerApp = 2_000
 
@@ -33,11 +33,11 @@ struct OutageHourSchedule {
     static let pauseBeforeHostReturnsMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {
-        let intervalMilliseconds = Int64(activities) * 1_000 / Int64(commandsPerSecondPerApp)
+        let intervalMilliseconds = Int64(activityCount) * 1_000 / Int64(commandsPerSecondPerApp)
         let affectedApp = OutageApp(
             name: Self.affectedAppName,
             environment: .production,
-            activities: activities,
+            activityCount: activityCount,
             commandIntervalMilliseconds: intervalMilliseconds,
             durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeHostReturnsMilliseconds,
             activitiesPerEnd: 0
@@ -52,7 +52,7 @@ struct OutageHourSchedule {
                 "The host of one app does not respond, not even to new connections; a healthy app shares its "
                 + "partitions",
             apps: [affectedApp, healthyApp],
-            partitions: 16,
+            partitionCount: 16,
             steps: [
                 OutageStep(at: outageBeginsAtMilliseconds, .freeze(.simulator(.production))),
                 OutageStep(at: outageEndMilliseconds, .thaw(.simulator(.production))),

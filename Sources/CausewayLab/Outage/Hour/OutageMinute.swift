@@ -6,12 +6,12 @@ struct OutageMinute {
     /// The time from a command's record until APNs accepted its push, for the healthy app.
     var freshness = DurationHistogram()
     /// Pushes of the affected app that APNs accepted.
-    var affectedAppPushes = 0
-    var commands = 0
+    var affectedAppPushCount = 0
+    var commandCount = 0
     /// The longest wait of a record for its commit.
     var longestCommitWaitMilliseconds: Int64 = 0
     /// How many records of the commands topic were not committed at the last measurement of the minute.
-    var uncommittedRecords: Int64 = 0
+    var uncommittedRecordCount: Int64 = 0
     /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0
     /// The worker's CPU time in this minute.
@@ -23,9 +23,10 @@ struct OutageMinute {
     /// The minute as one line of the table.
     var text: String {
         let figures: [Int64] = [
-            Int64(commands), Int64(freshness.count), freshness.percentileMilliseconds(50) ?? 0,
+            Int64(commandCount), Int64(freshness.count), freshness.percentileMilliseconds(50) ?? 0,
             freshness.percentileMilliseconds(99) ?? 0,
-            freshness.maximumMilliseconds, Int64(affectedAppPushes), longestCommitWaitMilliseconds, uncommittedRecords,
+            freshness.maximumMilliseconds, Int64(affectedAppPushCount), longestCommitWaitMilliseconds,
+            uncommittedRecordCount,
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
         let cpu = String(tenths: cpuMilliseconds / 100)

@@ -20,9 +20,9 @@ struct PushesAfterReturn {
 
     /// Records a push that the host has accepted.
     ///
-    /// Ignores pushes before the return. Also ignores pushes whose `aps.timestamp` is not after the beginning of the
-    /// outage. The worker may have written them before the outage, and cannot withdraw them. The host reads them from
-    /// its sockets when it returns.
+    /// Ignores pushes before the return. Also ignores pushes with an `aps.timestamp` up to the beginning of the outage:
+    /// the worker may have written them before the outage, and cannot withdraw them. The host reads them from its
+    /// sockets when it returns.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
         newestStateFlagsByActivity[push.activity, default: []].append(isNewest)

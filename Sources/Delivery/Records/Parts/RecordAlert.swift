@@ -1,13 +1,12 @@
 import LiveActivity
 
-/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.layout`). No
+/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.bodyLayout`). No
 /// meaning for a start, whose alert is neither carried nor removed.
 struct RecordAlert: BitwiseCopyable {
-    /// The version of the command that brought the alert in the body, if this alert came from another record: from an
-    /// older command, or from a command that Redis held. Nil: the body has no alert, or the alert of its own record.
+    /// The version of the command that brought the alert in the body, if another record brought it: an older command,
+    /// or a command that Redis held. Nil: the body has no alert, or this record brought it.
     var sourceVersion: Version?
-    /// What the lane did about the alert of an older command that Redis holds; `notReported` until Redis has replied to
-    /// the admission.
+    /// What the lane did about the alert of an older command that Redis holds.
     var heldStatus = HeldAlertStatus.notReported
     /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or should
     /// have carried.
@@ -18,10 +17,11 @@ struct RecordAlert: BitwiseCopyable {
 enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
     case notReported
-    /// The lane has read the held command. Its alert is now in this command's body, unless one of these is true:
+    /// The held alert is now in this command's body, or is not needed because one of these is true:
     /// - The held command has no alert, or is not valid.
     /// - The alert of the held command is too old.
     /// - This command has an alert of its own, or carries one.
-    case examined
+    case takenOrNotNeeded
+    /// With the held alert, this command's body would be too large for APNs.
     case doesNotFit
 }

@@ -5,7 +5,7 @@ struct RecordDeadLetter: BitwiseCopyable {
     var detail = BlockRange()
     /// The key of the record; nil if it had none.
     var key: BlockRange?
-    var value = DeadLetterValue.asReceived
+    var writtenValue = DeadLetterValue.asReceived
 }
 
 /// What a dead letter contains of the record's value.

@@ -1,11 +1,12 @@
 import LiveActivity
 
-/// How a record ends, and what must happen before its offset is settled. All records use it; registrations and
-/// tombstones have no outcome, unless a held command continues in the record.
+/// How a record ends, and what must happen before its offset is settled. Commands and invalid records have an outcome.
+/// Registrations and tombstones have none. But if a registration's token releases a held command, the record gets the
+/// outcome of that command.
 struct RecordEnding: BitwiseCopyable {
     /// The number of superseded commands that this command's result must count.
     var supersededCount = SupersededCount()
-    private(set) var acknowledgementsOutstanding: UInt16 = 0
+    private(set) var outstandingAcknowledgementCount: UInt16 = 0
     /// The command's outcome. The value has no meaning before the stage `finished`.
     var outcome: Outcome = .failed
     /// How Redis must settle the command; nil: Redis settles nothing, usually because it did not admit the
@@ -15,22 +16,22 @@ struct RecordEnding: BitwiseCopyable {
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
     var earlierResultCount: UInt8 = 0
-    /// Whether another record now has, in memory only, what this record brought: its token, or the held command that
-    /// its token released. If the worker dies before that other record is settled, the next owner must read both
-    /// records. So the commit's metadata must not name this record. (R10)
+    /// Whether the commit's metadata must not name this record as settled (R10). True if another record has taken over,
+    /// in memory only, the token that this record brought, or the held command that its token released. If the worker
+    /// dies before that other record is settled, the next owner must read both records again.
     var isLeftOutOfMetadata = false
 
-    /// Counts one more call, produced record or change of audiences to be confirmed.
-    mutating func expectAcknowledgement() { acknowledgementsOutstanding += 1 }
+    /// Notes that one more call, produced record or change of audiences must be acknowledged.
+    mutating func expectAcknowledgement() { outstandingAcknowledgementCount += 1 }
 
-    /// Notes that a call, a produced record or a change of audiences is confirmed. After the last confirmation, the
-    /// slot may be freed. (R8)
+    /// Notes that a call, a produced record or a change of audiences is acknowledged. After the last acknowledgement,
+    /// the slot may be freed. (R8)
     mutating func acknowledge() {
-        precondition(acknowledgementsOutstanding > 0)
-        acknowledgementsOutstanding -= 1
+        precondition(outstandingAcknowledgementCount > 0)
+        outstandingAcknowledgementCount -= 1
     }
 
-    @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
+    @inline(__always) var isAcknowledged: Bool { outstandingAcknowledgementCount == 0 }
 }
 
 /// What the lane still does for a record after its result and its calls are acknowledged, in this order: `endLife`,
@@ -40,13 +41,11 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
     /// Removes a finished held start from Redis, after its result is acknowledged. If Redis removed the start first, a
-    /// crash before the result would lose the result: Redis would not release the start to the next reader of the
-    /// registration.
+    /// crash could lose the result: the next reader of the registration would not get the start from Redis.
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
     /// Removes the life from the timetable, after the result is acknowledged. If the life were removed first, a crash
-    /// before the result would falsify the result. The command, read again, would find no life, and its result would
-    /// say that it ended nothing.
+    /// could make the result wrong: the command, read again, would find no life, and report that it ended nothing.
     static let endLife = FollowUps(rawValue: 4)
 }

@@ -1,11 +1,11 @@
-/// The place from which this lane read the record, and whose offset is settled at the end. All records have it from
-/// their receipt on, and it does not change. It differs from the `RecordSource` only for a deferred command, which was
-/// first read elsewhere.
+/// The partition and offset from which this lane read the record. The offset is settled when the record has ended. All
+/// records have a place from their receipt on, and it does not change. The place of a deferred command is in the
+/// deferred topic, and its `RecordSource` says where it was first read. For any other record, both are the same.
 struct RecordPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32
-    /// The number of the partition's assignment in which the record was read. A later assignment has another number, so
-    /// a record of this assignment settles no offset of a later one.
+    /// The number of the partition's assignment in which the record was read. If the partition is revoked and assigned
+    /// again, the new assignment has another number. So the record then settles no offset.
     let assignmentEpoch: UInt32
     /// The offset in the partition.
     let offset: Int64

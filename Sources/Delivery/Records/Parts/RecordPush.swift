@@ -6,17 +6,17 @@ struct RecordPush: BitwiseCopyable {
     /// What Redis has allowed; nil until the admission.
     var allowance: PushAllowance?
     /// How often a push of the command was attempted, over all readings of the command.
-    var attempts: UInt8 = 0
+    var attemptCount: UInt8 = 0
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
     var httpStatus: UInt16?
     /// The number of the connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No
     /// connection has the number 0, so the pool compares the number without another test.
     var avoidedConnectionNumber: UInt32 = 0
     /// The `aps.timestamp` that Redis chose; no meaning before Redis has allowed the push.
-    var timestamp: Int64 = 0
+    var sentTimestamp: Int64 = 0
     /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. No meaning
     /// before this lane sends the push.
-    var expirationSeconds: Int64 = 0
+    var sentExpirationSeconds: Int64 = 0
     /// The UUID for the push's header `apns-id`; no meaning before Redis has allowed the push.
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// How Redis must retire the token; `none` until APNs refuses the token.
@@ -25,7 +25,7 @@ struct RecordPush: BitwiseCopyable {
 
 /// What Redis' reply to the admission allowed for a push.
 struct PushAllowance: BitwiseCopyable {
-    /// Pushes of priority 10 that the budget allows after this one; nil: the budget was not used.
+    /// How many more pushes of priority 10 the budget allows after this push; nil: the budget was not used.
     var budgetLeft: Int32?
     /// The priority with which the push is sent: 5 or 10.
     var priority: UInt8
@@ -33,11 +33,12 @@ struct PushAllowance: BitwiseCopyable {
     var isDemoted = false
 }
 
-/// When Redis must remove the token of the activity or device, because APNs calls it dead or does not know it.
+/// Whether Redis must remove the token of the activity or device, because APNs calls the token dead or does not know
+/// it.
 enum TokenRetirementRule: BitwiseCopyable {
     case none
-    /// Redis removes the token, unless the token was registered at this time or later. This is the time from which APNs
-    /// calls the token dead, UNIX milliseconds.
+    /// Redis removes the token if it was registered before this time: the time from which APNs calls the token dead,
+    /// UNIX milliseconds.
     case unlessRegisteredSince(milliseconds: Int64)
     /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the
     /// token counts as dead from the time at which the lane handled the response, UNIX milliseconds.

@@ -1,11 +1,11 @@
 import LiveActivity
 
 /// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
-/// If the token releases a held command, the slot becomes this command's, and `audiences` and `wasHeldStart` are
+/// If the token releases a held command, the slot becomes this command's, and `audienceDigests` and `wasHeldStart` are
 /// cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
-    var audiences = BlockRange()
+    var audienceDigests = BlockRange()
     /// The version that the app already displays; nil: the registration does not say.
     var shownVersion: Version?
     /// Whether frequent updates are switched on; nil: the registration does not say.

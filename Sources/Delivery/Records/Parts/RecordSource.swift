@@ -1,6 +1,6 @@
-/// The place from which the record was first read: for a deferred command, before its first deferral. All records have
-/// it from their receipt on, and it does not change. Results and default ids name this place, so that a deferral does
-/// not change them.
+/// Where the record was first read; for a deferred command, before its first deferral. All records have a source from
+/// their receipt on, and it does not change. Results and default ids name the source, so that a deferral does not
+/// change them.
 struct RecordSource: BitwiseCopyable {
     let offset: Int64
     /// The number of the partition in `topic`.

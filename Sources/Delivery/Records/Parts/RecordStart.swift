@@ -1,9 +1,10 @@
 /// What only a start has (`RecordSlot.isStart`), from its receipt on.
 struct RecordStart: BitwiseCopyable {
-    /// A random number that no other record of the same start has, in any worker. If the reply to the admission is
-    /// lost, Redis admits this record again, because it names the same claim. Redis admits no other record of the
-    /// start, because this one may have been sent. After a deferral, the deferred record has a new claim and names this
-    /// one as its `previousClaim`, so Redis admits it too. (R16)
+    /// A random number that no other record of the same start has, in any worker. Redis admits a start to one claim
+    /// only (R16). If the reply to the admission is lost, Redis admits the same record again, because it names the same
+    /// claim. Other records of the start are not admitted, because the start may have been sent. Exception: after a
+    /// deferral, the deferred record has a new claim, and Redis admits it because it names the old one as its
+    /// `previousClaim`.
     var claim: UInt64 = 0
     /// The claim that the start had when it was deferred; nil: it was not deferred, or Redis has admitted it
     /// since.

@@ -1,6 +1,5 @@
-/// When the steps of a record happened, UNIX milliseconds. Each record has the first two times; those of a deferred
-/// command belong to the record from which it was first read. Only commands have the other times; nil: the step has not
-/// happened yet.
+/// When the steps of a record happened, UNIX milliseconds. Each record has the first two times. For a deferred command,
+/// they are those of its first reading. Only commands have the other times; nil: the step has not happened yet.
 struct RecordTimes: BitwiseCopyable {
     /// When a lane received the record. -1 for a deferred command whose deferred record does not say this time.
     let receivedAtMilliseconds: Int64

@@ -3,14 +3,15 @@ import Numbers
 import Redis
 
 /// A token as a device's hash stores it: a letter that says its environment and whether it is packed, then
-/// the token. An activity's record has a number instead of the letter.
+/// the token. An activity's value has a number instead of the letter.
 ///
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
 /// packed, two digits in a byte, which saves a fifth of a device's hash.
-enum TokenText {
-    /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest of
-    /// the token is in the field `u`. So neither field has more than 64 bytes, if the token has the usual 160 digits.
-    /// Redis keeps a hash compact as long as all its fields are so short (`hash-max-listpack-value`).
+enum StoredDeviceToken {
+    /// A stored token is split over two fields of a device's hash. The field `t` has the registration's time, and then
+    /// at most this many bytes of the token. The field `u` has the rest. So a token of the usual 160 digits needs no
+    /// field of more than 64 bytes. Redis keeps a hash compact only while all its fields are so short
+    /// (`hash-max-listpack-value`).
     static let firstFieldBytesMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
@@ -27,7 +28,7 @@ enum TokenText {
     }
 
     /// Writes only a token's bytes, packed if possible, and returns their number and the token's ``TokenForm``. The
-    /// caller stores the form: as a letter before the bytes in a device's hash, as a number in an activity's record.
+    /// caller stores the form: as a letter before the bytes in a device's hash, as a number in an activity's value.
     static func encodeBytes(
         of token: UnsafeRawBufferPointer,
         _ environment: APNsEnvironment,
@@ -50,36 +51,37 @@ enum TokenText {
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
 
-    /// Reads a token whose form is stored apart from its bytes, as in an activity's record. Nil if `rest` is empty or
-    /// longer than a token.
+    /// Reads a token whose form is stored apart from its bytes, as in an activity's value. Nil if `tokenBytes` is empty
+    /// or longer than a token.
     static func decode(
         _ form: TokenForm,
-        _ rest: UnsafeRawBufferPointer,
+        _ tokenBytes: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
     ) -> (count: Int, environment: APNsEnvironment)? {
-        guard rest.count > 0, rest.count < bytesMax else { return nil }
+        guard tokenBytes.count > 0, tokenBytes.count < bytesMax else { return nil }
         switch form {
         case .plainProduction, .plainSandbox:
-            UnsafeMutableRawBufferPointer(start: destination, count: rest.count).copyMemory(from: rest)
-            return (rest.count, form == .plainProduction ? .production : .sandbox)
+            UnsafeMutableRawBufferPointer(start: destination, count: tokenBytes.count).copyMemory(from: tokenBytes)
+            return (tokenBytes.count, form == .plainProduction ? .production : .sandbox)
         case .packedProduction, .packedSandbox:
-            let room = UnsafeMutableRawBufferPointer(start: destination, count: rest.count * 2)
-            return (Hexadecimal.write(rest, to: room), form == .packedProduction ? .production : .sandbox)
+            let digits = UnsafeMutableRawBufferPointer(start: destination, count: tokenBytes.count * 2)
+            return (Hexadecimal.write(tokenBytes, to: digits), form == .packedProduction ? .production : .sandbox)
         }
     }
 
-    /// Packs a token. Returns false if the token is not an even number of lower-case hexadecimal digits; then a part
-    /// of the destination may be overwritten.
+    /// Packs a token, two digits in a byte. Returns false if the token is not an even number of lower-case hexadecimal
+    /// digits. The bytes at `destination` have no meaning then.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
-        var allDigitBits: UInt8 = 0
+        // The bitwise OR of the values of all digits. It is above 15 if one byte is no hexadecimal digit.
+        var combinedDigitBits: UInt8 = 0
         for index in 0..<(token.count / 2) {
             let high = value(of: token[index &* 2])
             let low = value(of: token[index &* 2 &+ 1])
-            allDigitBits |= high | low
+            combinedDigitBits |= high | low
             destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
         }
-        return allDigitBits <= 15
+        return combinedDigitBits <= 15
     }
 
     /// Returns 0 to 15 for a lower-case hexadecimal digit, 255 for any other byte.
@@ -91,8 +93,8 @@ enum TokenText {
     }
 }
 
-/// A token's environment, and whether its digits are packed: a number in an activity's record, a letter
-/// elsewhere.
+/// A token's environment, and whether its digits are packed. An activity's value stores the form as a number, a
+/// device's hash as a letter.
 enum TokenForm: UInt8 {
     case packedProduction = 1
     case packedSandbox
@@ -123,17 +125,16 @@ enum TokenForm: UInt8 {
 /// compare them as text.
 enum StoredTime {
     static let digitCount = 13
-    /// The last time that fits into the digits. Later times are stored as this one.
+    /// The last time that fits into the digits. A later time is stored as this time.
     static let millisecondsMax: Int64 = 9_999_999_999_999
 
-    /// Returns the time as stored. Times before 1970 and after 2286 are stored as the nearer of the two
-    /// limits.
+    /// Returns the time as stored: a time before 1970 as 0, a time after 2286 as ``millisecondsMax``.
     static func clampedMilliseconds(_ milliseconds: Int64) -> UInt64 {
         UInt64(min(max(0, milliseconds), millisecondsMax))
     }
 
     static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
-        Decimal.write(clampedMilliseconds(milliseconds), digits: digitCount, to: destination)
+        Decimal.write(clampedMilliseconds(milliseconds), digitCount: digitCount, to: destination)
     }
 
     static func parseMilliseconds(_ text: UnsafeRawBufferPointer) -> Int64? {

@@ -5,7 +5,7 @@ import Kafka
 ///
 /// The wait counts from the poll that first saw the record. A record that is written and committed between
 /// two polls counts as no wait.
-struct CommitLag {
+struct CommitWaitMeter {
     /// The ends of each partition's log, as the polls found them, oldest first. Ends that are already
     /// committed are removed.
     private var uncommittedEnds: [Int: [(milliseconds: Int64, end: Int64)]] = [:]

@@ -1,6 +1,6 @@
 /// The phone and activity that a push is for.
 extension DeviceModel {
-    struct PushSubject {
+    struct PushDestination {
         var app: String
         /// The id of the device; nil for a compact phone.
         var device: String?
@@ -19,20 +19,20 @@ extension DeviceModel {
     ///
     /// - Parameter effect: the effect of a push that was delivered just now. After `started`, the phone's
     ///   last activity is the one that the push started.
-    func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
+    func destination(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushDestination? {
         if let (crowd, number, _) = compactPhones.find(token) {
             let definition = compactPhones.crowds[crowd].definition
-            return PushSubject(app: definition.app, device: nil, activity: definition.activityIdentifier(number))
+            return PushDestination(app: definition.app, device: nil, activity: definition.activityIdentifier(number))
         }
         guard let index = tokens.find(token) else { return nil }
         let app = apps[tokens.entries[index].appIndex].bundleIdentifier
         switch tokens.entries[index].owner {
         case .activity(let activity):
             let phone = phones[activities[activity].phoneIndex]
-            return PushSubject(app: app, device: phone.device, activity: activities[activity].identifier)
+            return PushDestination(app: app, device: phone.device, activity: activities[activity].identifier)
         case .pushToStart(let phone, _):
             let startedActivity = effect == .started ? phones[phone].activityIndices.last : nil
-            return PushSubject(
+            return PushDestination(
                 app: app,
                 device: phones[phone].device,
                 activity: startedActivity.map { activities[$0].identifier }

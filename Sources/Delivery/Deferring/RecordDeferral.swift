@@ -1,17 +1,20 @@
 import LiveActivity
 
 /// A command's deferrals: their number, the last cause, and the pause before the next push.
-struct DeferralState: BitwiseCopyable {
+struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
     /// Whether the push was in its pool's queue at the last check by `reviewPoolQueues`, so that the pool could have
     /// taken it since. Only such a push may be deferred because of its pool. False if the lane read ahead at that
-    /// check, after an outage of the pool: no push leaves the queue until reading ahead ends.
+    /// check, because no push then leaves the queue.
     var wasOfferedToPool = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
-    /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
+    /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once. The pause grows with the
+    /// faults that the activity had in a row, up to minutes. But all records of the deferred topic are read after the
+    /// same delay, so that none waits behind one with a longer pause. A command that must then still pause waits in the
+    /// lane. If the rest of its pause is longer than the delay, it is deferred again.
     var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -34,9 +37,9 @@ struct DeferralWait: BitwiseCopyable {
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
-    /// Whether the activity waits because a deferred command, which was read again, pauses
-    /// (`DeferralState.pauseEndWallMilliseconds`). A newer command that replaces the deferred one need not wait, unless
-    /// the newer command's own `deferral` has a pause.
+    /// Whether the activity waits for the end of a pause: a deferred command was read again too early
+    /// (`RecordDeferral.pauseEndWallMilliseconds`). A newer command that replaces this command waits only for its own
+    /// pause, and usually has none.
     private(set) var isPause = false
 
     init() {}
@@ -47,14 +50,16 @@ struct DeferralWait: BitwiseCopyable {
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
-    /// Called when a deferred command has been read again, so that the activity no longer waits for it. If the command
-    /// must pause, the activity waits for the end of this pause, or of an earlier command's pause that ends later.
-    mutating func end(pausingFor milliseconds: Int64, now: Moment) {
+    /// Ends the wait for a deferred command, because it has been read again. If the command must still pause, the
+    /// activity now waits for the end of the pause. Of several pauses, the one that ends last counts.
+    mutating func endOrPause(forMilliseconds milliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
         guard milliseconds > 0 else { return }
         (untilMilliseconds, isPause) = (max(untilMilliseconds, now.monotonicMilliseconds + milliseconds), true)
     }
 
+    /// Notes that a command was deferred. The activity waits for it until this monotonic time at most.
+    /// - Parameter newest: the version of the command's alert; nil: it has none.
     mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
         if isPause || !isOngoing(now: now) { self = DeferralWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
@@ -65,7 +70,8 @@ struct DeferralWait: BitwiseCopyable {
 /// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for this start.
 /// Otherwise they could be lost:
 /// - If the activity's earlier life has ended, Redis would reply `ended`.
-/// - If that life has not ended yet, Redis could hold an update or end, and the end of that life would later remove it.
+/// - If the earlier life has not ended yet, Redis could hold the update or end. The later end of that life would then
+///   remove it.
 struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min

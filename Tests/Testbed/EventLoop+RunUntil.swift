@@ -6,11 +6,11 @@ extension EventLoop {
     /// through TLS or 100,000 pushes take long.
     public static let eventTimeoutMilliseconds: Int64 = 300_000
 
-    /// Turns the loop until the condition holds. Between events the loop waits in the kernel.
+    /// Runs the loop until the condition holds. Between events the loop waits in the kernel.
     ///
-    /// - Parameter step: runs before each turn.
+    /// - Parameter step: runs before each iteration.
     /// - Returns: false if the condition does not hold within the time limit.
-    public func turn(
+    public func run(
         withinMilliseconds limit: Int64 = eventTimeoutMilliseconds,
         waitMilliseconds: Int32 = 100,
         step: () -> Void = {},
@@ -21,19 +21,19 @@ extension EventLoop {
         while !condition() {
             guard nowMilliseconds < end else { return false }
             step()
-            runTurn(waitMilliseconds: waitMilliseconds)
+            runIteration(waitMilliseconds: waitMilliseconds)
         }
         return true
     }
 }
 
-/// Turns the loop until the condition holds. Fails the test if it does not hold within the time limit.
-public func turn(
+/// Runs the loop until the condition holds. Fails the test if it does not hold within the time limit.
+public func runLoop(
     _ loop: EventLoop,
     until condition: () -> Bool,
     sourceLocation: SourceLocation = #_sourceLocation
 ) {
-    if !loop.turn(until: condition) {
+    if !loop.run(until: condition) {
         Issue.record("the condition did not hold in time", sourceLocation: sourceLocation)
     }
 }

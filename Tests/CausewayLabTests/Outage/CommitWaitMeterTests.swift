@@ -4,13 +4,13 @@ import Testing
 @testable import CausewayLab
 
 @Suite("The time that records wait for their commit")
-struct CommitLagTests {
+struct CommitWaitMeterTests {
     private func longestWaitMilliseconds(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
-        var lag = CommitLag()
+        var meter = CommitWaitMeter()
         for poll in polls {
-            lag.addPoll([.init(committedOffset: poll.committed, logEndOffset: poll.end)], at: poll.milliseconds)
+            meter.addPoll([.init(committedOffset: poll.committed, logEndOffset: poll.end)], at: poll.milliseconds)
         }
-        return lag.longestMilliseconds
+        return meter.longestMilliseconds
     }
 
     @Test func `Nothing waits if everything is committed`() {
@@ -26,12 +26,12 @@ struct CommitLagTests {
     }
 
     @Test func `Each partition's wait is measured separately`() {
-        var lag = CommitLag()
+        var meter = CommitWaitMeter()
         for (first, second, milliseconds) in [((0, 2), (0, 0), 0), ((2, 2), (0, 4), 5_000), ((2, 2), (0, 4), 6_500)] {
             let positions = [first, second]
                 .map { GroupPositionReader.Position(committedOffset: Int64($0.0), logEndOffset: Int64($0.1)) }
-            lag.addPoll(positions, at: Int64(milliseconds))
+            meter.addPoll(positions, at: Int64(milliseconds))
         }
-        #expect(lag.longestMilliseconds == 1_500)
+        #expect(meter.longestMilliseconds == 1_500)
     }
 }

@@ -1,8 +1,8 @@
 import Reactor
 
-/// The body of a message, which is written to a stream in parts. The next part waits until the peer has taken enough
-/// bytes, so the stream never buffers the whole of a large message.
-struct HTTPOutput {
+/// Writes the body of a message to a stream in parts. The next part waits until the peer has taken enough bytes, so the
+/// stream never buffers the whole of a large body.
+struct HTTPBodyWriter {
     private static let partBytes = 256 * 1_024
 
     private let bytes: [UInt8]
